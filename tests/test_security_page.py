@@ -104,6 +104,24 @@ PROMISES = {
     "The control API requires TLS": (
         "svc_tui/test_serve.py::test_control_api_beyond_the_machine_requires_tls",
     ),
+    "Credentials in paths": (
+        "engine/timeline/test_recording.py::test_secrets_in_headers_never_reach_the_file",
+        "engine/timeline/test_recording.py::"
+        "test_credentials_in_bodies_and_queries_never_reach_the_file_and_are_restored",
+        "engine/gateway/test_gateway.py::test_target_of_a_record_has_no_credentials",
+    ),
+    "Output, log records": (
+        "svc_tui/capsule/test_commands.py::test_capsule_has_no_credentials_and_replays_the_same_response",
+    ),
+    "Recordings of `svc dev`": ("engine/timeline/test_recording.py::test_file_is_readable_by_owner_only",),
+    "A replay takes": (
+        "engine/gateway/test_replay.py::test_replay_sends_the_credentials_of_recent_requests_again",
+    ),
+    "Temporary folders": (
+        "engine/test_temporary.py::test_folder_of_a_killed_process_is_removed_by_the_next_and_others_are_kept",
+        "e2e/test_test.py::test_data_of_a_killed_run_is_removed_by_the_next_run",
+        "e2e/test_console_hosted.py::test_workers_forward_pages_to_the_service",
+    ),
     "In development, an error": (
         "engine/gateway/test_gateway.py::test_dev_error_page_shows_message_and_stack_of_guest",
     ),

@@ -18,6 +18,7 @@ from engine.http.exchange import MAX_BODY, Exchange, Headers
 from engine.quota import Quotas, RateLimit
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import INTERRUPTED, LineRecord, PlatformRecord, RequestRecord
+from engine.timeline.redaction import Redaction
 from engine.trace import RequestTrace, call_id
 from engine.wasm.execution.request import GuestRequest, RunReport
 
@@ -333,7 +334,7 @@ class Gateway:
                 parent=span.parent,
                 resource=endpoint.name if endpoint else "",
                 method=exchange.request.method,
-                target=exchange.target,
+                target=Redaction((endpoint and endpoint.recorded) or frozenset()).target(exchange.target),
                 status=outcome.status,
                 code=outcome.code,
                 detail=outcome.detail,

@@ -15,19 +15,20 @@ from engine.timeline.exchange_document import REPLAY_NOTE
 from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import (
     MAX_BODY_BYTES,
-    REDACTED_VALUE,
     RecordedExchange,
     Recording,
-    credentials,
+    absent_credentials,
+    original,
+    restored,
     to_exchange,
-    with_credentials,
 )
+from engine.timeline.redaction import REDACTED_VALUE
 
 REPLAY_TIMEOUT_SECONDS = 60.0
 """How long a response may take before the replayed request counts as disconnected."""
 MAX_RECORDS = 20_000
-MAX_CREDENTIALS = 1000
-"""Number of recent requests whose credentials stay in memory."""
+MAX_REMEMBERED, MAX_REMEMBERED_BYTES = 1000, 32 << 20
+"""Maximum recent requests that stay in memory with their credentials, and their size."""
 _REPLACED_HEADERS = frozenset({"traceparent", "tracestate", "x-request-id"})
 """Header fields that identify the original request."""
 
@@ -58,7 +59,7 @@ def replay_note(request_id: str) -> str:
 class Replayer:
     """Replays requests of one project in this process. Use on its event loop.
 
-    Credentials of recent requests are in memory only, so that a replay can send them.
+    Recent requests stay in memory as they were: their credentials are not recorded, and a replay sends them.
     """
 
     def __init__(
@@ -67,23 +68,40 @@ class Replayer:
         self._gateway = gateway
         self._timeline = timeline
         self._seconds = seconds
-        self._credentials: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._recent: dict[str, Recording] = {}
+        self._bytes = 0
         timeline.on_recording(self._remember)
 
     def _remember(self, recording: Recording) -> None:
-        if fields := credentials(recording):
-            self._credentials[recording.request_id] = fields
-            if len(self._credentials) > MAX_CREDENTIALS:
-                del self._credentials[next(iter(self._credentials))]
+        self._recent[recording.request_id] = recording
+        self._bytes += recording.weight
+        while len(self._recent) > MAX_REMEMBERED or self._bytes > MAX_REMEMBERED_BYTES:
+            self._bytes -= self._recent.pop(next(iter(self._recent))).weight
 
-    def credentials(self, request_id: str) -> tuple[tuple[str, str], ...]:
-        """Return the header fields of a recent request that are not recorded. Empty for older requests."""
-        return self._credentials.get(request_id, ())
+    def original(self, request_id: str) -> RecordedExchange | None:
+        """Return a recent request with its credentials."""
+        recording = self._recent.get(request_id)
+        return None if recording is None else original(recording)
+
+    def restored(self, recorded: RecordedExchange, redact: frozenset[str]) -> RecordedExchange:
+        """Return a recorded or edited request with its credentials. Raises `NotReplayable`.
+
+        Header fields may lack theirs; without the values in path and body, it would be another request.
+        """
+        if (exchange := self.original(recorded.request_id)) is not None:
+            recorded = restored(recorded, exchange, redact)
+        if absent := absent_credentials(recorded, redact):
+            raise NotReplayable(
+                f"request {recorded.request_id} cannot be replayed:"
+                f" the value of {', '.join(absent)} is no longer in the memory of svc dev",
+                "Edit the request in Logs, or send it again.",
+            )
+        return recorded
 
     async def replay(self, recorded: RecordedExchange, redact: frozenset[str]) -> Replay:
         """Send a recorded request again and return its response. Raises `NotReplayable`.
 
-        `redact` names header fields that are hidden in the result, besides those that always are.
+        `redact` has names whose values are hidden in the result, besides those that always are.
         """
         if not recorded.request.complete:
             raise NotReplayable(
@@ -91,7 +109,6 @@ class Replayer:
                 f" only the first {len(recorded.request.body)} bytes of its body were recorded",
                 f"Bodies are recorded as far as they are read, up to {MAX_BODY_BYTES} bytes.",
             )
-        recorded = with_credentials(recorded, self.credentials(recorded.request_id))
         new_id, records = request_id(), list[Record]()
 
         def collect(record: Record) -> None:

@@ -108,7 +108,7 @@ class ProjectTable(_ManifestTable):
         True, description="svc dev records requests and responses for inspection and replay."
     )
     redact_headers: list[Annotated[str, StringConstraints(pattern=_HEADER_NAME)]] = Field(
-        [], description="Header fields to redact in recordings, in addition to the default ones."
+        [], description="Headers, parameters and fields to redact in recordings, besides the default ones."
     )
     otlp: _OptionalText = Field(
         None,

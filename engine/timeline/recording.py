@@ -5,36 +5,17 @@ are redacted when the recording is written, on another thread.
 """
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any
 
+from engine.timeline.redaction import REDACTED_VALUE, Redaction
 from engine.trace import Capture
 
 Headers = list[tuple[bytes, bytes]]
 MAX_BODY_BYTES = 64 << 10
 """Maximum number of body bytes stored."""
-REDACTED_VALUE = "[redacted]"
-REDACTED_HEADERS = frozenset(
-    {
-        "api-key",
-        "authorization",
-        "cf-access-jwt-assertion",
-        "cookie",
-        "proxy-authorization",
-        "set-cookie",
-        "x-access-token",
-        "x-amz-security-token",
-        "x-api-key",
-        "x-auth-token",
-        "x-csrf-token",
-        "x-forwarded-access-token",
-        "x-goog-iap-jwt-assertion",
-        "x-xsrf-token",
-    }
-)
-"""Header fields whose values are never written, independent of the manifest. Lower case."""
 _OVERHEAD = 1024
 _HEAD_FIELDS = ("time_ns", "method", "scheme", "authority", "target", "status")
 """Fields that a recording, its stored form and the JSON have alike."""
@@ -68,7 +49,7 @@ class BodyCapture:
 class Recording:
     """One client request and its response.
 
-    `redact` names further header fields to redact, in lower case. `status` is 0 if no response head was sent.
+    `redact` has further names to redact, in lower case. `status` is 0 if no response head was sent.
     """
 
     project: str
@@ -150,24 +131,32 @@ class RecordedExchange:
 
 def to_exchange(recording: Recording) -> RecordedExchange:
     """Return the stored form of a recording, redacted."""
-    return RecordedExchange(
-        request_id=recording.request_id,
-        **{name: getattr(recording, name) for name in _HEAD_FIELDS},
-        request=_recorded_message(recording.headers, recording.body, recording.redact),
-        response=_recorded_message(recording.response_headers, recording.response, recording.redact),
-        calls=tuple(
-            _recorded_call(span_id, capture, recording.redact) for span_id, capture in recording.captures
-        ),
+    exchange, redaction = original(recording), Redaction(recording.redact)
+    return replace(
+        redacted_request(exchange, redaction),
+        response=_redacted(exchange.response, redaction),
+        calls=tuple(_redacted_call(call, redaction) for call in exchange.calls),
     )
 
 
-def _recorded_call(span_id: str, capture: Capture, redact: frozenset[str]) -> RecordedCall:
+def original(recording: Recording) -> RecordedExchange:
+    """Return a recording with all its credentials."""
+    return RecordedExchange(
+        request_id=recording.request_id,
+        **{name: getattr(recording, name) for name in _HEAD_FIELDS},
+        request=_recorded_message(recording.headers, recording.body),
+        response=_recorded_message(recording.response_headers, recording.response),
+        calls=tuple(_recorded_call(span_id, capture) for span_id, capture in recording.captures),
+    )
+
+
+def _recorded_call(span_id: str, capture: Capture) -> RecordedCall:
     if capture.request is not None:
         method, url, headers = capture.request
         response = None
         if capture.response is not None:
             status, fields = capture.response
-            response = {"status": status, "headers": _visible(fields, redact)}
+            response = {"status": status, "headers": _text(fields)}
         return RecordedCall(
             span_id=span_id,
             time_ns=capture.time_ns,
@@ -175,7 +164,7 @@ def _recorded_call(span_id: str, capture: Capture, redact: frozenset[str]) -> Re
             received=b64encode(capture.received).decode(),
             changes=(),
             complete=capture.complete,
-            request={"method": method, "url": url, "headers": _visible(headers, redact)},
+            request={"method": method, "url": url, "headers": _text(headers)},
             response=response,
         )
     return RecordedCall(
@@ -188,38 +177,83 @@ def _recorded_call(span_id: str, capture: Capture, redact: frozenset[str]) -> Re
     )
 
 
-def _recorded_message(
-    headers: Iterable[tuple[bytes, bytes]], body: BodyCapture, redact: frozenset[str]
-) -> RecordedMessage:
-    return RecordedMessage(tuple(_visible(headers, redact)), b"".join(body.chunks), body.size, body.ended)
+def _recorded_message(headers: Iterable[tuple[bytes, bytes]], body: BodyCapture) -> RecordedMessage:
+    return RecordedMessage(tuple(_text(headers)), b"".join(body.chunks), body.size, body.ended)
 
 
-def _visible(headers: Iterable[tuple[bytes, bytes]], redact: frozenset[str]) -> list[tuple[str, str]]:
-    """Return header fields with lower-case names, redacted."""
-    fields = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
-    return [(name, REDACTED_VALUE if _is_hidden(name, redact) else value) for name, value in fields]
+def _text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """Return header fields with lower-case names."""
+    return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
 
 
-def _is_hidden(name: str, redact: frozenset[str]) -> bool:
-    return name in REDACTED_HEADERS or name in redact
+def redacted_request(exchange: RecordedExchange, redaction: Redaction) -> RecordedExchange:
+    """Return an exchange with a redacted request."""
+    target, request = redaction.target(exchange.target), _redacted(exchange.request, redaction)
+    return replace(exchange, target=target, request=request)
 
 
-def credentials(recording: Recording) -> tuple[tuple[str, str], ...]:
-    """Return the header fields of a request that are redacted when it is written, with their values."""
-    fields = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in recording.headers)
-    return tuple((name, value) for name, value in fields if _is_hidden(name, recording.redact))
+def _redacted(message: RecordedMessage, redaction: Redaction) -> RecordedMessage:
+    body = redaction.body(message.body, dict(message.headers).get("content-type", ""))
+    size = len(body) if message.complete else message.size
+    return replace(message, headers=tuple(redaction.headers(message.headers)), body=body, size=size)
 
 
-def with_credentials(exchange: RecordedExchange, fields: Iterable[tuple[str, str]]) -> RecordedExchange:
-    """Return an exchange whose redacted request headers have the values in `fields`, in their order."""
-    values: dict[str, list[str]] = {}
-    for name, value in fields:
-        values.setdefault(name, []).append(value)
-    headers = tuple(
-        (name, values[name].pop(0)) if value == REDACTED_VALUE and values.get(name) else (name, value)
-        for name, value in exchange.request.headers
+def _redacted_call(call: RecordedCall, redaction: Redaction) -> RecordedCall:
+    """Return a redacted call to another server. One to a Door has no names for its values."""
+    if call.request is None:
+        return call
+
+    def redacted(head: dict[str, Any], body: str) -> tuple[dict[str, Any], str]:
+        fields = redaction.headers(head["headers"])
+        content = redaction.body(b64decode(body), dict(fields).get("content-type", ""))
+        return {**head, "headers": fields}, b64encode(content).decode()
+
+    request, sent = redacted(call.request | {"url": redaction.target(call.request["url"])}, call.sent)
+    response, received = redacted(call.response, call.received) if call.response else (None, call.received)
+    return replace(call, request=request, sent=sent, response=response, received=received)
+
+
+def restored(edited: RecordedExchange, exchange: RecordedExchange, names: frozenset[str]) -> RecordedExchange:
+    """Return a redacted and maybe edited request with the credentials of the original `exchange`.
+
+    `names` are those that are redacted besides the usual ones. Equal names have their values in order.
+    """
+    values: dict[tuple[str, str], list[Any]] = {}
+
+    def collect(location: str, name: str, value: Any) -> str:
+        values.setdefault((location, name), []).append(value)
+        return REDACTED_VALUE
+
+    def restore(location: str, name: str, value: Any) -> Any:
+        kept = values.get((location, name))
+        return kept.pop(0) if value == REDACTED_VALUE and kept else value
+
+    stored = redacted_request(exchange, Redaction(names, collect))
+    result = redacted_request(edited, Redaction(names, restore))
+    body = exchange.request.body if edited.request.body == stored.request.body else result.request.body
+    length = [("content-length", str(len(body)))]
+    headers = [
+        length.pop() if field[0] == "content-length" and length else field for field in result.request.headers
+    ]
+    request = replace(result.request, headers=tuple(headers), body=body, size=len(body))
+    return replace(
+        result,
+        target=exchange.target if edited.target == stored.target else result.target,
+        request=request if edited.request.complete else edited.request,
     )
-    return replace(exchange, request=replace(exchange.request, headers=headers))
+
+
+def absent_credentials(exchange: RecordedExchange, names: frozenset[str]) -> list[str]:
+    """Return the names in path and body of a request whose values were redacted."""
+    absent = set[str]()
+
+    def find(location: str, name: str, value: Any) -> Any:
+        if value == REDACTED_VALUE and location != "field":
+            absent.add(name)
+        return value
+
+    redacted_request(exchange, Redaction(names, find))
+    return sorted(absent)
 
 
 def encode(exchange: RecordedExchange) -> tuple[str, bytes, bytes]:

@@ -24,7 +24,8 @@ from engine.timeline.json_format import format_utc
 from engine.timeline.query import TimelineReader, open_reader
 from engine.timeline.record import BUILT, PlatformRecord, RequestRecord
 from engine.timeline.record_filter import RecordFilter
-from engine.timeline.recording import REDACTED_VALUE, RecordedCall, RecordedExchange, RecordedMessage
+from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage, absent_credentials
+from engine.timeline.redaction import REDACTED_VALUE
 from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
 from svc_tui.capsule.artifacts import PackedArtifact
@@ -209,7 +210,9 @@ def _head(project: Project, recorded: RecordedRequest) -> dict[str, Any]:
 def _document(recorded: RecordedRequest, notes: list[str]) -> dict[str, Any]:
     if recorded.exchange is not None:
         fields = recorded.exchange.request.headers
-        if absent := sorted({name for name, value in fields if value == REDACTED_VALUE}):
+        absent = [name for name, value in fields if value == REDACTED_VALUE]
+        absent += absent_credentials(recorded.exchange, frozenset())
+        if absent := sorted(set(absent)):
             notes.append(
                 f"a replay sends no {', '.join(absent)}: svc dev has the values of recent requests in memory"
                 " until it ends; make the capsule while it runs"

@@ -13,52 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, quote_plus, urlencode
+from urllib.parse import quote, quote_plus
 
-from engine.timeline.recording import REDACTED_HEADERS, REDACTED_VALUE
+from engine.timeline.redaction import REDACTED_VALUE, Redaction, folded, is_credential
 
 MIN_VALUE_CHARS = 6
 """Minimum length of a value that is replaced wherever it occurs."""
 MAX_COLUMN_VALUES = 10_000
 """Maximum values of columns that are replaced elsewhere, too."""
-WORDS = (
-    "auth",
-    "authorization",
-    "bearer",
-    "cookie",
-    "credential",
-    "credentials",
-    "jwt",
-    "otp",
-    "passcode",
-    "passphrase",
-    "passwd",
-    "password",
-    "pin",
-    "pwd",
-    "secret",
-    "secrets",
-    "session",
-    "signature",
-    "token",
-    "tokens",
-)
-"""Words of names whose values are credentials."""
-_PAIRS = re.compile(r"(?:^|_)(?:api|access|private|signing|encryption)_?key(?:_|$)|(?:^|_)session_?id(?:_|$)")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SEPARATORS = re.compile(r"[^a-z0-9]+")
 _ALPHABETS = ("0123456789", "abcdef", "ABCDEF", "ghijklmnopqrstuvwxyz", "GHIJKLMNOPQRSTUVWXYZ")
 _CHARACTER = re.compile("%[0-9A-Fa-f]{2}|[0-9A-Za-z]")
 
 
-class Redactor:
+class Redactor(Redaction):
     """Replaces credentials. `hits` counts replacements by the kind of place and the name there."""
 
     def __init__(self, added: Iterable[str] = (), exempt: Iterable[str] = ()) -> None:
         """`added` are further names of credentials, and `exempt` is not redacted. Case is ignored."""
+        super().__init__()
         self.hits: Counter[tuple[str, str]] = Counter()
-        self._added = frozenset(map(_folded, added))
-        self._exempt = frozenset(map(_folded, exempt))
+        self._added = frozenset(map(folded, added))
+        self._exempt = frozenset(map(folded, exempt))
         self._replacements: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._columns: set[str] = set()
@@ -68,20 +43,17 @@ class Redactor:
 
     def is_secret(self, name: str) -> bool:
         """Return whether a name of a field, key, parameter or column stands for a credential."""
-        folded = _folded(name)
-        if folded in self._exempt:
-            return False
-        if folded in self._added or name.lower() in REDACTED_HEADERS:
-            return True
-        return not set(WORDS).isdisjoint(folded.split("_")) or _PAIRS.search(folded) is not None
+        name = folded(name)
+        return name not in self._exempt and (name in self._added or is_credential(name))
 
     def add_value(self, name: str, value: str) -> None:
         """Redact a value wherever it occurs; it is the secret `name`."""
-        if _folded(name) not in self._exempt and len(value) >= MIN_VALUE_CHARS:
+        if folded(name) not in self._exempt and len(value) >= MIN_VALUE_CHARS:
             self._replace(value, ("value", name))
 
-    def replace(self, location: str, name: str, value: str) -> str:
+    def replace(self, location: str, name: str, value: Any) -> Any:
         """Return the text that stands for a credential."""
+        value = value if isinstance(value, str) else json.dumps(value)
         if value in ("", REDACTED_VALUE):
             return value
         self.hits[location, name] += 1
@@ -103,11 +75,10 @@ class Redactor:
             self._pattern = None
         return text
 
-    def headers(self, fields: Iterable[Iterable[str]]) -> list[list[str]]:
-        """Return header fields, redacted by name: each cookie, and the last word of other fields."""
-        return [[name, self._field(name, value) if self.is_secret(name) else value] for name, value in fields]
-
-    def _field(self, name: str, value: str) -> str:
+    def _value(self, location: str, name: str, value: Any) -> Any:
+        """Return a replacement: of header fields, of each cookie and of the last word of others."""
+        if location != "field":
+            return super()._value(location, name, value)
         if name == "cookie":
             pairs = (pair.strip().partition("=") for pair in value.split(";"))
             return "; ".join(key + sign + self._stand_in(name, cookie) for key, sign, cookie in pairs)
@@ -128,50 +99,6 @@ class Redactor:
         for form in _with_digests(value):
             self._replace(form, ("value", name))
         return self._replacements[value]
-
-    def target(self, target: str) -> str:
-        """Return a path with its query, redacted by the names of parameters."""
-        path, mark, query = target.partition("?")
-        return f"{path}{mark}{self._form(query, 'parameter')}"
-
-    def body(self, body: bytes, content_type: str) -> bytes:
-        """Return a body; JSON and forms are redacted by name. Other bodies are returned unchanged."""
-        media = content_type.partition(";")[0].strip().lower()
-        try:
-            # curl sends JSON with the content type of a form unless it is given another one.
-            if body.lstrip()[:1] not in (b"{", b"["):
-                is_form = media == "application/x-www-form-urlencoded"
-                return self._form(body.decode(), "key").encode() if is_form else body
-            document = json.loads(body)
-        except (ValueError, RecursionError):
-            return body
-        redacted = self.document(document)
-        text = json.dumps(redacted, ensure_ascii=False)
-        return body if redacted == document else text.encode(errors="backslashreplace")
-
-    def document(self, value: Any, name: str | None = None) -> Any:
-        """Return a JSON value, redacted by the keys of objects. `name` is a key that is a credential's."""
-        if isinstance(value, dict):
-            return {
-                key: self.document(item, name or (key if self.is_secret(key) else None))
-                for key, item in value.items()
-            }
-        if isinstance(value, list):
-            return [self.document(item, name) for item in value]
-        if name is None or value is None or isinstance(value, bool):
-            return value
-        return self.replace("key", name, value if isinstance(value, str) else json.dumps(value))
-
-    def _form(self, text: str, location: str) -> str:
-        pairs = parse_qsl(text, keep_blank_values=True)
-        if not any(self.is_secret(name) for name, _ in pairs):
-            return text
-        return urlencode(
-            [
-                (name, self.replace(location, name, value) if self.is_secret(name) else value)
-                for name, value in pairs
-            ]
-        )
 
     def values(self) -> Mapping[str, str]:
         """Return the replacements of values that are replaced wherever they occur."""
@@ -275,8 +202,3 @@ def _with_digests(value: str) -> tuple[str, ...]:
 
 def _random_character(match: re.Match[str]) -> str:
     return next((secrets.choice(each) for each in _ALPHABETS if match[0] in each), match[0])
-
-
-def _folded(name: str) -> str:
-    """Return a name in lower case, with its words separated by `_`."""
-    return _SEPARATORS.sub("_", _CAMEL.sub("_", name).lower()).strip("_")

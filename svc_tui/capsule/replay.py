@@ -27,11 +27,13 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.exchange_document import exchange_document, recorded_request
 from engine.timeline.json_format import parse_utc
 from engine.timeline.recording import RecordedExchange
+from engine.timeline.redaction import Redaction
 from engine.timeline.stored_record import StoredRecord
 from engine.wasm.execution.runner import Runner
 from svc_tui.capsule.container import Capsule, CapsuleError
 from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES
 from svc_tui.capsule.fetches import recorded_outbound
+from svc_tui.capsule.redaction import Redactor
 from svc_tui.composition import doors
 from svc_tui.terminal import stderr
 
@@ -136,6 +138,13 @@ async def replay_capsule(
         done = await Replayer(gateway, timeline).replay(recorded, project.recorded or frozenset())
     entries = [StoredRecord(0, record) for record in done.records]
     after = exchange_document(done.exchange, entries) | {"omitted_headers": list(done.omitted_headers)}
+    if document["response"] is not None:
+        # That of the replay is redacted by the same names, with other texts.
+        response, redaction = document["response"], Redaction(project.recorded or frozenset())
+        fields = redaction.headers(response["headers"])
+        kind = dict(fields).get("content-type", "")
+        response = Redactor().message(response, lambda body: redaction.body(body, kind))
+        document["response"] = {**response, "headers": redaction.headers(response["headers"])}
     return ReplayedCapsule(document, after)
 
 

@@ -1,11 +1,12 @@
 """Source of the records of a request: `svc dev` in this folder, or the service."""
 
+from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
-from engine.timeline.recording import with_credentials
+from engine.timeline.recording import decode
 from engine.timeline.stored_record import StoredRecord
 from svc_tui.capsule.collect import RecordedRequest, read_development, unknown_request
 from svc_tui.client.discovery import find_running
@@ -22,12 +23,12 @@ def read_request(root: Path, project: str, request_id: str, service: bool | None
         if client is None or recorded.exchange is None:
             return recorded
         with client:
-            path = f"/v1/projects/{project}/requests/{request_id}/credentials"
             try:
-                fields = client.call("GET", path)["headers"]
-            except SvcError:  # The Console shows a stopped project, and has no credentials.
+                found = client.call("GET", f"/v1/projects/{project}/requests/{request_id}/original")
+            except SvcError:  # It is not in memory, or the Console shows a stopped project.
                 return recorded
-        return replace(recorded, exchange=with_credentials(recorded.exchange, fields))
+        bodies = (b64decode(found[side]) for side in ("request", "response"))
+        return replace(recorded, exchange=decode(request_id, found["head"], *bodies))
     entries: list[StoredRecord] = []
     query = LogQuery(filters={"request": request_id})
     RemoteLogs(credentials, project, query, entries.extend, lambda _: None).run()

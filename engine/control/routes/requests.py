@@ -5,7 +5,7 @@ Available in development only: a service does not record bodies.
 
 import asyncio
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from engine.timeline import database
 from engine.timeline.exchange_document import exchange_document
 from engine.timeline.query import open_reader
 from engine.timeline.record_filter import RecordFilter
-from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, RecordedMessage
+from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, RecordedMessage, encode
 from engine.timeline.stored_record import StoredRecord
 
 MAX_RECORDS = 20_000
@@ -96,10 +96,12 @@ class ReplayOut(RecordedExchangeOut):
     omitted_headers: list[str]
 
 
-class CredentialsOut(StrictModel):
-    """Header fields of a request that are not recorded: pairs of a lower-case name and a value."""
+class OriginalOut(StrictModel):
+    """A request with its credentials: `head` is JSON of all but both bodies, which are base64."""
 
-    headers: list[Header]
+    head: str
+    request: str
+    response: str
 
 
 class EditedRequest(StrictModel):
@@ -151,15 +153,18 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         )
         return RecordedExchangeOut(**exchange_document(exchange, entries))
 
-    @routes.get("/v1/projects/<project>/requests/<id>/credentials")
-    @validate_response(CredentialsOut)
-    async def credentials(project: str, id: str) -> CredentialsOut:
-        """Return the header fields that a recent request has besides the recorded ones.
-
-        They are in memory only. Empty for a request without, and for older ones. Requires the role deployer.
-        """
+    @routes.get("/v1/projects/<project>/requests/<id>/original")
+    @validate_response(OriginalOut)
+    async def original(project: str, id: str) -> OriginalOut:
+        """Return a recent request with its credentials, from memory. Requires the role deployer."""
         require(project, "deployer")
-        return CredentialsOut(headers=list(replayer.credentials(id)))
+        if (exchange := replayer.original(id)) is None:
+            raise NotFound(
+                f"request {id} is not in memory", "svc dev has the last 1000 requests until it ends."
+            )
+        head, request, response = encode(exchange)
+        bodies = {"request": b64encode(request).decode(), "response": b64encode(response).decode()}
+        return OriginalOut(head=head, **bodies)
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
     @validate_response(ReplayOut)
@@ -182,7 +187,8 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         return await _replayed(data.applied(exchange))
 
     async def _replayed(exchange: RecordedExchange) -> ReplayOut:
-        done = await replayer.replay(exchange, dev.project.recorded or frozenset())
+        names = dev.project.recorded or frozenset()
+        done = await replayer.replay(replayer.restored(exchange, names), names)
         entries = [StoredRecord(0, record) for record in done.records]
         return ReplayOut(
             **exchange_document(done.exchange, entries), omitted_headers=list(done.omitted_headers)

@@ -1,13 +1,15 @@
 """Recorded and replayed requests over the control API of a project in development."""
 
 import asyncio
+import json
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_VALUE
+from engine.timeline.recording import MAX_BODY_BYTES
+from engine.timeline.redaction import REDACTED_VALUE
 from tests.engine.control.developing import Shop, develop
 
 STATIC = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
@@ -163,8 +165,10 @@ def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
         sent = b"POST|?b=c|first|id=secret|4711|four"
         assert (second["response"]["status"], body(second["response"])) == (201, sent)
         assert second["omitted_headers"] == [] and ["cookie", REDACTED_VALUE] in second["request"]["headers"]
-        credentials = await shop.call("GET", f"/requests/{first['request_id']}/credentials")
-        assert credentials == {"headers": [["cookie", "id=secret"], ["x-pin", "4711"]]}
+        kept = await shop.call("GET", f"/requests/{first['request_id']}/original")
+        assert ["cookie", "id=secret"] in json.loads(kept["head"])["headers"]
+        assert b64decode(kept["request"]) == b"four"
+        assert (await shop.call("GET", "/requests/01nobody/original", 404))["code"] == "not-found"
         kinds = [record["kind"] for record in second["records"]]
         assert kinds == ["platform", "stdout", "request", "request"]
         assert second["wall_ns"] > second["compute_ns"] > 0 and second["peak_memory"] > 0

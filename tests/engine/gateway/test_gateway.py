@@ -98,6 +98,18 @@ def test_mounted_request_records_two_spans_of_one_trace(files: StaticResponder) 
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
 
+def test_target_of_a_record_has_no_credentials() -> None:
+    async def body(request: GuestRequest) -> RunReport:
+        return await reply(request, request.target.encode())
+
+    async def test(site: Site) -> None:
+        answer = await site.ask("/a?token=x&page=2", "api--shop.localhost")
+        assert answer.text == "/a?token=x&page=2"
+        assert [span.target for span in site.spans] == ["/a?token=[redacted]&page=2"]
+
+    with_api(Scripted(body), test)
+
+
 @pytest.mark.parametrize(("scheme", "expected"), [("", "http"), ("https", "https")])
 def test_guest_scheme_is_configured_and_ignores_forwarded_header(scheme: str, expected: str) -> None:
     async def body(request: GuestRequest) -> RunReport:

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.gateway.replay import MAX_CREDENTIALS, NotReplayable, Replayer
+from engine.gateway.replay import MAX_REMEMBERED, MAX_REMEMBERED_BYTES, NotReplayable, Replayer
 from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord
-from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, Recording, to_exchange
+from engine.timeline.recording import (
+    MAX_BODY_BYTES,
+    BodyCapture,
+    RecordedExchange,
+    Recording,
+    original,
+    to_exchange,
+)
 from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, reply, report
 
@@ -165,7 +172,8 @@ def test_disabled_recording_records_nothing() -> None:
 
 def test_replay_sends_the_credentials_of_recent_requests_again() -> None:
     async def answer(run: GuestRequest) -> RunReport:
-        return await reply(run, b" ".join(value for name, value in run.headers if name == b"cookie"))
+        cookies = b" ".join(value for name, value in run.headers if name == b"cookie")
+        return await reply(run, cookies + run.target.encode() + await read_body(run))
 
     async def main() -> None:
         site = Site(answer)
@@ -176,7 +184,7 @@ def test_replay_sends_the_credentials_of_recent_requests_again() -> None:
             method="GET",
             scheme="http",
             authority="localhost:3000",
-            target="/",
+            target="/?code=a+b&token=a%20b",
             headers=[
                 (b"host", b"localhost:3000"),
                 (b"Cookie", b"a=1"),
@@ -185,16 +193,44 @@ def test_replay_sends_the_credentials_of_recent_requests_again() -> None:
             ],
             redact=frozenset({"x-pin"}),
         )
-        recording.body.add(b"", ended=True)
+        body = b'{ "password" : "x", "x-pin": 7 }'
+        recording.body.add(body, ended=True)
         site.timeline.publish_recording(recording)
-        assert site.replayer.credentials("01old") == (("cookie", "a=1"), ("cookie", "b=2"), ("x-pin", "7"))
-        result = await site.replayer.replay(to_exchange(recording), NONE)
-        assert (result.exchange.response.body, result.omitted_headers) == (b"a=1 b=2", ())
-        for number in range(MAX_CREDENTIALS):
+        assert site.replayer.original("01old") == original(recording)
+        restored = site.replayer.restored(to_exchange(recording), recording.redact)
+        result = await site.replayer.replay(restored, recording.redact)
+        sent = b"a=1 b=2/?code=a+b&token=a%20b" + body
+        assert (result.exchange.response.body, result.omitted_headers) == (sent, ())
+        for number in range(MAX_REMEMBERED):
             site.timeline.publish_recording(replace(recording, request_id=str(number)))
-        assert (await site.replayer.replay(to_exchange(recording), NONE)).omitted_headers == (
-            "cookie",
-            "x-pin",
-        )
+        with pytest.raises(
+            NotReplayable, match="the value of password, token, x-pin is no longer in the memory"
+        ):
+            site.replayer.restored(to_exchange(recording), recording.redact)
+        plain = replace(recording, target="/", body=BodyCapture())
+        plain.body.add(b"", ended=True)
+        again = site.replayer.restored(to_exchange(plain), NONE)
+        assert (await site.replayer.replay(again, NONE)).omitted_headers == ("cookie", "x-pin")
 
     asyncio.run(main())
+
+
+def test_requests_in_memory_have_a_maximum_size() -> None:
+    site = Site(endless)
+    recording = Recording(
+        project="shop",
+        request_id="0",
+        time_ns=1,
+        method="GET",
+        scheme="http",
+        authority="localhost:3000",
+        target="/",
+        headers=[],
+    )
+    recording.body.add(b"x" * MAX_BODY_BYTES, ended=True)
+    most = MAX_REMEMBERED_BYTES // recording.weight
+    assert most < MAX_REMEMBERED
+    for number in range(most + 1):
+        site.timeline.publish_recording(replace(recording, request_id=str(number)))
+    kept = [number for number in range(most + 1) if site.replayer.original(str(number)) is not None]
+    assert kept == list(range(1, most + 1))

@@ -1,5 +1,7 @@
 """Recordings in the timeline's file: content, redaction and limits."""
 
+import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,20 @@ from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.query import TimelineReader
 from engine.timeline.record import Record
 from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_HEADERS, REDACTED_VALUE, Recording, to_exchange
+from engine.timeline.recording import (
+    MAX_BODY_BYTES,
+    Recording,
+    absent_credentials,
+    original,
+    restored,
+    to_exchange,
+)
+from engine.timeline.redaction import REDACTED_VALUE
 from engine.timeline.store import Retention, TimelineStore
+from engine.trace import Capture
 from tests.engine.timeline.records import BEGAN, SECOND, line
+
+NONE: frozenset[str] = frozenset()
 
 
 @pytest.fixture
@@ -90,7 +103,14 @@ def test_body_without_end_is_incomplete() -> None:
     assert not to_exchange(record).request.complete
 
 
-@pytest.mark.parametrize("name", sorted(REDACTED_HEADERS))
+HEADERS = (
+    "api-key authorization cf-access-jwt-assertion cookie cookie2 proxy-authorization set-cookie x-access-token"
+    " x-amz-security-token x-api-key x-auth-token x-csrf-token x-forwarded-access-token x-functions-key"
+    " x-goog-iap-jwt-assertion x-session x-xsrf-token"
+)
+
+
+@pytest.mark.parametrize("name", HEADERS.split())
 def test_secrets_in_headers_never_reach_the_file(path: Path, name: str) -> None:
     record = recording(redact=frozenset({"x-pin"}))
     record.headers = [(name.title().encode(), b"opensesame"), (b"X-PIN", b"opensesame"), (b"x-b", b"c")]
@@ -104,6 +124,73 @@ def test_secrets_in_headers_never_reach_the_file(path: Path, name: str) -> None:
     assert exchange is not None
     assert exchange.request.headers == ((name, REDACTED_VALUE), ("x-pin", REDACTED_VALUE), ("x-b", "c"))
     assert exchange.response.headers == ((name, REDACTED_VALUE),)
+
+
+CREDENTIALS = [
+    ("application/json", b'{"a": [{"accessToken": "S1", "n": 1}], "pin": {"x": 4711}, "password": true}'),
+    ("application/json", b'{"password": "S1 \\" S2", "pin": 4711, "note": "' + b"x" * MAX_BODY_BYTES),
+    ("application/x-ndjson", b'{"n": 1, "token": "S1"}\n{"n": 1, "token": "S2"}\n'),
+    ("application/x-www-form-urlencoded", b"n=1&password=S1+%26 S2&session_id=S2&empty="),
+    (
+        "multipart/form-data; boundary=b",
+        b'--b\r\nContent-Disposition: form-data; name="n"\r\n\r\n1\r\n--b\r\n'
+        b'Content-Disposition: form-data; name="password"\r\nX-Y: z\r\n\r\nS1\r\nS2\r\n--b\r\n'
+        b'Content-Disposition: form-data; name="f"; filename="\xff"\r\n\r\n\xff\x00\r\n--b--\r\n',
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), CREDENTIALS)
+def test_credentials_in_bodies_and_queries_never_reach_the_file_and_are_restored(
+    path: Path, kind: str, body: bytes
+) -> None:
+    body = body.replace(b"S1", b"opensesame").replace(b"S2", b"hunter22")
+    record = recording(body=body)
+    record.target = "/a;sid=opensesame?token=opensesame&b=c&API_KEY=open%20sesame&flag&auth="
+    record.headers = [
+        (b"content-type", kind.encode()),
+        (b"referer", b"http://x/y?b=c&code_token=hunter22"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    record.response_headers = record.headers
+    record.response = record.body
+    url = "https://api.example.com/?access_token=opensesame&n=1"
+    capture = Capture(body, body, 1, request=("POST", url, record.headers), response=(200, record.headers))
+    record.captures = [("s", capture)]
+    write(path, line(1), record)
+    secrets = (b"opensesame", b"hunter22", b"open%20sesame", b"4711")
+    encoded = [base64.b64encode(secret)[:9] for secret in secrets[:2]]
+    for file in path.parent.iterdir():
+        assert not any(secret in file.read_bytes() for secret in (*secrets, *encoded))
+    stored = to_exchange(record)
+    assert stored.target == ("/a;sid=[redacted]?token=[redacted]&b=c&API_KEY=[redacted]&flag&auth=")
+    assert dict(stored.request.headers)["referer"] == "http://x/y?b=c&code_token=[redacted]"
+    assert stored.request.complete == original(record).request.complete and b"n" in stored.request.body
+    assert base64.b64decode(stored.calls[0].sent) == base64.b64decode(stored.calls[0].received)
+    assert b"[redacted]" in base64.b64decode(stored.calls[0].sent)
+    assert absent_credentials(stored, NONE)
+    if stored.request.complete:
+        again = restored(stored, original(record), NONE)
+        assert (again.target, again.request) == (record.target, original(record).request)
+        assert absent_credentials(again, NONE) == []
+
+
+def test_edited_request_gets_the_credentials_that_it_still_has() -> None:
+    record = recording(body=b'{"token": "abc", "old": {"password": "x y"}}')
+    record.target = "/a?token=1&sid=2&token=3%20"
+    record.headers = [(b"content-type", b"application/json"), (b"cookie", b"a=b")]
+    stored = to_exchange(record)
+    body = b'{"password": "[redacted]", "token": "new"}'
+    edited = replace(
+        stored,
+        target="/b?token=[redacted]&token=[redacted]&token=[redacted]&sid=9",
+        request=replace(stored.request, body=body, size=len(body)),
+    )
+    again = restored(edited, original(record), NONE)
+    assert again.target == "/b?token=1&token=3+&token=[redacted]&sid=9"
+    assert again.request.body == b'{"password": "x y", "token": "new"}'
+    assert again.request.headers == (("content-type", "application/json"), ("cookie", "a=b"))
+    assert again.request.complete and absent_credentials(again, NONE) == ["token"]
 
 
 def test_file_is_readable_by_owner_only(path: Path) -> None:
