@@ -118,7 +118,7 @@ PROMISES = {
         "engine/gateway/test_replay.py::test_replay_sends_the_credentials_of_recent_requests_again",
     ),
     "Temporary folders": (
-        "engine/test_temporary.py::test_folder_of_a_killed_process_is_removed_by_the_next_and_others_are_kept",
+        "engine/test_temporary.py::test_folder_of_a_killed_process_is_removed_by_the_next_and_others_stay",
         "e2e/test_test.py::test_data_of_a_killed_run_is_removed_by_the_next_run",
         "e2e/test_console_hosted.py::test_workers_forward_pages_to_the_service",
     ),

@@ -17,7 +17,6 @@ from engine.timeline.recording import (
     MAX_BODY_BYTES,
     RecordedExchange,
     Recording,
-    absent_credentials,
     original,
     restored,
     to_exchange,
@@ -88,12 +87,12 @@ class Replayer:
 
         Header fields may lack theirs; without the values in path and body, it would be another request.
         """
-        if (exchange := self.original(recorded.request_id)) is not None:
-            recorded = restored(recorded, exchange, redact)
-        if absent := absent_credentials(recorded, redact):
+        request_id = recorded.request_id
+        recorded, unknown = restored(recorded, self.original(request_id), redact)
+        if unknown:
             raise NotReplayable(
-                f"request {recorded.request_id} cannot be replayed:"
-                f" the value of {', '.join(absent)} is no longer in the memory of svc dev",
+                f"request {request_id} cannot be replayed:"
+                f" the value of {', '.join(unknown)} is no longer in the memory of svc dev",
                 "Edit the request in Logs, or send it again.",
             )
         return recorded

@@ -213,47 +213,43 @@ def _redacted_call(call: RecordedCall, redaction: Redaction) -> RecordedCall:
     return replace(call, request=request, sent=sent, response=response, received=received)
 
 
-def restored(edited: RecordedExchange, exchange: RecordedExchange, names: frozenset[str]) -> RecordedExchange:
+def restored(
+    edited: RecordedExchange, exchange: RecordedExchange | None, names: frozenset[str]
+) -> tuple[RecordedExchange, list[str]]:
     """Return a redacted and maybe edited request with the credentials of the original `exchange`.
 
-    `names` are those that are redacted besides the usual ones. Equal names have their values in order.
+    `names` are those that are redacted besides the usual ones. Equal names have their values in order. The
+    list has the names in path and body whose values are unknown.
     """
     values: dict[tuple[str, str], list[Any]] = {}
+    unknown = set[str]()
 
     def collect(location: str, name: str, value: Any) -> str:
         values.setdefault((location, name), []).append(value)
         return REDACTED_VALUE
 
     def restore(location: str, name: str, value: Any) -> Any:
-        kept = values.get((location, name))
-        return kept.pop(0) if value == REDACTED_VALUE and kept else value
-
-    stored = redacted_request(exchange, Redaction(names, collect))
-    result = redacted_request(edited, Redaction(names, restore))
-    body = exchange.request.body if edited.request.body == stored.request.body else result.request.body
-    length = [("content-length", str(len(body)))]
-    headers = [
-        length.pop() if field[0] == "content-length" and length else field for field in result.request.headers
-    ]
-    request = replace(result.request, headers=tuple(headers), body=body, size=len(body))
-    return replace(
-        result,
-        target=exchange.target if edited.target == stored.target else result.target,
-        request=request if edited.request.complete else edited.request,
-    )
-
-
-def absent_credentials(exchange: RecordedExchange, names: frozenset[str]) -> list[str]:
-    """Return the names in path and body of a request whose values were redacted."""
-    absent = set[str]()
-
-    def find(location: str, name: str, value: Any) -> Any:
-        if value == REDACTED_VALUE and location != "field":
-            absent.add(name)
+        if value == REDACTED_VALUE:
+            if left := values.get((location, name)):
+                return left.pop(0)
+            unknown.update([] if location == "field" else [name])
         return value
 
-    redacted_request(exchange, Redaction(names, find))
-    return sorted(absent)
+    stored = exchange and redacted_request(exchange, Redaction(names, collect))
+    result = redacted_request(edited, Redaction(names, restore))
+    if (
+        exchange is not None and stored is not None and edited.request.complete
+    ):  # What was not edited is exact.
+        target = exchange.target if edited.target == stored.target else result.target
+        same = edited.request.body == stored.request.body
+        body = exchange.request.body if same else result.request.body
+        fields = result.request.headers
+        headers = tuple(
+            (name, str(len(body)) if name == "content-length" else value) for name, value in fields
+        )
+        request = replace(result.request, headers=headers, body=body, size=len(body))
+        result = replace(result, target=target, request=request)
+    return result, sorted(unknown)
 
 
 def encode(exchange: RecordedExchange) -> tuple[str, bytes, bytes]:

@@ -22,7 +22,7 @@ _JSON_FIELD = re.compile(r'("((?:[^"\\]|\\.){0,100})"\s*:\s*)("(?:[^"\\]|\\.)*"?
 _PART_NAME = re.compile(r';\s*name="?([^";\r\n]*)')
 _MAX_NAME_CHARS = 1000
 _FLAGS = frozenset({"", "true", "false", "null"})
-"""Values that are no credentials, whatever their name."""
+"""Values that are not credentials, whatever their name."""
 
 
 def folded(name: str) -> str:

@@ -24,7 +24,7 @@ from engine.timeline.json_format import format_utc
 from engine.timeline.query import TimelineReader, open_reader
 from engine.timeline.record import BUILT, PlatformRecord, RequestRecord
 from engine.timeline.record_filter import RecordFilter
-from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage, absent_credentials
+from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage, restored
 from engine.timeline.redaction import REDACTED_VALUE
 from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
@@ -211,7 +211,7 @@ def _document(recorded: RecordedRequest, notes: list[str]) -> dict[str, Any]:
     if recorded.exchange is not None:
         fields = recorded.exchange.request.headers
         absent = [name for name, value in fields if value == REDACTED_VALUE]
-        absent += absent_credentials(recorded.exchange, frozenset())
+        absent += restored(recorded.exchange, None, frozenset())[1]
         if absent := sorted(set(absent)):
             notes.append(
                 f"a replay sends no {', '.join(absent)}: svc dev has the values of recent requests in memory"

@@ -25,8 +25,10 @@ def read_request(root: Path, project: str, request_id: str, service: bool | None
         with client:
             try:
                 found = client.call("GET", f"/v1/projects/{project}/requests/{request_id}/original")
-            except SvcError:  # It is not in memory, or the Console shows a stopped project.
+            except SvcError:  # The Console shows a stopped project, and has no credentials.
                 return recorded
+        if not found["head"]:
+            return recorded
         bodies = (b64decode(found[side]) for side in ("request", "response"))
         return replace(recorded, exchange=decode(request_id, found["head"], *bodies))
     entries: list[StoredRecord] = []

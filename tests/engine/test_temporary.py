@@ -16,7 +16,7 @@ with temporary_folder("svc-any-", Path(sys.argv[1])) as folder:
 """
 
 
-def test_folder_of_a_killed_process_is_removed_by_the_next_and_others_are_kept(tmp_path: Path) -> None:
+def test_folder_of_a_killed_process_is_removed_by_the_next_and_others_stay(tmp_path: Path) -> None:
     own = tmp_path / "svc-any-of-the-user"
     own.mkdir()
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]

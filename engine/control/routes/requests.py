@@ -156,15 +156,15 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
     @routes.get("/v1/projects/<project>/requests/<id>/original")
     @validate_response(OriginalOut)
     async def original(project: str, id: str) -> OriginalOut:
-        """Return a recent request with its credentials, from memory. Requires the role deployer."""
+        """Return a recent request with its credentials, from memory. Empty for older ones.
+
+        Requires the role deployer.
+        """
         require(project, "deployer")
-        if (exchange := replayer.original(id)) is None:
-            raise NotFound(
-                f"request {id} is not in memory", "svc dev has the last 1000 requests until it ends."
-            )
-        head, request, response = encode(exchange)
-        bodies = {"request": b64encode(request).decode(), "response": b64encode(response).decode()}
-        return OriginalOut(head=head, **bodies)
+        exchange = replayer.original(id)
+        head, *bodies = encode(exchange) if exchange is not None else ("", b"", b"")
+        request, response = (b64encode(body).decode() for body in bodies)
+        return OriginalOut(head=head, request=request, response=response)
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
     @validate_response(ReplayOut)

@@ -232,5 +232,5 @@ def test_requests_in_memory_have_a_maximum_size() -> None:
     assert most < MAX_REMEMBERED
     for number in range(most + 1):
         site.timeline.publish_recording(replace(recording, request_id=str(number)))
-    kept = [number for number in range(most + 1) if site.replayer.original(str(number)) is not None]
-    assert kept == list(range(1, most + 1))
+    remembered = [number for number in range(most + 1) if site.replayer.original(str(number)) is not None]
+    assert remembered == list(range(1, most + 1))
