@@ -63,6 +63,16 @@ class ProjectClient:
         """Return the JSON response of a request, without blocking the event loop."""
         return await asyncio.to_thread(self.call_sync, method, path, body, params=params)
 
+    async def cancelable(self, method: str, path: str, body: Any) -> Any:
+        """Return the JSON response of a request, which the API ends when the caller is canceled."""
+        client = self.current_client()
+        with self.activity.call(method, path, body):
+            try:
+                return await client.cancelable(method, self._path(path), body)
+            except Unreachable:
+                await asyncio.to_thread(self._mark_lost, client)
+                raise
+
     async def column_types(self) -> ColumnTypes:
         """Return the column types, which are fetched once."""
         if self._types is None:

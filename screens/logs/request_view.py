@@ -32,13 +32,6 @@ MARGIN = 2 * GUTTER
 """Cells beside the text."""
 
 
-REPLAY_UNAVAILABLE = SvcError(
-    "replay is available in development only: a service does not record bodies",
-    "Run `svc` in the project's folder and press r on a request there.",
-    code="not-replayable",
-)
-
-
 class RequestView(StopWorkersFirst, Screen[None]):
     """Shows one request."""
 
@@ -137,11 +130,6 @@ class RequestView(StopWorkersFirst, Screen[None]):
 
     def action_replay(self) -> None:
         """Replay the request, after a confirmation if its method is not safe."""
-        if self._client.info.kind == "service":
-            self.notify(
-                f"{REPLAY_UNAVAILABLE.message}\n{REPLAY_UNAVAILABLE.hint}", severity="warning", markup=False
-            )
-            return
         self.run_worker(self._replay(), exclusive=True)
 
     async def _replay(self) -> None:
@@ -220,7 +208,9 @@ class RequestView(StopWorkersFirst, Screen[None]):
         self._text.scroll_to(y=self._text.max_scroll_y if end > 0 else 0, animate=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable actions on the recorded request while none is known."""
+        """Disable actions on the recorded request while none is known, and replays at a service."""
+        if action == "replay":
+            return self._client.info.kind != "service"
         return action not in ("curl", "resend") or self._exchange is not None
 
     def action_curl(self) -> None:

@@ -19,7 +19,7 @@ from screens.logs.fleet_records import FleetRecordSource
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
 from screens.logs.grants import Grants
 from screens.logs.record_source import RecordSource
-from screens.logs.request_view import REPLAY_UNAVAILABLE, RequestView
+from screens.logs.request_view import RequestView
 from screens.logs.status_bar import FilterLine, StatusBar
 from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
@@ -241,6 +241,8 @@ class LogsScreen(ConsoleScreen):
         """Disable actions that are not available now."""
         if action == "back":
             return bool(self._source.search) or (self.is_mounted and self.query_one("#details").display)
+        if action in ("replay", "undo"):  # A service records no bodies and has no svc.toml.
+            return self.client.info.kind != "service"
         return action != "search" or not isinstance(self.focused, FilterLine)
 
     def action_drop_filter(self, key: str) -> None:
@@ -356,9 +358,7 @@ class LogsScreen(ConsoleScreen):
     @work(group="open", exclusive=True)
     async def action_replay(self) -> None:
         """Replay the request of the record."""
-        if self.client.info.kind == "service":
-            self.show_error(REPLAY_UNAVAILABLE)
-        elif request := await self._request():
+        if request := await self._request():
             self.app.push_screen(RequestView(self.client, request, replay=True))
 
     @work(group="open", exclusive=True)

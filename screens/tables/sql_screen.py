@@ -271,12 +271,13 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         started = time.monotonic()
 
         def show_time() -> None:
-            self._show_outcome(f"{time.monotonic() - started:.0f} s · esc stops waiting", "$foreground 60%")
+            self._show_outcome(f"{time.monotonic() - started:.0f} s · esc stops it", "$foreground 60%")
 
         self._show_outcome("…", "$foreground 60%")
         timer = self.set_interval(1, show_time)
         try:
-            return await self._client.call("POST", self._target.path, self._target.body(text, write=writes))
+            body = self._target.body(text, write=writes)
+            return await self._client.cancelable("POST", self._target.path, body)
         finally:
             timer.stop()
 
@@ -335,7 +336,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             self.app.push_screen(ResultExportForm(self._result))
 
     def action_back(self) -> None:
-        """Stop waiting for a statement, or return to the table."""
+        """Stop a running statement, or return to the table."""
         running = [
             each for each in self.workers if each.node is self and each.group == "sql" and each.is_running
         ]
@@ -344,6 +345,4 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             return
         self.workers.cancel_group(self, "sql")
         self._wrote = self._wrote or self._writes
-        self._show_outcome(
-            "not waiting any more: the statement runs until its end or its limit", "$text-warning"
-        )
+        self._show_outcome("stopped", "$text-warning")

@@ -267,19 +267,18 @@ async def test_replay_of_unsafe_method_asks_first(shop: Shop) -> None:
         await logs.shows("replay of POST /docs/x", "405")
 
 
-async def test_replay_in_service_shows_message(shop: Shop) -> None:
+async def test_service_offers_no_replay_and_no_undo(shop: Shop) -> None:
     shop.get("/docs/x")
     async with open_logs(shop, kind="service") as logs:
         await logs.shows("/docs/x")
+        offered = {active.binding.action for active in logs.screen.active_bindings.values()}
+        assert "pause" in offered and not {"replay", "undo"} & offered
         await logs.press("r")
-        await logs.until(
-            lambda: any("development only" in note.message for note in logs.pilot.app._notifications)
-        )
         assert logs.pilot.app.screen is logs.screen
         await logs.press("enter")
         await logs.shows("└ docs")
-        await logs.press("r")
-        await logs.shows("└ docs")
+        view = logs.pilot.app.screen
+        assert "replay" not in {active.binding.action for active in view.active_bindings.values()}
 
 
 async def test_record_details_and_copy(shop: Shop) -> None:

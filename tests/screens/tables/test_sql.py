@@ -134,6 +134,21 @@ async def test_query_shows_rows(people: Shop, snapshot: Snapshot) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_escape_stops_a_running_statement(people: Shop) -> None:
+    endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select max(x) from n"
+    async with tables(people) as ui:
+        await ui.press("Q", "ctrl+t")
+        await ui.type(f"delete from people where ({endless}) > 0")
+        await ui.pilot.press("ctrl+s")  # `ui.press` waits for the end of a statement.
+        await ui.until(lambda: "s · esc stops it" in ui.text)
+        await ui.press("escape")
+        await ui.shows("stopped")
+        deleted = people.call("POST", "/sql", {"sql": "delete from people where id = 1", "write": True})
+        assert deleted["changes"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 async def test_sql_error_is_shown_and_selected_in_text(people: Shop) -> None:
     async with tables(people) as ui:
         await ui.press("Q")
