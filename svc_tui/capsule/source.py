@@ -12,11 +12,13 @@ from svc_tui.capsule.collect import RecordedRequest, read_development, unknown_r
 from svc_tui.client.discovery import find_running
 from svc_tui.logs.options import resolve_target
 from svc_tui.logs.remote import LogQuery, RemoteLogs
+from svc_tui.logs.sql import complete_id
 
 
 def read_request(root: Path, project: str, request_id: str, service: bool | None) -> RecordedRequest:
     """Return a recorded request; `service` is the choice of the user. Raises `SvcError`."""
     credentials = resolve_target(root, service)
+    request_id = complete_id(root, credentials, request_id)
     if credentials is None:
         recorded = read_development(root, request_id)
         client = find_running(root / DATA_DIR, "/v1/projects")

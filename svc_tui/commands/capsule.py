@@ -80,7 +80,7 @@ def make(
     root = find(Path.cwd())
     project = load(root)
     recorded = read_request(root, project.name, request, service)
-    target = output or Path(f"{request}.svccap")
+    target = output or Path(f"{recorded.request_id}.svccap")
     artifacts = _artifacts(project, recorded.resources, "deploy" if recorded.deployed else "dev")
     with temporary_folder("svc-capsule-") as folder:
         contents = collect(

@@ -52,7 +52,10 @@ def logs(
     level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="Minimum level, from trace to fatal.")
     ] = None,
-    request: Annotated[str | None, typer.Option(metavar="ID", help="Show records of one request.")] = None,
+    request: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Show one request; 8 characters are enough."),
+    ] = None,
     tree: Annotated[
         bool, typer.Option("--tree", help="With --request: show its spans and calls on a time axis.")
     ] = False,
@@ -98,6 +101,11 @@ def logs(
         return
     if as_csv:
         raise InvalidUsage("--csv is for --sql", "Pass --json for records.")
+    credentials = resolve_target(root, service)
+    if request is not None:
+        from svc_tui.logs.sql import complete_id
+
+        request = complete_id(root, credentials, request)
     record_filter = RecordFilter(resource, request, min_level=_severity(level), pattern=_pattern(grep))
     seconds = None if since is None else parse_age(since)
     older = None if until is None else parse_age(until)
@@ -122,7 +130,6 @@ def logs(
         else:
             stdout.styled_lines([line for entry in entries for line in formatter.lines(entry.record)])
 
-    credentials = resolve_target(root, service)
     cursor = None if after is None else _cursor(after, of_fleet=credentials is not None)
     if credentials is not None:
         filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": cursor}
@@ -177,9 +184,11 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
 def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> None:
     """Print the waterfall of a request, and its records."""
     from screens.logs.trace import lines
+    from svc_tui.logs.sql import complete_id
 
     entries: list[StoredRecord] = []
     credentials = resolve_target(root, service)
+    request = complete_id(root, credentials, request)
     if credentials is not None:
         query = LogQuery(filters={"request": request})
         RemoteLogs(credentials, load(root).name, query, entries.extend, _warn_dropped).run()

@@ -17,10 +17,13 @@ from engine.timeline.record import (
     RequestRecord,
     StructuredRecord,
 )
+from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import clock, duration, size
 
 TARGET_WIDTH = 24
+SHORT_ID, WIDE_CELLS = 12, 130
+"""Characters of an id on a terminal with fewer cells than these."""
 LIVE_AFTER_NS = 400_000_000
 MAX_ENDED = 64
 """Number of ended requests remembered: records of a Door can arrive after the end of their request."""
@@ -119,8 +122,13 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
     compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
     peak = size(inner.peak_memory) if inner.peak_memory is not None else ""
     meters = f"  {compute:<10}  {peak:>8}"
+    shown = front.request_id if stdout.width() >= WIDE_CELLS else front.request_id[:SHORT_ID]
     path = " → ".join(span.resource or "–" for span in reversed(spans))
-    line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {front.request_id}", "dim")]
+    line += [
+        (meters, "dim"),
+        (f"  {path}", "cyan"),
+        (f"  {shown}", "dim"),
+    ]
     if inner.code in INTERRUPTED:
         line.append((f"  {inner.detail}", "dim"))
     elif inner.detail and inner.detail.strip() not in stderr:

@@ -1,11 +1,13 @@
 """SQL over the timeline of a project: of its `svc dev`, read from the file, or of its service."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine.errors import InvalidUsage
 from engine.manifest.load import load
 from engine.timeline import sql as timeline_sql
 from engine.timeline.database import timeline_path
@@ -36,3 +38,20 @@ def open_timeline(root: Path, credentials: Credentials | None) -> Iterator[Timel
         return
     with open_client(credentials) as client:
         yield TimelineSql(root, client)
+
+
+def complete_id(root: Path, credentials: Credentials | None, text: str) -> str:
+    """Return the id of the request that begins with a text of 8 characters or more, else the text.
+
+    Raises `SvcError` if several requests begin with it.
+    """
+    known = credentials is not None or timeline_path(root).exists()
+    if not known or not re.fullmatch("[0-9a-z]{8,25}", text):
+        return text
+    with open_timeline(root, credentials) as timeline:
+        sql = f"select distinct request_id from requests where request_id between '{text}' and '{text}~'"
+        found = [row["request_id"] for row in timeline.run(f"{sql} order by 1 limit 6")["rows"]]
+    if len(found) > 1:
+        more = ", …" if len(found) > 5 else ""
+        raise InvalidUsage(f"several requests begin with {text}", f"Pass one: {', '.join(found[:5])}{more}.")
+    return str(found[0]) if found else text

@@ -235,6 +235,22 @@ def test_logs_accepts_a_removed_resource_with_records(
     assert lines(capsys, "--resource", "another") == []
 
 
+def test_beginning_of_an_id_names_its_request_if_no_other_begins_with_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = ["01m8djh1ph40b43gefzrmfk6j4", "01m8djh1t1857gjp1kg1q0dp0w"]
+    record(project, *(replace(REQUEST, request_id=each) for each in ids))
+    found = documents(capsys, "--request", ids[0][:9])
+    assert [row["request_id"] for row in found] == [ids[0]]
+    assert lines(capsys, "--request", ids[1][:9], "--tree") != []
+    assert run(["logs", "--request", ids[0][:8]]) == 2
+    message = capsys.readouterr().err
+    assert "several requests begin with 01m8djh1" in message
+    assert all(each in message for each in ids)
+    assert run(["logs", "--request", ids[0][:7]]) == 0
+    assert "no matching records" in capsys.readouterr().err
+
+
 def test_logs_without_records_prints_a_note(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs"]) == 0
     output = capsys.readouterr()
