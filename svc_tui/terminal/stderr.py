@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import IntEnum
 
 from rich.cells import set_cell_size
+from rich.control import Control
+from rich.segment import ControlType
 from rich.text import Text
 
 from engine.errors import SvcError
@@ -16,6 +19,8 @@ from engine.manifest.problems import ManifestError, ManifestProblem
 from svc_tui.terminal.style import ColorMode, create_console, from_ansi, plain, strip_control_codes
 
 _console = create_console("auto", stderr=True)
+_count = ""
+"""Beginning of the last line if that is a count, which the next count replaces."""
 
 
 class ExitCode(IntEnum):
@@ -140,8 +145,22 @@ def question(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """Write a step of a longer operation."""
-    line(Text.assemble(("· ", "cyan"), (plain(text), "dim")))
+    """Write a step of a longer operation. On a terminal, a count, as in "1 of 3", replaces the one before."""
+    global _count
+    shown = Text.assemble(("· ", "cyan"), (plain(text), "dim"))
+    count = re.match(r".+?(?=\d+ of \d)", text) if _console.is_terminal else None
+    if count is not None:
+        shown.truncate(_console.width, overflow="ellipsis")
+        if count[0] == _count:
+            _console.control(Control.move(0, -1), Control((ControlType.ERASE_IN_LINE, 2)))
+    line(shown)
+    _count = count[0] if count is not None else ""
+
+
+def end_count() -> None:
+    """Keep the last count, because another line follows it on the terminal."""
+    global _count
+    _count = ""
 
 
 def log(level: str, text: str) -> None:
@@ -155,6 +174,7 @@ def log(level: str, text: str) -> None:
 
 def line(text: Text) -> None:
     """Write a formatted line. A closed stderr does not fail the command."""
+    end_count()
     try:
         _console.print(strip_control_codes(text), markup=False)
     except OSError:

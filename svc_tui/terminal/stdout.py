@@ -16,6 +16,7 @@ from rich.style import Style
 from rich.text import Text
 
 from engine.errors import SvcError
+from svc_tui.terminal import stderr
 from svc_tui.terminal.style import ColorMode, create_console, plain, strip_control_codes
 
 Styled = list[tuple[str, str]]
@@ -162,6 +163,7 @@ def _write(text: str) -> None:
 
 
 def _attempt(write: Callable[[], object]) -> None:
+    stderr.end_count()
     try:
         write()
     except BrokenPipeError:
