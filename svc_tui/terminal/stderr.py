@@ -158,7 +158,7 @@ def progress(text: str) -> None:
 
 
 def end_count() -> None:
-    """Keep the last count, because another line follows it on the terminal."""
+    """Leave the last count on the terminal: another line follows it."""
     global _count
     _count = ""
 
