@@ -45,7 +45,7 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
     if "*" in path or "?" in path or "#" in path:
         reason = "* may only be the last segment" if "*" in path else "a pattern has no ? and no #"
         return f'"{pattern}" is not a path pattern: {reason}', 'Write "/prefix/*" or an exact "/path".'
-    if "//" in path or {".", ".."} & set(path.split("/")):
+    if "//" in path or {".", ".."} & set(normal_path(path).split("/")):
         return f'no request has the path "{pattern}"', "Leave out empty, . and .. segments."
     if _PATH.fullmatch(path) is None:
         escaped = quote(_LONE_PERCENT.sub("%25", pattern), safe="/*%!$&'()+,;=:@~", errors="surrogateescape")

@@ -1,5 +1,6 @@
 """Validation rules between the keys of a manifest, and between keys and the project folder."""
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
@@ -96,6 +97,15 @@ def _paths(key_path: tuple[str, ...], table: ResourceTable, root: Path) -> Itera
         hint = "Move the sources into the folder of svc.toml, or move svc.toml up."
         yield (*key_path, "workdir"), workdir, hint
         return
+    if os.path.isfile(workdir):  # noqa: PTH113  False without access to it.
+        yield (*key_path, "workdir"), f'"{table.workdir}" is a file', "Name the folder with the sources."
+        return
+    if table.entry is not None and os.path.isdir(workdir / table.entry):  # noqa: PTH112
+        yield (
+            (*key_path, "entry"),
+            f'"{table.entry}" is a folder',
+            "Name the module in it that exports fetch.",
+        )
     for key, value in (("output", table.output), ("entry", table.entry)):
         if value is not None and isinstance(reason := _inside(workdir, value, root), str):
             yield (

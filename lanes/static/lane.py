@@ -92,12 +92,11 @@ def _check_output(output: Path, request: BuildRequest) -> None:
     resource = request.resource
     path = request.display_path(output)
     if output.exists():
-        wrong = f"{path} is a file, not a folder"
+        wrong, remedy = f"{path} is a file, not a folder", "Name a folder"
     elif resource.build is not None:
-        wrong = f"the build command wrote no folder {path}"
+        wrong, remedy = f"the build command wrote no folder {path}", "Check where the command writes to"
     else:
-        wrong = f"the folder {path} does not exist"
-    remedy = "Create it" if resource.build is None else "Check where the command writes to"
+        wrong, remedy = f"the folder {path} does not exist", "Create it"
     raise BuildFailed(
         f"resource {resource.name}: {wrong}",
         f"{remedy}, or correct `output` of [resource.{resource.name}] in svc.toml.",

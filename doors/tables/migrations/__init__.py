@@ -4,6 +4,7 @@ The database records the name and sha256 of each applied file, so a copy of it h
 """
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,11 +48,14 @@ class Migration:
 
 def find(project: Path) -> tuple[Migration, ...]:
     """Read the migrations in a project's folder, in the order of their names. Raises `TablesError`."""
-    paths = sorted(
-        (path for path in (project / MIGRATIONS_FOLDER).glob("*.sql") if not path.name.startswith(".")),
-        key=lambda path: path.name.encode(errors="surrogateescape"),
-    )
-    return tuple(_read(path) for path in paths)
+    folder = project / MIGRATIONS_FOLDER
+    try:
+        paths = list(folder.iterdir()) if folder.exists() else []
+    except OSError as error:
+        message = f"{MIGRATIONS_FOLDER} cannot be read as a folder: {error.strerror}"
+        raise TablesError(message, f"Migrations are files {MIGRATIONS_FOLDER}/*.sql: rename it.") from error
+    paths = [path for path in paths if path.name.endswith(".sql") and not path.name.startswith(".")]
+    return tuple(_read(path) for path in sorted(paths, key=os.fsencode))
 
 
 def ignored(project: Path) -> Iterator[TablesError]:

@@ -78,6 +78,8 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
         (A + 'mounts = { "/x*" = "b" }' + B, (5, 12), 'resource.a.mounts."/x*"', "last segment", "/prefix/*"),
         (A + 'mounts = { "/x?y" = "b" }' + B, (5, 12), 'resource.a.mounts."/x?y"', "no ?", "/path"),
         (A + 'mounts = { "/../x" = "b" }' + B, (5, 12), 'resource.a.mounts."/../x"', "no request", "segments"),
+        (A + 'mounts = { "/%2e/*" = "b" }' + B, (5, 12), 'resource.a.mounts."/%2e/*"', "no request", "segments"),
+        (A + 'mounts = { "/a/%2E%2e/b" = "b" }' + B, (5, 12), 'resource.a.mounts."/a/%2E%2e/b"', "no request", "segments"),
         (A + 'mounts = { "/süß/*" = "b" }' + B, (5, 12), 'resource.a.mounts."/süß/*"', "sent", "/s%C3%BC%C3%9F/*"),
         (A + 'mounts = { "/a%2" = "b" }' + B, (5, 12), 'resource.a.mounts."/a%2"', "sent", '"/a%252"'),
         (A + 'mounts = { "/x" = "a\\nb" }', (5, 12), 'resource.a.mounts."/x"', 'resource "a\\nb"', "another resource"),
@@ -217,6 +219,15 @@ def test_workdir_symlink_outside_project_is_reported(tmp_path: Path) -> None:
     (inside / "link").symlink_to(tmp_path)
     (inside / "loop").symlink_to("loop")
     assert only_problem(inside, A + 'workdir="link"').key == "resource.a.workdir"
+
+
+def test_file_as_workdir_and_folder_as_entry_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "index.js").touch()
+    found = only_problem(tmp_path, A + 'workdir = "src/index.js"')
+    assert (found.line, found.key, found.message) == (5, "resource.a.workdir", '"src/index.js" is a file')
+    found = only_problem(tmp_path, A + 'entry = "src"')
+    assert (found.line, found.key, found.message) == (5, "resource.a.entry", '"src" is a folder')
 
 
 def test_error_message_contains_every_problem(tmp_path: Path) -> None:

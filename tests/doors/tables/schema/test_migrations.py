@@ -259,6 +259,12 @@ def test_folder_named_like_migration_is_refused(tmp_path: Path) -> None:
         find(tmp_path)
 
 
+def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tables").touch()
+    with pytest.raises(TablesError, match="tables cannot be read as a folder: Not a directory"):
+        find(tmp_path)
+
+
 def test_pipe_named_like_migration_is_refused_without_blocking(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     os.mkfifo(tmp_path / "tables" / "x.sql")
