@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.gateway.error_page import DebugDetail
 from engine.gateway.problem import send_problem, wants_page
-from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, Outdated, RouteTable
+from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, Outdated, RouteTable, host_name
 from engine.gateway.static.body import FileChanged
 from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
 from engine.gateway.tracing import SpanContext
@@ -125,6 +125,8 @@ class Gateway:
         endpoint = routes.match_host(exchange.authority)
         if endpoint is None or not exchange.request.path.startswith(("/", "*")):
             debug = None
+            if endpoint is None and exchange.authority and not host_name(exchange.authority):
+                return await self._refuse(exchange, span, None, "invalid-host")
             if endpoint is None and self._settings.dev:
                 debug = DebugDetail(
                     f"No resource has this host. Available: {', '.join(sorted(routes.hosts))}"

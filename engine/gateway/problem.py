@@ -23,6 +23,7 @@ class ProblemType:
 
 
 PROBLEM_TYPES = {
+    "invalid-host": ProblemType(400, "The Host header is not a host name and a port."),
     "not-found": ProblemType(404, "No resource or file matches this address."),
     "body-too-large": ProblemType(413, "The request body exceeds the size limit of this service."),
     "guest-failed": ProblemType(500, "The application failed during this request."),

@@ -18,7 +18,9 @@ from engine.http.exchange import Exchange
 from engine.manifest.model import Project, Resource, host_label, normal_path
 from engine.wasm.execution.request import GuestRequest, RunReport
 
-_AUTHORITY = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^:@/\[\]]*))(:(?P<port>[0-9]{0,5}))?")
+_AUTHORITY = re.compile(
+    r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.~!$&'()*+,;=%-]*))(:(?P<port>[0-9]{0,5}))?", re.ASCII
+)
 _LAST_PORT = 65535
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
@@ -165,4 +167,5 @@ def host_name(authority: str) -> str:
     match = _AUTHORITY.fullmatch(authority)
     if match is None or int(match["port"] or 0) > _LAST_PORT:
         return ""
-    return (match["address"] or match["name"]).lower().rstrip(".")
+    host = match["address"] or match["name"]
+    return "" if ".." in f".{host}" else host.lower().removesuffix(".")

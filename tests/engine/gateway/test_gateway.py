@@ -81,6 +81,19 @@ def test_unknown_and_private_hosts_return_equal_responses(files: StaticResponder
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["localhost..", ".localhost", ".", "local host", "localhost :80", "localhost:80 80", "a@localhost"],
+)
+def test_invalid_host_returns_400(files: StaticResponder, host: str) -> None:
+    async def test(site: Site) -> None:
+        answer = await site.raw(f"GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b'"code": "invalid-host"' in answer
+
+    with_site([FRONT, API], {"front": files, "api": echo()}, test)
+
+
 def test_mounted_request_records_two_spans_of_one_trace(files: StaticResponder) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

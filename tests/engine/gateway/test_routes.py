@@ -56,6 +56,9 @@ def test_match_host_finds_front(authority: str) -> None:
         "web--shop.localhost:\u0663",
         "web--shop.localhost@evil",
         "user@web--shop.localhost",
+        "web--shop.localhost..",
+        "web--shop.localhost:80 ",
+        "web--shop.localhost :80",
     ],
 )
 def test_match_host_with_unknown_authority_returns_none(authority: str) -> None:
