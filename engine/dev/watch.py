@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from engine.build.ignore import IgnoreRules
@@ -296,12 +297,25 @@ class SourceListener:
         except SvcError as error:
             self._invalid = True
             self._on_invalid(error)
+            self._on_notice(f"still serving the last valid {MANIFEST}")
             return
-        if self._invalid:
-            self._invalid = False
-            self._on_notice(f"{MANIFEST} is valid again")
-        if project != self._dev.project:
+        changes = _changes(self._dev.project, project)
+        if self._invalid or changes:
+            again = "again; it is valid now" if self._invalid else "again"
+            self._on_notice(f"read {MANIFEST} {again}: {changes or 'nothing changed'}")
+        self._invalid = False
+        if changes:
             await self._dev.apply(project)
+
+
+def _changes(before: Project, after: Project) -> str:
+    """Return the differences of two manifests in words; empty if there are none."""
+    old, new = before.resources, after.resources
+    changed = [name for name, resource in new.items() if old.get(name, resource) != resource]
+    if replace(before, resources=new) != after:
+        changed.insert(0, "[project]")
+    names = {"added": new.keys() - old.keys(), "removed": old.keys() - new.keys(), "changed": changed}
+    return "; ".join(f"{verb} {', '.join(sorted(each))}" for verb, each in names.items() if each)
 
 
 def _is_own_output(path: Path) -> bool:

@@ -86,9 +86,23 @@ def test_end_of_an_error_is_reported_for_a_static_folder_and_the_manifest(
     pulse.wait_for("front builds again, in", after=before)
     manifest = (pulse_project / "svc.toml").read_text()
     (pulse_project / "svc.toml").write_text(f"{manifest}\nx = [")
-    pulse.wait_for("error", after=len(pulse.lines))
+    pulse.wait_for("error: svc.toml has 1 mistake", after=before)
+    pulse.wait_for(rf"svc\.toml:{manifest.count(chr(10)) + 2}  ", after=before)
+    pulse.wait_for("still serving the last valid svc.toml", after=before)
     (pulse_project / "svc.toml").write_text(manifest)
-    pulse.wait_for("svc.toml is valid again", after=before)
+    pulse.wait_for("read svc.toml again; it is valid now: nothing changed", after=before)
+
+
+def test_edit_of_the_manifest_prints_what_changed(pulse: DevServer, pulse_project: Path) -> None:
+    before, file = len(pulse.lines), pulse_project / "svc.toml"
+    manifest = file.read_text()
+    file.write_text(
+        manifest.replace("public = true", "public = true\nspa = true", 1)
+        + '\n[resource.more]\nlane = "static"\noutput = "front"\n'
+    )
+    pulse.wait_for("read svc.toml again: added more; changed front", after=before)
+    file.write_text(manifest)
+    pulse.wait_for("read svc.toml again: removed more; changed front", after=before)
 
 
 def test_guest_failure_is_shown_in_the_terminal_and_on_the_page(
