@@ -178,7 +178,7 @@ class TableView(ConsoleScreen):
     def _widen_columns(self) -> None:
         top = self.rows.scroll_offset.y
         if (grid := self._grid) is not None and grid.widen(top, top + self.size.height):
-            self.rows.set_widths(grid.list_columns())
+            self.rows.set_columns(grid.list_columns(), same_cells=True)
 
     @on(VirtualRows.Moved)
     @on(VirtualRows.Loaded)

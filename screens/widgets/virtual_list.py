@@ -124,17 +124,13 @@ class VirtualList(ScrollView, can_focus=False):
         self._pending_count = None
         self._set_count(self._source.count())
 
-    def set_columns(self, columns: Sequence[ListColumn]) -> None:
-        """Show the same rows in other columns. The source must return cells for them from now on."""
+    def set_columns(self, columns: Sequence[ListColumn], *, same_cells: bool = False) -> None:
+        """Show the same rows in other columns, for which the source returns cells, or in other widths."""
         self._columns = tuple(columns)
-        self._cache.clear()
-        self._pending_count = None
-        self._set_count(self._source.count())
-
-    def set_widths(self, columns: Sequence[ListColumn]) -> None:
-        """Show the same cells in columns of other widths."""
-        self._columns = tuple(columns)
-        self._set_count(self._count)
+        if not same_cells:
+            self._cache.clear()
+            self._pending_count = None
+        self._set_count(self._count if same_cells else self._source.count())
 
     def on_mount(self) -> None:
         """Read the number of rows."""

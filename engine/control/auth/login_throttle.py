@@ -7,7 +7,8 @@ further attempt must wait, twice as long each time, up to a minute.
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.control.errors import TooManyAttempts
@@ -49,7 +50,7 @@ class LoginThrottle:
         return len(self._counts)
 
     def start_attempt(self, address: str, user: str | None = None) -> None:
-        """Count an attempt as failed until `record_success`, so that concurrent attempts count too.
+        """Count an attempt as failed, so that concurrent attempts count too.
 
         Raises `TooManyAttempts`; a rejected attempt is not counted.
         """
@@ -61,8 +62,11 @@ class LoginThrottle:
         self.apply(event)
         self.announce(event)
 
-    def record_success(self, address: str, user: str | None = None) -> None:
-        """Reset the failures of the user, and remove this attempt from those of the address."""
+    @contextmanager
+    def attempt(self, address: str, user: str | None = None) -> Iterator[None]:
+        """Make an attempt. If it succeeds, reset the failures of the user, and do not count it."""
+        self.start_attempt(address, user)
+        yield
         event = LoginEvent(address, user or "", success=True)
         self.apply(event)
         self.announce(event)

@@ -39,10 +39,8 @@ class AuthServices:
 
     async def log_in(self, address: str, name: str, password: str) -> User:
         """Return the user with this password. Raises `Unauthenticated` and `TooManyAttempts`."""
-        self.throttle.start_attempt(address, name)
-        user = await self.accounts.authenticate(name, password)
-        self.throttle.record_success(address, name)
-        return user
+        with self.throttle.attempt(address, name):
+            return await self.accounts.authenticate(name, password)
 
     async def require_user(self) -> User:
         """Return the caller's account. Raises `Forbidden` unless the caller uses a login session."""
@@ -102,9 +100,8 @@ def blueprint(services: AuthServices) -> Blueprint:
     @validate_response(types.SessionOut)
     async def claim(data: types.ClaimRequest) -> types.SessionOut:
         """Create the first owner, with the claim code that the service printed at its start."""
-        throttle.start_attempt(_client_key())
-        user = await accounts.claim(data.code, data.user, data.password)
-        throttle.record_success(_client_key())
+        with throttle.attempt(_client_key()):
+            user = await accounts.claim(data.code, data.user, data.password)
         return await _opened(user)
 
     @routes.post("/v1/claim/check")
@@ -113,9 +110,8 @@ def blueprint(services: AuthServices) -> Blueprint:
     @validate_response(types.ClaimOut)
     async def check_claim(data: types.ClaimCheck) -> types.ClaimOut:
         """Check a claim code, before a name and a password are entered."""
-        throttle.start_attempt(_client_key())
-        await accounts.check_claim(data.code)
-        throttle.record_success(_client_key())
+        with throttle.attempt(_client_key()):
+            await accounts.check_claim(data.code)
         return types.ClaimOut(claimed=False)
 
     @routes.post("/v1/login")
