@@ -1,6 +1,6 @@
 """Dialogs with one question, answered by a key."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -82,6 +82,7 @@ class ConfirmDialog(ModalScreen[bool]):
     }
     ConfirmDialog .title { text-style: bold; width: auto; max-width: 100%; }
     ConfirmDialog .text { color: $foreground-muted; width: auto; max-width: 100%; }
+    ConfirmDialog .change { width: auto; max-width: 100%; margin-top: 1; }
     ConfirmDialog .keys { dock: bottom; width: 100%; padding-top: 1; background: $surface; link-style: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -89,16 +90,18 @@ class ConfirmDialog(ModalScreen[bool]):
         Binding("n,escape", "answer(False)", "No", id="question.no"),
     ]
 
-    def __init__(self, title: str, text: str, yes: str) -> None:
-        """Create the dialog. `yes` labels the confirmation: `quit`, `delete 3 rows`."""
+    def __init__(self, title: str, text: str, yes: str, lines: Sequence[Line] = ()) -> None:
+        """Create the dialog. `yes` labels the confirmation: `delete 3 rows`. `lines` show a change."""
         super().__init__()
-        self._title, self._text, self._confirm_label = title, text, yes
+        self._title, self._text, self._confirm_label, self._lines = title, text, yes, lines
 
     def compose(self) -> ComposeResult:
         """Compose the question and the two answers."""
         with VerticalScroll():
             yield Static(Content(self._title), classes="title")
             yield Static(Content(self._text), classes="text")
+            if self._lines:
+                yield Static(to_content(self._lines), classes="change")
             yield key_hints(("y", "answer(True)", self._confirm_label), ("n", "answer(False)", "cancel"))
 
     def action_answer(self, answer: bool) -> None:

@@ -1,44 +1,21 @@
 """Changes of svc.toml that allow what a record says was denied: shown as a diff, written, undone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.content import Content
-from textual.widgets import Static
 
 from screens.board.details import diff_lines
 from screens.console_screen import ConsoleScreen
-from screens.dialog import ConfirmDialog, key_hints
+from screens.dialog import ConfirmDialog
 from screens.project_client import ProjectClient
-from screens.widgets.content import to_content
-from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
 
 APPLIES = "svc dev applies it at once; the next deploy applies it to the service."
 
 
 class GrantDialog(ConfirmDialog):
-    """Asks whether to make a change: some lines, and the label of the confirmation."""
+    """Asks whether to make a change, which its lines show."""
 
-    DEFAULT_CSS = """
-    GrantDialog > Vertical { border-left: outer $primary; }
-    GrantDialog .change { width: auto; max-width: 100%; margin-top: 1; }
-    """
-
-    def __init__(self, title: str, text: str, lines: Sequence[Line], yes: str) -> None:
-        """Create the dialog. `text` is above the lines, `yes` labels the confirmation."""
-        super().__init__(title, text, yes)
-        self._lines = lines
-
-    def compose(self) -> ComposeResult:
-        """Compose the lines and the two answers."""
-        with Vertical():
-            yield Static(Content(self._title), classes="title")
-            yield Static(Content(self._text), classes="text")
-            yield Static(to_content(self._lines), classes="change")
-            yield key_hints(("y", "answer(True)", self._confirm_label), ("n", "answer(False)", "cancel"))
+    DEFAULT_CSS = "GrantDialog > VerticalScroll { border-left: outer $primary; }"
 
 
 class Grants:
@@ -83,7 +60,7 @@ class Grants:
         plan = await self._client.call("POST", "/manifest/plan", {"changes": changes})
         if not plan["diff"]:
             raise SvcError("svc.toml allows this already", "Send the request again.")
-        dialog = GrantDialog(title, APPLIES, diff_lines(plan["diff"]), "write svc.toml")
+        dialog = GrantDialog(title, APPLIES, "write svc.toml", diff_lines(plan["diff"]))
         if not await self._screen.app.push_screen_wait(dialog):
             return False
         body = {"changes": changes, "digest": plan["digest"]}
@@ -92,7 +69,7 @@ class Grants:
         return True
 
     async def _offer_copy(self, title: str, text: str, line: str) -> None:
-        dialog = GrantDialog(title, text, [((line, "accent"),)], "copy")
+        dialog = GrantDialog(title, text, "copy", [((line, "accent"),)])
         if await self._screen.app.push_screen_wait(dialog):
             self._screen.app.copy_to_clipboard(line)
             self._screen.notify("copied", timeout=2)
