@@ -9,7 +9,7 @@ from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource, Deployment, DrawnMount
 from engine.errors import SvcError
 from engine.grant import Grant
-from engine.manifest.model import Project
+from engine.manifest.model import Project, targets
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord
 from engine.wasm.binary.reader import read_outline
@@ -133,7 +133,6 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "lane": lambda r: r.lane,
         "access": _access,
         "spa": lambda r: "yes" if r.spa else "no",
-        "mounts": lambda r: ", ".join(sorted(f"{each.pattern} → {each.target}" for each in r.mounts)),
         "egress": lambda r: ", ".join(r.egress),
         "run_limit_secs": lambda r: str(r.run_limit_secs),
         "memory_limit_mb": lambda r: str(r.memory_limit_mb),
@@ -143,9 +142,13 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         before, after = show(old), show(new)
         if before != after:
             yield Change(new.name, field, before, after)
-    for key in sorted(old.env.keys() | new.env.keys()):
-        if old.env.get(key) != new.env.get(key):
-            yield Change(new.name, f"env {key}", old.env.get(key, ""), new.env.get(key, ""))
+    for field, was, now in (
+        ("mount", targets(old.mounts), targets(new.mounts)),
+        ("env", dict(old.env), dict(new.env)),
+    ):
+        for key in sorted(was.keys() | now.keys()):
+            if was.get(key) != now.get(key):
+                yield Change(new.name, f"{field} {key}", was.get(key, ""), now.get(key, ""))
 
 
 def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:

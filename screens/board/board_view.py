@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from textual import work
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.widgets import Static
 
 from screens.board.canvas import Canvas
@@ -346,14 +346,8 @@ class BoardView(ConsoleScreen):
     def action_edit_source(self) -> None:
         """Open the first build error in the user's editor, while the Console is suspended."""
         if (source := self._source) is not None:
-            with self.shown_errors():
-                try:
-                    with self.app.suspend():
-                        edit_file(
-                            Path(self.client.info.folder) / source[0], source[1], editor_command(os.environ)
-                        )
-                except SuspendNotSupported:
-                    self.notify("no terminal is available for an editor", severity="warning")
+            with self.shown_errors(), self.app.suspend():
+                edit_file(Path(self.client.info.folder) / source[0], source[1], editor_command(os.environ))
 
     def action_logs(self) -> None:
         """Show the logs of the selected resource."""

@@ -57,7 +57,7 @@ class MountEditor:
         name = door_of(target) or target
         line: Line = ((self.connecting, "bold"), (" → ", "dim"), (name, "bold"), ("   ", ""))
         problem = self._problem(target)
-        return (*line, (problem, "warn")) if problem else line
+        return (*line, (problem, "warn") if problem else ("enter mounts it, arrows choose another", "dim"))
 
     # Drawing an edge
 

@@ -258,6 +258,24 @@ def test_plan_lists_changes(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
+def test_plan_lists_each_changed_mount(tmp_path: Path) -> None:
+    page = pages(tmp_path, "page")
+    others = "".join(f'[resource.{name}]\nlane = "static"\noutput = "."\n' for name in "abc")
+    before = STATIC + 'mounts = { "/a/*" = "a", "/b/*" = "b", "/same" = "c" }\n' + others
+    after = STATIC + 'mounts = { "/a/*" = "c", "/c/*" = "c", "/same" = "c" }\n' + others
+    artifacts = dict.fromkeys(["web", *"abc"], page)
+
+    async def scenario(running: Served) -> None:
+        await running.deploy(await running.order(before, artifacts))
+        assert await running.plan(after, artifacts) == [
+            Change("web", "mount /a/*", "a", "c"),
+            Change("web", "mount /b/*", "b", ""),
+            Change("web", "mount /c/*", "", "c"),
+        ]
+
+    served(tmp_path, scenario)
+
+
 def test_failed_health_check_changes_nothing(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
     checked = STATIC.replace('name = "shop"\n', 'name = "shop"\ncheck = "/health"\n')
