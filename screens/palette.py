@@ -16,7 +16,6 @@ _MOVEMENTS = frozenset(
         "bottom",
         "down",
         "end",
-        "history",
         "jump",
         "move",
         "move_sideways",

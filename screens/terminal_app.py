@@ -28,14 +28,18 @@ from screens.theme import DARK, THEMES, adapted
 from svc_tui.client import SvcError
 
 Result = TypeVar("Result")
-_LOCAL_ACTIONS = {
-    "edit_outside": ("$EDITOR runs on your own machine only", "Press e to edit the cell here."),
-    "edit_source": ("$EDITOR runs on your own machine only", "Open the file there."),
+_TERMINAL_ACTIONS = {
+    "edit_outside": ("$EDITOR runs in a terminal only", "Press e to edit the cell here."),
+    "edit_source": ("$EDITOR runs in a terminal only", "Open the file in your editor."),
+    "resend": ("$EDITOR runs in a terminal only", "Press r to send the request as it was."),
+    "suspend_process": ("only a Console in a terminal can be suspended", "Close the page to leave it."),
+}
+"""Actions that need a terminal: why they are refused in a browser, and what to do instead."""
+_LOCAL_ACTIONS = _TERMINAL_ACTIONS | {
     "file": ("this Console cannot read files of your machine", "Enter the bytes as base64."),
     "import": ("this Console cannot read files of your machine", "Run `svc tables import FILE` there."),
-    "resend": ("$EDITOR runs on your own machine only", "Press r to send the request as it was."),
 }
-"""Actions that use this machine: why they are refused for users of another, and what to do instead."""
+"""Actions that use this machine, and are refused for users of another."""
 _SPELLED_KEYS = frozenset({"enter", "backspace", "tab", "space", "home", "end"})
 """Keys that are shown by their names."""
 
@@ -119,10 +123,10 @@ class TerminalApp(App[Result]):
 
     def is_offered(self, action: str) -> bool:
         """Return whether an action can be used here."""
-        return self.downloads is None or parse(action)[1] not in _LOCAL_ACTIONS
+        return parse(action)[1] not in _refused(self)
 
     async def run_action(self, action: "str | ActionParseResult", *arguments: Any, **options: Any) -> bool:
-        """Run an action, unless it would use this machine for a user of another."""
+        """Run an action, unless it cannot be used here."""
         name = (parse(action) if isinstance(action, str) else action)[1]
         try:
             require_local(self, name)
@@ -152,9 +156,15 @@ def downloads_of(app: App[Any]) -> Path | None:
 
 
 def require_local(app: App[Any], action: str) -> None:
-    """Raise `SvcError` if an action would use this machine for a user of another."""
-    if downloads_of(app) is not None and action in _LOCAL_ACTIONS:
-        raise SvcError(*_LOCAL_ACTIONS[action])
+    """Raise `SvcError` if an action cannot be used here."""
+    if refusal := _refused(app).get(action):
+        raise SvcError(*refusal)
+
+
+def _refused(app: App[Any]) -> dict[str, tuple[str, str]]:
+    if downloads_of(app) is not None:
+        return _LOCAL_ACTIONS
+    return _TERMINAL_ACTIONS if app.is_web else {}
 
 
 def _max_paste(focused: Widget | None) -> int | None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from textual import work
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
@@ -173,8 +173,6 @@ class RequestView(StopWorkersFirst, Screen[None]):
             request = parse_request(edited)
             self._show_text(f"{request['method']} {request['target']} …")
             after = await self._client.call("POST", f"/requests/{self._request}/resend", request)
-        except SuspendNotSupported:
-            self.notify("no terminal is available for an editor", severity="warning")
         except ValueError as error:
             self.notify(f"the request was not sent: {error}", severity="error", markup=False)
         except SvcError as error:

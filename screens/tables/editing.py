@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from textual import events, on, work
-from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -94,8 +93,6 @@ class TableEditor(TableView):
                     name = "cell.json" if column.type.form == "document" else "cell.txt"
                     text = edit_text(as_text(value), name, command)
                 self._set_text(row, column, text)
-            except SuspendNotSupported:
-                self.notify("no terminal is available for an editor", severity="warning")
             except ValueError as error:
                 self.notify(f"{error}; {column.name} is unchanged", severity="error", markup=False)
 

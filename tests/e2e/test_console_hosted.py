@@ -247,9 +247,41 @@ def test_actions_that_would_use_the_service_machine_are_refused(live: Live) -> N
         send(page, "a")
         read_until(page, "+")
         send(page, "E")
-        read_until(page, "own machine only")
+        read_until(page, "in a terminal only")
         send(page, "le@/etc/passwd\r")
         read_until(page, "Enter the bytes as base64")
+
+
+def test_page_offers_only_keys_that_work_there(live: Live) -> None:
+    with live.page("shop", live.cookie("ann")) as page:
+        read_until(page, "● live")
+        send(page, "3")
+        read_until(page, "ilter")
+        send(page, "?")
+        keys = read_until(page, "Drop last filter")
+        send(page, "\x1b[F")  # Scrolls to the end.
+        keys += read_until(page, "Palette")
+        assert "Allow what was denied" in keys
+        assert not re.search("Suspend|Replay|Undo a change", keys)
+        send(page, "q")
+        send(page, "\x1a")
+        read_until(page, "only a Console in a terminal can be suspended")
+
+
+def test_download_has_its_name_in_unicode(live: Live) -> None:
+    cookie = live.cookie("ann")
+    with live.page("shop", cookie) as page:
+        read_until(page, "● live")
+        send(page, "2")
+        read_until(page, "no rows")
+        send(page, "x")
+        read_until(page, "Export the table")
+        send(page, "\x15ö 1.csv\x13")
+        read_until(page, "your browser downloads ö 1.csv")
+        number = page.response.headers["x-svc-page"]
+        answer = live.get(f"/console/shop/download/{number}/%C3%B6%201.csv", cookie)
+    names = "filename=\"? 1.csv\"; filename*=UTF-8''%C3%B6%201.csv"
+    assert answer.headers["content-disposition"] == f"attachment; {names}"
 
 
 def test_service_without_console(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 from quart import Blueprint, Quart, Response, abort, g, render_template, request, send_file
 
@@ -263,7 +264,12 @@ def page_routes(
         session = pages.session(id, g.visitor.owner)
         if session.folder is None or name not in session.downloads or not (session.folder / name).exists():
             abort(404)
-        response = await send_file(session.folder / name, "application/octet-stream", as_attachment=True)
+        response = await send_file(session.folder / name, "application/octet-stream")
+        names = {
+            "filename": name.encode("ascii", "replace").decode(),
+            "filename*": f"UTF-8''{quote(name, '')}",
+        }
+        response.headers.set("Content-Disposition", "attachment", **names)
         response.headers["Cache-Control"] = "no-store"
         return response
 
