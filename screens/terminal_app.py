@@ -54,6 +54,7 @@ class TerminalApp(App[Result]):
         &.-colors-256 VirtualList > .rows--cursor { background: $panel; }
         &.-colors-256 VirtualList > .rows--cell { background: #005f87; }
         &.-colors-256.-light-mode VirtualList > .rows--cell { background: #afd7ff; }
+        &.-colors-standard Canvas > .canvas--dimmed { color: $foreground 35%; }
     }
     """
     SUSPENDED_SCREEN_CLASS = "-covered"
@@ -78,7 +79,7 @@ class TerminalApp(App[Result]):
         for theme in THEMES:
             self.register_theme(adapted(theme, self.console.color_system))
         self.theme = DARK.name
-        self.set_class(self.console.color_system == "256", "-colors-256")
+        self.add_class(f"-colors-{self.console.color_system}")
 
     def get_driver_class(self) -> type[Driver]:
         """Return the terminal driver."""

@@ -204,5 +204,5 @@ class MountEditor:
             panel.show(title, lines)
         elif (plan := self.draft.plan) is not None:
             edits = "1 unsaved edit" if count == 1 else f"{count} unsaved edits"
-            title = f"{edits}: ctrl+s activates a deployment" if self._deployed else f"svc.toml: {edits}"
-            panel.show(title, details.diff_lines(plan.diff))
+            effect = "activates a deployment" if self._deployed else "writes svc.toml"
+            panel.show(f"{edits}: ctrl+s {effect}", details.diff_lines(plan.diff))

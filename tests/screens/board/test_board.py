@@ -235,7 +235,7 @@ def test_back_drops_edits_one_by_one(open_app: OpenApp, shop: Shop) -> None:
         ui.screen.navigate(["web"])
         await ui.press("c", "tab", "enter", "enter")
         assert ui.screen.pending == 2
-        await ui.shows("svc.toml: 2 unsaved edits")
+        await ui.shows("2 unsaved edits: ctrl+s writes svc.toml")
         await ui.press("escape")
         assert ui.screen.pending == 1
         await ui.press("escape")
