@@ -5,6 +5,7 @@ Run by `make pictures`, which needs the toolchains of the guestbook. The picture
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import sys
@@ -20,6 +21,7 @@ from engine.http.sockets import bind
 from screens.theme import DARK
 from svc_tui.client import Unreachable
 from svc_tui.console.app import Console
+from svc_tui.console.deployer import deployer_for_folder
 from svc_tui.console.engine import EmbeddedEngine
 from svc_tui.console.start import LoginActions
 
@@ -93,7 +95,7 @@ def traffic(url: str) -> None:
 async def draw(folder: Path) -> None:
     """Draw each screen in each size."""
     engine = EmbeddedEngine(folder, "guestbook", bind("localhost", 0))
-    app = Console(engine, LoginActions())
+    app = Console(engine, LoginActions(), deployer=deployer_for_folder(folder, "guestbook", os.environ))
     app.animation_level = "none"
     app.register_theme(DARK)  # The colors of this process's own terminal do not matter.
     try:

@@ -1,17 +1,16 @@
 """Texts of the status line above a table."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
-from screens.tables.cells import piece, typed_piece
+from screens.tables.cells import piece
 from screens.tables.draft import Draft, NewRow
 from screens.tables.grid import RemoteGrid, TableColumn, TableRow
 from screens.tables.query import describe_sort
 from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line
+from screens.widgets.row_source import Line, Piece
 from svc_tui.terminal.units import plural
 
 MAX_VALUE_LENGTH = 24
@@ -39,14 +38,13 @@ def table_status(grid: RemoteGrid) -> Content:
     return Content("   ").join(parts)
 
 
-def record_lines(fields: Sequence[tuple[TableColumn, Any]]) -> list[Line]:
+def record_lines(fields: Mapping[str, Piece]) -> list[Line]:
     """Return the fields of a row, one below the other. Long values wrap."""
-    width = max((cell_len(sanitize(column.name)) for column, _ in fields), default=0)
+    width = max((cell_len(sanitize(name)) for name in fields), default=0)
     lines: list[Line] = []
-    for column, value in fields:
-        text, tone = typed_piece(value, column.type)
+    for field, (text, tone) in fields.items():
         for number, line in enumerate(text.splitlines() or [""]):
-            name = "" if number else sanitize(column.name)
+            name = "" if number else sanitize(field)
             lines.append(((set_cell_size(name, width), "dim"), ("  ", ""), (sanitize(line), tone)))
     return lines
 

@@ -13,9 +13,10 @@ from textual.widgets import Static
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
 from screens.tables.cell_input import CellInput, LineInput
+from screens.tables.cells import typed_piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.draft import Draft, NewRow
-from screens.tables.grid import DELETED_KEY, RemoteGrid, TableColumn, TableRow
+from screens.tables.grid import DELETED_KEY, RemoteGrid, TableColumn, TableRow, default_text
 from screens.tables.held_keys import HeldKeys
 from screens.tables.picker import TablePicker
 from screens.tables.query import RowQuery
@@ -24,6 +25,7 @@ from screens.terminal_app import downloads_of
 from screens.widgets.columns import ListColumn
 from screens.widgets.content import to_content
 from screens.widgets.lines import TextLines
+from screens.widgets.row_source import Piece
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
@@ -189,7 +191,7 @@ class TableView(ConsoleScreen):
         record.display = row is not None and list_rows <= self.size.height // 2
         self.rows.styles.height = list_rows if record.display else "1fr"
         if grid is not None and row is not None and record.display:
-            fields = [(each, self._value(row, each)) for each in grid.visible_columns()]
+            fields = {each.name: self._field(row, each) for each in grid.visible_columns()}
             record.query_one(Static).update(to_content(record_lines(fields)))
 
     def _is_loading(self) -> bool:
@@ -233,6 +235,12 @@ class TableView(ConsoleScreen):
         if edit is not None and column.name in edit.now:
             return edit.now[column.name]
         return row.cells[grid.column_index[column.name]]
+
+    def _field(self, row: NewRow | TableRow, column: TableColumn) -> Piece:
+        """Return the text of a cell; for an empty one of a new row what it will be."""
+        if isinstance(row, NewRow) and column.name not in row.cells:
+            return default_text(column), "dim"
+        return typed_piece(self._value(row, column), column.type)
 
     def _can_edit(self) -> bool:
         """Return whether rows can be edited; notify the user of the reason if not."""

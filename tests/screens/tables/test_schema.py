@@ -29,6 +29,7 @@ async def test_create_form_creates_table(shop: Shop, snapshot: Snapshot) -> None
         await ui.shows("pets ▾", "no rows yet")
         await ui.press("a")
         await ui.shows("next", "required", "now()")
+        await ui.shows("id    next", "name  required", "born  now()")
 
 
 @pytest.mark.slow
