@@ -53,7 +53,8 @@ def find(project: Path) -> tuple[Migration, ...]:
         paths = list(folder.iterdir()) if folder.exists() else []
     except OSError as error:
         message = f"{MIGRATIONS_FOLDER} cannot be read as a folder: {error.strerror}"
-        raise TablesError(message, f"Migrations are files {MIGRATIONS_FOLDER}/*.sql: rename it.") from error
+        hint = f"Rename it, or make it a readable folder: migrations are files {MIGRATIONS_FOLDER}/*.sql."
+        raise TablesError(message, hint) from error
     paths = [path for path in paths if path.name.endswith(".sql") and not path.name.startswith(".")]
     return tuple(_read(path) for path in sorted(paths, key=os.fsencode))
 
