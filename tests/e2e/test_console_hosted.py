@@ -169,8 +169,11 @@ def test_list_has_projects_of_the_user_and_logout_ends_the_session(live: Live) -
     left = httpx.post(f"{live.url}/console/-/logout", headers={"Cookie": cookie, "Origin": live.url})
     assert left.status_code == 303
     assert 'type="password"' in live.get("/console/", cookie).text
-    with pytest.raises(Exception, match="not logged in"):
-        Client(live.server.control, cookie.partition("=")[2]).call("GET", "/v1/whoami")
+    with (
+        Client(live.server.control, cookie.partition("=")[2]) as client,
+        pytest.raises(Exception, match="not logged in"),
+    ):
+        client.call("GET", "/v1/whoami")
 
 
 def test_foreign_pages_cannot_open_read_or_type(live: Live) -> None:
