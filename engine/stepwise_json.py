@@ -26,24 +26,45 @@ _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def _refuse_constant(name: str) -> float:
+def refuse_constant(name: str) -> float:
+    """Raise `ValueError` for `NaN` and `Infinity`, which Python reads as JSON."""
     raise ValueError(f"{name} is not a JSON number")
 
 
+class Verbatim:
+    """A JSON text that is written as it is: a number that a Python number would change, or a document."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def exact_number(text: str) -> float | Verbatim:
+    """Return a number as a float if that has the same text."""
+    value = float(text)
+    return value if repr(value) == text else Verbatim(text)
+
+
+exact_decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=exact_number)
+"""Preserves the text of every number that is not an integer, and refuses NaN and Infinity."""
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-_scan_strictly = json.JSONDecoder(parse_constant=_refuse_constant).scan_once  # type: ignore[attr-defined]
+_scan_exactly = exact_decoder.scan_once  # type: ignore[attr-defined]
 
 
 class TooComplex(ValueError):
     """A document has too many values, members of an object, or levels of nesting."""
 
 
-def parse(text: str, max_values: int, *, strict: bool = False) -> Any:
-    """Return the value of a JSON document. If `strict`, the constants NaN and Infinity are invalid.
+def parse(text: str, max_values: int, *, exact: bool = False) -> Any:
+    """Return the value of a JSON document, by `exact_decoder` if `exact`.
 
     Raises ValueError, which is JSONDecodeError for invalid syntax and TooComplex above a maximum.
     """
-    parser = _Parser(text, max_values, _scan_strictly if strict else _scan)
+    parser = _Parser(text, max_values, _scan_exactly if exact else _scan)
     value = parser.value(0)
     if parser.peek():
         raise parser.error("text after the value")

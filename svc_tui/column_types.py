@@ -1,6 +1,9 @@
-"""The column types of a control API, for the command line and the Console. Pure."""
+"""The column types of a control API and the texts of cells, for the command line and the Console. Pure."""
 
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -58,3 +61,45 @@ class ColumnTypes:
     def names(self) -> list[str]:
         """Return the names of the types, in the order of the API."""
         return list(self._types)
+
+
+def check_json(text: str) -> None:
+    """Raise `ValueError` or `RecursionError` if a text is not JSON."""
+    json.loads(text, parse_constant=_refuse_constant, parse_float=str, parse_int=str)
+
+
+def _refuse_constant(name: str) -> None:
+    """Raise `ValueError` for `NaN` and `Infinity`, which Python reads as JSON."""
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def value_text(value: Any) -> str | None:
+    """Return a cell as text that an import reads as the same value; None for null."""
+    match value:
+        case None | str():
+            return value
+        case dict():
+            return str(value["base64"])
+        case float():
+            return repr(value).replace("inf", "9e999")
+    return json.dumps(value)
+
+
+def row_json(row: Mapping[str, Any], types: Iterable[TypeInfo]) -> str:
+    """Return a row of cells as JSON on one line. A document is its own text."""
+    pairs = zip(row.items(), types, strict=True)
+    members = (f"{_dumps(name)}: {_value_json(value, type)}" for (name, value), type in pairs)
+    return f"{{{', '.join(members)}}}"
+
+
+def _value_json(value: Any, type: TypeInfo) -> str:
+    if type.form == "document" and isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            check_json(value)
+            return value.replace("\n", " ").replace("\r", " ")
+    is_text = isinstance(value, dict) or value in (math.inf, -math.inf)
+    return _dumps(value_text(value) if is_text else value)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

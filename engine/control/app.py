@@ -21,6 +21,7 @@ from engine.control.access_watch import AccessWatch, RequestAccess, authenticate
 from engine.control.streaming_body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_RULE, is_name
+from engine.stepwise_json import exact_decoder
 
 API_VERSION = "1"
 MAX_BODY_BYTES = 4 << 20
@@ -80,6 +81,7 @@ def create_app(
         security=[{"session": []}],
         security_schemes={"session": {"type": "http", "scheme": "bearer"}},
     )
+    app.json.loads = exact_decoder.decode  # type: ignore[assignment,method-assign]
     for blueprint in (_health(in_fleet), *blueprints):
         app.register_blueprint(blueprint)
     watch = AccessWatch(authenticator, internal_error)

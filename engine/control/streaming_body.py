@@ -46,8 +46,8 @@ async def parse_json(owner: str, document: bytes | bytearray, max_values: int) -
     try:
         text = document.decode()
         if len(text) <= MAX_STEP:
-            return parse(text, max_values)
-        return await _threads.run(owner, partial(parse, text, max_values))
+            return parse(text, max_values, exact=True)
+        return await _threads.run(owner, partial(parse, text, max_values, exact=True))
     except TooComplex as error:
         raise SvcError(f"the request body has {error}", "Send it in parts.", code="body-too-large") from error
     except ValueError as error:

@@ -10,6 +10,11 @@ def _files(path: Path) -> list[Path]:
     return [path.with_name(path.name + part) for part in _PARTS]
 
 
+def database_size(path: Path) -> int:
+    """Return the bytes of a database file and its side files on disk."""
+    return sum(file.stat().st_size for file in _files(path) if file.exists())
+
+
 def move_database(path: Path, target: Path) -> None:
     """Rename a database file and its side files, within one folder or file system. Raises OSError."""
     for source, destination in zip(_files(path), _files(target), strict=True):

@@ -53,9 +53,9 @@ async def run_gc_daily(
         if report != GcReport(0, 0, 0):
             log(
                 "info",
-                f"removed what no deployment needs: {report.blobs} blobs of {report.size} bytes,"
-                f" {report.unpacked} unpacked packages, {report.machine_code} files of machine code,"
-                f" {report.uploads} abandoned uploads",
+                f"removed what no deployment needs: blobs {report.blobs} ({report.size} bytes),"
+                f" unpacked packages {report.unpacked}, files of machine code {report.machine_code},"
+                f" abandoned uploads {report.uploads}",
             )
 
 

@@ -118,13 +118,16 @@ def enforce_policy(
         )
 
 
+MOUNTS_HINT = "Write them to svc.toml with `svc mount pull`, or drop them: svc deploy --discard-mounts"
+
+
 def enforce_mounts(drifted: Iterable[DrawnMount], *, discard: bool) -> None:
     """Raise `PolicyViolation` for mounts drawn in the Console that the deploy would undo."""
     lost = [f"{each.resource}: {each.drift}" for each in drifted]
     if lost and not discard:
         raise PolicyViolation(
             f"deploy blocked by mounts drawn in the Console: {'; '.join(lost)}",
-            "Write them to svc.toml with `svc mount pull`, or drop them: svc deploy --discard-mounts",
+            MOUNTS_HINT,
         )
 
 

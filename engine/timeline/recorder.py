@@ -164,7 +164,8 @@ class TimelineRecorder:
             self._incoming = []
             dropped, self._dropped = self._dropped, 0
             if dropped:
-                text = f"{dropped} records were lost: they arrived faster than they could be written"
+                lost = "1 record was lost" if dropped == 1 else f"{dropped} records were lost"
+                text = f"{lost}: records arrived faster than they could be written"
                 warning = PlatformRecord(self._now_ns(), "", "WARN", text)
                 self._bytes += size_of(warning)
                 self._pending.append(warning)

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from screens.board.project import BoardDoor, BoardResource, Health, Rates, Stage
 from screens.widgets.columns import PlacedColumn, fit_cell
 from screens.widgets.row_source import Piece, Tone
-from svc_tui.terminal.units import duration, size
+from svc_tui.terminal.units import duration, plural, size
 
 Line = tuple[Piece, ...]
 CARD_LINES, TALL_CARD_LINES = 3, 4
@@ -123,7 +123,7 @@ def door_card(name: str, door: BoardDoor, width: int, signs: Signs) -> tuple[Lin
     """Return the card of a Door: its name and its size or rate."""
     left, right = "", ""
     if door.tables is not None:
-        left = "no tables" if not door.tables else "1 table" if door.tables == 1 else f"{door.tables} tables"
+        left = plural(door.tables, "table") if door.tables else "no tables"
         right = size(door.size) if door.size and width >= NARROW_DOOR else ""
     if door.records is not None:
         texts = [format_frequency(door.records, unit) for unit in (" records", " rec", "")]

@@ -13,6 +13,7 @@ from screens.board.model import BoardModel
 from screens.board.project import BoardMount
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import plural
 
 
 class MountEditor:
@@ -203,6 +204,6 @@ class MountEditor:
             )
             panel.show(title, lines)
         elif (plan := self.draft.plan) is not None:
-            edits = "1 unsaved edit" if count == 1 else f"{count} unsaved edits"
+            edits = plural(count, "unsaved edit")
             effect = "activates a deployment" if self._deployed else "writes svc.toml"
             panel.show(f"{edits}: ctrl+s {effect}", details.diff_lines(plan.diff))

@@ -4,7 +4,6 @@ A cell is null, true or false, a number, a text, `{"base64": …}`, or `{"size":
 of a long value.
 """
 
-import json
 import math
 import re
 from base64 import b64decode
@@ -13,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from screens.widgets.row_source import Piece, Tone
-from svc_tui.column_types import COMPUTED, TypeInfo
+from svc_tui.column_types import COMPUTED, TypeInfo, check_json
 from svc_tui.terminal.units import size
 
 NOW = "now()"
@@ -94,7 +93,7 @@ def read(text: str, type: TypeInfo) -> Any:
             return word
         case "document":
             try:
-                json.loads(text, parse_constant=_refuse_constant)
+                check_json(text)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"this is not JSON: {error}") from None
         case "bytes":
@@ -104,11 +103,6 @@ def read(text: str, type: TypeInfo) -> Any:
                 raise ValueError(f"write a {type.name} as base64") from None
             return {"base64": word}
     return text
-
-
-def _refuse_constant(name: str) -> None:
-    """Raise `ValueError` for `NaN` and `Infinity`, which Python reads as JSON."""
-    raise ValueError(f"{name} is not a JSON value")
 
 
 def _integer(word: str) -> int:

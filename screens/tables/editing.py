@@ -24,6 +24,7 @@ from screens.tables.table_view import TableView
 from screens.tables.text_screen import TextScreen
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.columns import sanitize
+from svc_tui.terminal.units import plural
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
 """Maximum characters of a cell that is edited in one line, and of one that is edited in the Console."""
@@ -241,7 +242,7 @@ class TableEditor(TableView):
             rows = [current] if isinstance(current, TableRow) else []
         if len(new) + len(rows) < len(marks):
             self.notify(
-                f"{len(marks)} rows are marked, but only {len(new) + len(rows)} of them are loaded",
+                f"{plural(len(marks), 'marked row')}, but only {len(new) + len(rows)} loaded",
                 severity="warning",
             )
             return

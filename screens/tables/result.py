@@ -1,6 +1,5 @@
 """The rows of an SQL result, and the position of an SQL error. Pure."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,17 +18,18 @@ class ResultRows:
     """The rows of a result. A `RowSource`."""
 
     def __init__(self, result: Mapping[str, Any], types: ColumnTypes) -> None:
-        """Create the rows. `result` is the response of `POST /sql`."""
+        """Create the rows. `result` is the response of `POST /sql`, with cells."""
         self._names = [(column["name"], types[column["type"]]) for column in result["columns"]]
         self.names: list[str] = [name for name, _ in self._names]
+        self.types: list[TypeInfo] = [type for _, type in self._names]
         self.rows: Sequence[Mapping[str, Any]] = result["rows"]
 
     def columns(self) -> tuple[ListColumn, ...]:
         """Return the columns."""
         measured = measure_widths(
             self.names,
-            [type for _, type in self._names],
-            ([piece(_value(row[name], type))[0] for row in self.rows] for name, type in self._names),
+            self.types,
+            ([piece(row[name])[0] for row in self.rows] for name in self.names),
         )
         return tuple(
             ListColumn(
@@ -55,15 +55,14 @@ class ResultRows:
         return [
             Row(
                 start + index,
-                tuple((typed_piece(_value(row[name], type), type),) for name, type in self._names),
+                tuple((typed_piece(row[name], type),) for name, type in self._names),
             )
             for index, row in enumerate(rows)
         ]
 
     def cell(self, row: int, column: int) -> str:
         """Return a cell as text."""
-        value = self.rows[row][self._names[column][0]]
-        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else as_text(value)
+        text = as_text(self.rows[row][self.names[column]])
         return text.encode(errors="backslashreplace").decode()  # JSON may have half a surrogate pair.
 
 
@@ -87,10 +86,3 @@ def line_and_column(text: str, character: int) -> tuple[int, int]:
     """Return line and column of a character, from 0."""
     before = text[:character]
     return before.count("\n"), len(before) - before.rfind("\n") - 1
-
-
-def _value(value: Any, type: TypeInfo) -> Any:
-    """Return a value of a result as a cell."""
-    if isinstance(value, str):
-        return {"base64": value} if type.form == "bytes" else value
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

@@ -3,8 +3,7 @@
 import asyncio
 import csv
 import io
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ from screens.form import require_filled
 from screens.tables.files import format_of
 from screens.tables.result import ResultRows
 from svc_tui.client import SvcError
+from svc_tui.column_types import row_json, value_text
 from svc_tui.terminal.units import plural, size
 
 FORMATS = ("csv", "json", "jsonl")
@@ -65,24 +65,18 @@ def chunks(result: ResultRows, format: str) -> Iterator[bytes]:
         yield _csv_lines([names])
         for start in starts:
             yield _csv_lines(
-                [[_text(row[name]) for name in names] for row in rows[start : start + CHUNK_ROWS]]
+                [[value_text(row[name]) for name in names] for row in rows[start : start + CHUNK_ROWS]]
             )
         return
     before, between, after = ("[\n", ",\n", "\n]\n") if format == "json" else ("", "\n", "\n" if rows else "")
     yield before.encode()
     for start in starts:
-        lines = (json.dumps(row, ensure_ascii=False) for row in rows[start : start + CHUNK_ROWS])
+        lines = (row_json(row, result.types) for row in rows[start : start + CHUNK_ROWS])
         yield ((between if start else "") + between.join(lines)).encode(errors="backslashreplace")
     yield after.encode()
 
 
-def _csv_lines(rows: list[list[str]]) -> bytes:
+def _csv_lines(rows: Sequence[Sequence[str | None]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode(errors="backslashreplace")  # JSON may have half a surrogate pair.
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -122,7 +122,7 @@ class SqlTarget:
 
     def body(self, sql: str, *, write: bool) -> dict[str, Any]:
         """Return the body of a request."""
-        return {"sql": sql} if self.views else {"sql": sql, "write": write}
+        return {"sql": sql} if self.views else {"sql": sql, "write": write, "cells": True}
 
 
 TABLES = SqlTarget("/sql", "SQL")

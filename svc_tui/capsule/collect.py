@@ -33,6 +33,7 @@ from svc_tui.capsule.container import MAX_DOCUMENT_BYTES, CapsuleError
 from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES, statements_of
 from svc_tui.capsule.fetches import fetch_document, redacted_fetch
 from svc_tui.capsule.redaction import Redactor
+from svc_tui.terminal.units import plural
 
 MAX_RECORDS = 20_000
 MAX_TABLES_BYTES = 64 << 20
@@ -350,12 +351,12 @@ def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleCo
     }
     if recorded.unrecorded_writes:
         contents.notes.append(
-            f"{recorded.unrecorded_writes} later requests changed rows and were not recorded:"
+            f"{plural(recorded.unrecorded_writes, 'later request')} changed rows without being recorded:"
             " the rows can differ from those before the request"
         )
     if snapshot.failed:
         contents.notes.append(
-            f"{snapshot.failed} changes of rows since the request could not be undone:"
+            f"{plural(snapshot.failed, 'change')} of rows since the request could not be undone:"
             " the rows were also changed in other ways"
         )
     if not all(call.complete for call in _to_tables(recorded.exchange)):

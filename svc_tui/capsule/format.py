@@ -12,7 +12,7 @@ from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
 from svc_tui.capsule.container import Capsule
 from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, statements_of
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import plural, size
 
 MAX_CHARS = 200
 """Maximum characters of a list of parameters, and of the values of a row."""
@@ -35,7 +35,7 @@ def content_lines(head: Mapping[str, Any]) -> Iterator[Line]:
         included = "included" if artifact["included"] else "digest only"
         yield [("  artifact  ", "dim"), (f"{name}  sha256:{artifact['sha256'][:12]}…  {included}", "")]
     if tables := head.get("tables"):
-        undone = f", {tables['undone']} changes undone" if tables["undone"] else ""
+        undone = f", {plural(tables['undone'], 'change')} undone" if tables["undone"] else ""
         yield [("  tables    ", "dim"), (f"{', '.join(tables['names'])} before the request{undone}", "")]
     for note in head["notes"]:
         yield [("  note      ", "warn"), (note, "")]

@@ -12,7 +12,7 @@ from doors.tables.migrations import ignored
 from engine.artifact import Artifact
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
-from engine.service.policy import Change, enforce_mounts, enforce_policy
+from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
 from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.deploy import uploader
@@ -130,7 +130,10 @@ def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:
     uploads = len(plan["missing"])
     if as_json:
         document = {key: plan[key] for key in ("live", "changes", "migrations", "warnings")}
-        document["drift"] = [asdict(mount) for mount in plan["drift"]]
+        document["drift"] = [
+            {"message": f"{mount.resource}: {mount.drift}", "hint": MOUNTS_HINT, **asdict(mount)}
+            for mount in plan["drift"]
+        ]
         stdout.data(document | {"uploads": uploads, "upload_bytes": missing})
         return
     lines = plan_lines(plan)

@@ -16,7 +16,7 @@ from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.signals import on_stop
 from svc_tui.terminal.table import format_table
-from svc_tui.terminal.units import duration
+from svc_tui.terminal.units import duration, plural
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def start(
         state = client.call("POST", "/v1/fleet", {"host": address.host, "port": address.port})
         stdout.line(f"created the fleet {state['fleet']}; this service is its node {state['node']}")
         missing = state["needed"] - len(state["nodes"])
-        stdout.line(f"{missing} more nodes are needed. Run on each of {missing} other machines:")
+        stdout.line(f"the fleet needs {plural(missing, 'more node')}. Run each line on another machine:")
         for _ in range(missing):
             stdout.line(f"  svc serve --join {client.call('POST', '/v1/fleet/tokens', {})['token']}")
     stderr.note(
@@ -267,7 +267,7 @@ async def _run(folder: Path) -> None:
         server = NatsServer(settings, stderr.log)
         await server.start()
         try:
-            stdout.line(f"node {settings.name}  {settings.listen}  of {len(nodes)} nodes")
+            stdout.line(f"node {settings.name}  {settings.listen}  of {plural(len(nodes), 'node')}")
             await _report_health(server, stop)
         finally:
             await server.stop()

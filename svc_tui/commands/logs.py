@@ -31,6 +31,7 @@ from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve
 from svc_tui.logs.remote import LogQuery, RemoteLogs, local_time, warn_missing
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.tones import toned
+from svc_tui.terminal.units import plural
 
 DEFAULT_TAIL = 100
 MAX_CURSOR = (1 << 63) - 1
@@ -178,7 +179,8 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
             "SQL reads the last 100,000 records of each node.",
         )
     if result["truncated"]:
-        stderr.warn(f"only the first {len(result['rows'])} rows are shown", "Narrow the query: WHERE, LIMIT.")
+        rows = plural(len(result["rows"]), "row")
+        stderr.warn(f"the result ends after {rows}: it was too long", "Narrow the query: WHERE, LIMIT.")
 
 
 def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> None:

@@ -10,6 +10,7 @@ from svc_tui.client.credentials import current_client
 from svc_tui.client.login import MIN_PASSWORD_CHARS, password_problem, require_password
 from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes
 from svc_tui.terminal import prompt, stdout
+from svc_tui.terminal.units import plural
 
 ALL_PROJECTS = "*"
 _STDIN_HINT = "Pass --password-stdin, and pipe the password."
@@ -99,7 +100,7 @@ def password(
     old = prompt.from_stdin() if password_stdin else prompt.secret("old password", _STDIN_HINT)
     body = {"old": old, "new": _password(password_stdin)}
     revoked = _call("POST", "/v1/password", body)["revoked"]
-    stdout.line(f"changed your password and revoked {revoked} other sessions")
+    stdout.line(f"changed your password and revoked {plural(revoked, 'other session')}")
 
 
 def _password(stdin: bool) -> str:

@@ -161,7 +161,7 @@ class ProjectTools:
         return {key: document[key] for key in ("live", "changes", "migrations")}
 
     def _sql(self, sql: str, values: Any, limit: int, *, write: bool) -> dict[str, Any]:
-        body = {"sql": sql, "params": values or [], "write": write, "limit": limit}
+        body = {"sql": sql, "params": values or [], "write": write, "limit": limit, "cells": True}
         with self._client() as (client, project):
             document: dict[str, Any] = client.call("POST", f"/v1/projects/{project.name}/sql", body)
         return document

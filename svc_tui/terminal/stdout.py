@@ -118,12 +118,16 @@ def data(value: Any) -> None:
 
 def data_lines(values: Sequence[Any]) -> None:
     """Write JSON documents in one call, one per line."""
-    _write("".join(f"{_json(value)}\n" for value in values))
+    json_lines(json.dumps(value, ensure_ascii=False) for value in values)
 
 
-def _json(value: Any) -> str:
+def json_lines(texts: Iterable[str]) -> None:
+    """Write JSON texts in one call, one per line."""
+    _write("".join(f"{_json(text)}\n" for text in texts))
+
+
+def _json(text: str) -> str:
     """Return JSON with control characters escaped; JSON itself escapes those below U+0020."""
-    text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text
     return _CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

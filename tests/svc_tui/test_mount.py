@@ -172,6 +172,8 @@ def test_drawn_mounts_are_drift_until_pulled(shop: Shop, capsys: pytest.CaptureF
         ("/x/*", "api"),
         ("/api/*", ""),
     ]
+    assert document["drift"][0]["message"].startswith("front: /x/* → api, drawn by ann")
+    assert all("svc mount pull" in each["hint"] for each in document["drift"])
 
     assert run(["deploy"]) != 0
     errors = capsys.readouterr().err

@@ -100,6 +100,18 @@ def test_query_prints_csv_and_json(users: Path, capsys: Capture) -> None:
     assert json.loads(svc(capsys, "query", "select 9e999 as a", "--json").out) == {"a": "9e999"}
 
 
+def test_document_and_its_numbers_are_printed_as_stored(project: Path, capsys: Capture) -> None:
+    svc(capsys, "create", "docs", "id integer primary key, doc json, photo blob, ok boolean")
+    document = '{"a": 123456789012345678.123,\n"b": [1.10, 1e999]}'
+    insert = "insert into docs (doc, photo, ok) values ($1, x'00ff', true)"
+    svc(capsys, "query", insert, document, "--write")
+    select = "select doc, photo, ok from docs"
+    line = document.replace("\n", " ")
+    assert svc(capsys, "query", select, "--json").out == f'{{"doc": {line}, "photo": "AP8=", "ok": true}}\n'
+    _, cells = svc(capsys, "query", select, "--csv").out.split("\n", 1)
+    assert cells == '"{}",AP8=,true\n'.format(document.replace('"', '""'))
+
+
 @pytest.mark.parametrize(
     ("word", "value"),
     [
@@ -124,6 +136,16 @@ def test_query_values_have_the_type_of_their_text(
     assert json.loads(line) == {"v": value}
 
 
+def test_number_beyond_a_real_is_not_written_as_infinity(project: Path, capsys: Capture) -> None:
+    svc(capsys, "create", "t", "r real, doc json")
+    assert (
+        "1e400 is beyond"
+        in svc(capsys, "query", "insert into t (r) values ($1)", "1e400", "--write", code=2).err
+    )
+    svc(capsys, "query", "insert into t values ($1, $2)", "9e999", '"1e400"', "--write")
+    assert svc(capsys, "query", "select doc, r from t where doc = $1", "1e400").out == "doc,r\n1e400,9e999\n"
+
+
 def test_query_accepts_a_blob_as_base64(users: Path, capsys: Capture) -> None:
     assert svc(capsys, "query", "select hex($1) as h", "base64:AP8=").out == "h\n00FF\n"
     assert "is not base64" in svc(capsys, "query", "select $1", "base64:=", code=2).err
@@ -136,7 +158,7 @@ def test_query_that_writes_needs_the_write_option(users: Path, capsys: Capture) 
 
 def test_query_beyond_the_limit_warns(users: Path, capsys: Capture) -> None:
     result = svc(capsys, "query", "select id from users", "--limit", "1")
-    assert result.out == "id\n1\n" and "only the first 1 rows" in result.err
+    assert result.out == "id\n1\n" and "the result ends after 1 row: the limit" in result.err
 
 
 def test_query_on_a_terminal_strips_control_characters(users: Path, capsys: Capture) -> None:

@@ -3,7 +3,6 @@
 The format of cells is in `doors/tables/types/grid_cell.py`. Reading needs the role viewer.
 """
 
-import json
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -23,6 +22,7 @@ from doors.tables.types.json import encode
 from engine.control.openapi import sends
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel, StrictModel
+from engine.stepwise_json import exact_decoder
 
 MAX_ROWS = 1000
 """Maximum rows of a window, and of a refresh request."""
@@ -262,7 +262,7 @@ def _refresh(grid: Grid, request: RefreshQuery) -> RefreshResult:
 
 def _key(text: str) -> list[Any]:
     try:
-        key = json.loads(text)
+        key = exact_decoder.decode(text)
     except (ValueError, RecursionError):
         key = None
     if not isinstance(key, list):

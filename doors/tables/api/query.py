@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import Connection, Cursor, apsw, check_recorded
 from doors.tables.sqlite.errors import TablesError, transaction
 from doors.tables.sqlite.tokens import ParsedStatement, tokens
+from doors.tables.types.grid_cell import full_cell
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
 from engine.control.project_threads import PER_PROJECT
@@ -52,6 +54,7 @@ class ResultColumn:
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of a statement. `rows` are in the Door's format: a blob is base64, JSON the value itself.
+    With `cells` they are as in a grid.
 
     `truncated` is the exceeded limit of an incomplete result: rows or bytes. `changes` counts written rows;
     `last_id` is the rowid of the last inserted row.
@@ -70,7 +73,9 @@ def changes_schema(sql: str) -> bool:
     return first is not None and first.is_word(*_SCHEMA_WORDS)
 
 
-def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool, limit: int) -> bytes:
+def run(
+    connection: Connection, sql: str, params: Sequence[Any], *, write: bool, limit: int, cells: bool = False
+) -> bytes:
     """Run a statement and return a `Result` as JSON. Raises `SvcError`, and then nothing was changed."""
     if changes_schema(sql):
         if not write:
@@ -88,7 +93,7 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
             connection.set_last_insert_rowid(0)
             values = plan.bind(parameters(list(params)))
             with memory if plan.collects else nullcontext():
-                rows, truncated = _rows(connection, plan, values, limit)
+                rows, truncated = _rows(connection, plan, values, limit, cells)
             changes = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
@@ -161,12 +166,14 @@ def _execute_internal(connection: Connection, authorizer: OwnerAuthorizer, sql: 
 
 
 def _rows(
-    connection: Connection, plan: Plan, values: Sequence[Any], limit: int
+    connection: Connection, plan: Plan, values: Sequence[Any], limit: int, cells: bool
 ) -> tuple[list[bytes], Literal["rows", "bytes"] | None]:
     encoded: list[bytes] = []
     truncated: Literal["rows", "bytes"] | None = None
     size = 0
     names, converters, _ = plan.format()
+    if cells:
+        converters = tuple((index, partial(full_cell, name=type)) for index, type in enumerate(plan.types))
     cursor: Cursor = connection.execute(plan.sql, values)
     try:
         for row in cursor:

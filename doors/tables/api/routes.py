@@ -60,6 +60,7 @@ class TableQuery(QueryModel):
 class SqlQuery(StrictModel):
     """One statement, with parameters in the Door's format. With `write` it may change rows.
 
+    With `cells`, the rows of the result have cells as in a grid: a document of a json column is its text.
     A statement that changes the schema needs `write`, the role owner, and no parameters.
     """
 
@@ -67,6 +68,7 @@ class SqlQuery(StrictModel):
     params: list[Any] = Field([])
     write: bool = False
     limit: int = Field(default=MAX_ROWS, ge=0, le=MAX_ROWS)
+    cells: bool = False
 
 
 class MigrationFile(StrictModel):
@@ -133,7 +135,8 @@ def blueprint(projects: Projects) -> Blueprint:
         )
 
         def run(connection: Connection) -> bytes:
-            return run_sql(connection, data.sql, data.params, write=data.write, limit=data.limit)
+            limit, cells = data.limit, data.cells
+            return run_sql(connection, data.sql, data.params, write=data.write, limit=limit, cells=cells)
 
         result = await (_write if data.write else _read)(folder, run)
         return Response(result, content_type="application/json")

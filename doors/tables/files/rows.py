@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
 from doors.tables.files.format import STEP, FileProgress, Format
-from doors.tables.files.json_file import objects
+from doors.tables.files.json_file import minified, objects
 from doors.tables.files.text_reader import FileLines
 from doors.tables.schema import tables as schema
 from doors.tables.schema.change import CreateTable
@@ -33,6 +33,7 @@ from doors.tables.types.convert import preview
 from doors.tables.types.registry import TYPES
 from doors.tables.types.text import from_csv, from_json
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
+from engine.stepwise_json import Verbatim
 
 _STAGING = "temp._svc_import"
 CHUNK_SECONDS = 60.0
@@ -137,14 +138,16 @@ def _from_json(source: BinaryIO, format: Any, table: Table, columns: Sequence[Co
             try:
                 values[index] = reader(value, source_text)
             except ValueError as error:
-                raise _conversion_error(line, columns[index], value, error) from None
+                shown = value if isinstance(value, str) else Verbatim(minified(source_text))
+                raise _conversion_error(line, columns[index], shown, error) from None
         yield line, read_bytes, values
 
 
-def _conversion_error(line: int, column: Column, value: Any, error: ValueError) -> TablesError:
-    text = preview(value) if isinstance(value, str | int | float) else "the value"
+def _conversion_error(
+    line: int, column: Column, value: str | Verbatim | None, error: ValueError
+) -> TablesError:
     return TablesError(
-        f"line {line}: in column {column.name}, which is {column.type}, {text} {error}",
+        f"line {line}: in column {column.name}, which is {column.type}, {preview(value)} {error}",
         "Correct the file, or import into a column of another type, such as text.",
     )
 

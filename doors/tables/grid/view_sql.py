@@ -10,6 +10,7 @@ from doors.tables.sqlite.errors import TablesError, Value, quoted
 from doors.tables.types.convert import format_value
 from doors.tables.types.grid_cell import stored
 from doors.tables.types.registry import TEXT, TYPES
+from engine.stepwise_json import Verbatim
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 """Lone surrogates, which stored text never has."""
@@ -106,7 +107,7 @@ def _value(table: Table, column: Column, grid_filter: GridFilter) -> Value:
 
 def _text(grid_filter: GridFilter) -> str:
     value = grid_filter.value
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
+    if isinstance(value, str | int | float | Verbatim) and not isinstance(value, bool):
         text = format_value(value, TEXT)
         if not _SURROGATES.search(text):
             return text

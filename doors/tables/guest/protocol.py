@@ -74,7 +74,7 @@ def read_request(request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
     form = _BATCH_FORM if kind == "batch" else _FORM
     try:
         text = str(request.body, "utf-8")
-        document = parse(text, MAX_VALUES, strict=True) if stepwise else decode(text)
+        document = parse(text, MAX_VALUES, exact=True) if stepwise else decode(text)
     except UnicodeDecodeError as error:
         raise GuestProblem("bad-request", "the body is not UTF-8", form) from error
     except TooComplex as error:

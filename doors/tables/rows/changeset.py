@@ -37,7 +37,9 @@ from doors.tables.sqlite.errors import (
 )
 from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
+from doors.tables.types.json import encode
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
+from engine.stepwise_json import Verbatim
 
 TIMEOUT_SECONDS = 30.0
 """Time limit of a list of changes, during which other writers wait."""
@@ -269,11 +271,7 @@ class _TableChanges:
         try:
             return stored(new_cell, self.table, column, self.now)
         except ValueError as error:
-            text = (
-                preview(new_cell)
-                if new_cell is None or isinstance(new_cell, str | int | float)
-                else "the value"
-            )
+            text = preview(new_cell if isinstance(new_cell, str) else Verbatim(encode(new_cell).decode()))
             raise _InvalidChange(
                 f"{column.name} is {column.type}: {text} {error}", column.name, "type"
             ) from None

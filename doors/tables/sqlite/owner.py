@@ -18,6 +18,7 @@ from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError
 from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
+from engine.files.database_files import database_size
 
 DATA_FOLDER = "tables"
 """Name of the Door's folder in a project's data."""
@@ -97,13 +98,13 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
 
 
 def table_stats(data: Path) -> tuple[int, int] | None:
-    """Return the table count and the file size in bytes of a project, or None if the file is unreadable."""
+    """Return the table count and the bytes on disk of a project, or None if the file is unreadable."""
     path = database_path(data)
     try:
         if not path.exists():
             return 0, 0
         with _open(path, _ERROR_PREFIX) as connection:
             names = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
-            return sum(not reserved(name) for (name,) in names), path.stat().st_size
+            return sum(not reserved(name) for (name,) in names), database_size(path)
     except (OSError, SvcError):
         return None

@@ -10,6 +10,7 @@ import json
 from doors.tables.sqlite.errors import INTEGERS, Value
 from doors.tables.types.parse import json_text
 from doors.tables.types.registry import TYPES, ColumnType, TypeName
+from engine.stepwise_json import Verbatim
 
 
 def encode_base64(value: bytes) -> str:
@@ -71,7 +72,7 @@ def convert(value: Value, old_name: TypeName, new_name: TypeName) -> Value:
     return coerce(int(value), new_name)
 
 
-def format_value(value: int | float | str, type: ColumnType) -> str:
+def format_value(value: int | float | str | Verbatim, type: ColumnType) -> str:
     """Return a value as text: a boolean as `true` or `false`, a number with all its digits."""
     if isinstance(value, str):
         return value
@@ -88,11 +89,11 @@ def _to_document(value: int | float | str, old: ColumnType) -> str:
     return format_value(value, old)
 
 
-def preview(value: Value) -> str:
+def preview(value: Value | Verbatim) -> str:
     """Return a value for a message: at most 60 characters, on one line."""
     if value is None:
         return "null"
     if isinstance(value, bytes):
-        return f"a blob of {len(value)} bytes"
+        return f"a blob of {len(value)} byte{'s' * (len(value) != 1)}"
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:50]}… ({len(str(value))} characters)"

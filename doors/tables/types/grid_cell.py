@@ -12,7 +12,6 @@ A cell gives the stored value exactly, also when it is not of its column's type.
 | more than 1024 bytes, in a window of rows | `{"size": bytes, "text": "…"}`, or with `"base64"` |
 """
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,9 +19,11 @@ from typing import Any
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import Value
 from doors.tables.types.convert import encode_base64
+from doors.tables.types.json import encode
 from doors.tables.types.parse import blob, json_text
-from doors.tables.types.registry import TYPES, TypeName
+from doors.tables.types.registry import TEXT, TYPES, TypeName
 from doors.tables.types.text import from_json
+from engine.stepwise_json import Verbatim
 
 CUT = 1024
 """Bytes of a value that a window of rows gives. A larger value is cut to this and sent with its size."""
@@ -59,10 +60,10 @@ def value_of(result: Sequence[Any]) -> Value:
 
 
 def full_cell(value: Value, name: TypeName) -> Any:
-    """Return the cell of a value of any size."""
+    """Return the cell of a value of any size; `name` is empty for a computed value."""
     if isinstance(value, bytes):
         return {"base64": encode_base64(value)}
-    type = TYPES[name]
+    type = TYPES.get(name, TEXT)
     if type.to_json is None:
         return value
     if type.form == "format" or (type.form == "bool" and isinstance(value, int)):
@@ -89,7 +90,8 @@ def stored(new_cell: Any, table: Table, column: Column, now: str) -> Value:
         return type.now(now)
     if type.form == "document" and isinstance(new_cell, str):
         return json_text(new_cell)
-    return from_json(table, column)(new_cell, json.dumps(new_cell, ensure_ascii=False, separators=(",", ":")))
+    value = float(new_cell.text) if isinstance(new_cell, Verbatim) else new_cell
+    return from_json(table, column)(value, encode(new_cell).decode())
 
 
 def same(value: Value, read_cell: Any, table: Table, column: Column) -> bool:

@@ -1,34 +1,44 @@
 """JSON encoding of parameters and rows for guests.
 
-Integers have all of their 64 bits. An infinite real is the number 9e999, which JSON readers take for
-infinity or refuse. A blob is base64 (RFC 4648, section 4).
+Integers have all of their 64 bits, and documents of json columns their text. An infinite real is the number
+9e999, which JSON readers take for infinity or refuse. A blob is base64 (RFC 4648, section 4).
 """
 
 import base64
 import binascii
 import json
+import math
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from doors.tables.guest.problem import GuestProblem
+from doors.tables.sqlite.errors import real_text
 from doors.tables.types.convert import encode_base64
+from engine.stepwise_json import Verbatim
 
 Value = int | float | str | bytes | None
 Convert = Callable[[Any], Any]
 
-_INFINITY = f"infinity {secrets.token_hex(16)}"
-"""Placeholder for an infinite real while JSON is encoded. No stored value equals it."""
+_MARK = f"verbatim {secrets.token_hex(16)} "
+"""Start of a string that stands for a `Verbatim` while JSON is encoded. No stored value has it."""
+_MARKED = re.compile(rf'"{_MARK}((?:[^"\\]|\\.)*+)"')
+
+
+def _plain(value: bytes | Verbatim) -> str:
+    return _MARK + value.text if isinstance(value, Verbatim) else encode_base64(value)
+
 
 _encoder = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"), default=encode_base64
+    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"), default=_plain
 )
 
 
 def parameters(values: list[Any]) -> list[Value]:
     """Return the parameters of a statement as SQLite values. Raises `GuestProblem`."""
     for value in values:
-        if type(value) is dict or type(value) is list:
+        if type(value) in (dict, list, Verbatim):
             return [_parameter(value, number) for number, value in enumerate(values, 1)]
     return values
 
@@ -44,6 +54,12 @@ def _parameter(value: Any, number: int) -> Value:
             return encode(value).decode()
         except RecursionError as error:
             raise GuestProblem("bad-parameters", f"${number} is nested too deeply") from error
+    if type(value) is Verbatim:
+        real = float(value.text)
+        if math.isinf(real) and value.text.lstrip("-") != "9e999":
+            hint = "Send it as text for a json or text column. Infinity is 9e999."
+            raise GuestProblem("bad-parameters", f"${number} is beyond the range of a real: {value}", hint)
+        return real
     return value  # type: ignore[no-any-return]
 
 
@@ -58,17 +74,12 @@ def encode_rows(
     """Return rows as JSON objects separated by commas, in UTF-8; as arrays without `names`.
 
     `converters` has the index of a column and the function that turns its values into JSON. Of columns
-    with one name, the object has the value of the last. Raises `GuestProblem`.
+    with one name, the object has the value of the last.
     """
     if converters:
         rows = [_converted(row, converters) for row in rows]
     documents = rows if names is None else [dict(zip(names, row, strict=False)) for row in rows]
-    try:
-        return encode(documents)[1:-1]
-    except RecursionError as error:
-        raise GuestProblem(
-            "sql-error", "a JSON value is nested too deeply", "Read it as text: CAST(… AS text)."
-        ) from error
+    return encode(documents)[1:-1]
 
 
 def encode(document: Any) -> bytes:
@@ -76,8 +87,9 @@ def encode(document: Any) -> bytes:
     try:
         text = _encoder.encode(document)
     except ValueError:
-        text = _encoder.encode(_with_placeholders(document))
-        text = text.replace(f'"-{_INFINITY}"', "-9e999").replace(f'"{_INFINITY}"', "9e999")
+        text = _encoder.encode(_with_infinity(document))
+    if _MARK in text:
+        text = _MARKED.sub(lambda match: str(json.loads(f'"{match[1]}"')), text)
     # The escape of half a surrogate pair, which is all that UTF-8 lacks, is its escape in JSON, too.
     return text.encode(errors="backslashreplace")
 
@@ -89,12 +101,12 @@ def _converted(row: Sequence[Any], converters: Sequence[tuple[int, Convert]]) ->
     return values
 
 
-def _with_placeholders(value: Any) -> Any:
-    """Return a document with each infinite real replaced by a placeholder."""
-    if type(value) is float and value in (float("inf"), float("-inf")):
-        return _INFINITY if value > 0 else f"-{_INFINITY}"
+def _with_infinity(value: Any) -> Any:
+    """Return a document with each infinite real as a number of JSON."""
+    if type(value) is float and math.isinf(value):
+        return Verbatim(real_text(value))
     if type(value) is dict:
-        return {key: _with_placeholders(inner) for key, inner in value.items()}
+        return {key: _with_infinity(inner) for key, inner in value.items()}
     if type(value) in (list, tuple):
-        return [_with_placeholders(inner) for inner in value]
+        return [_with_infinity(inner) for inner in value]
     return value

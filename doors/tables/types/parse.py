@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 from doors.tables.sqlite.errors import INTEGERS
+from engine.stepwise_json import exact_decoder, refuse_constant
 
 TRUE_WORDS = ("true", "t", "yes", "y", "on", "1")
 FALSE_WORDS = ("false", "f", "no", "n", "off", "0")
@@ -38,18 +39,14 @@ _CANONICAL = re.compile(
 """Timestamps in the stored form whose day exists in every month and year."""
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
+_validator = json.JSONDecoder(parse_constant=refuse_constant, parse_float=str, parse_int=str)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-
-
-def decode(text: str) -> Any:
+def decode(text: str, decoder: json.JSONDecoder = exact_decoder) -> Any:
     """Parse JSON without the constants NaN and Infinity. Raises `ValueError` and `RecursionError`."""
     if text[:1].isspace():
-        return _decoder.decode(text)
-    document, end = _decoder.raw_decode(text)
+        return decoder.decode(text)
+    document, end = decoder.raw_decode(text)
     if text[end:].strip(" \t\n\r"):
         raise json.JSONDecodeError("Extra data", text, end)
     return document
@@ -158,7 +155,7 @@ def boolean(text: str) -> int:
 def json_text(text: str) -> str:
     """Return a text that is valid JSON. Raises `ValueError`. Source: RFC 8259."""
     try:
-        decode(text)
+        decode(text, _validator)
     except (ValueError, RecursionError):
         raise ValueError("is not JSON") from None
     if text.count("[") + text.count("{") > _MAX_DEPTH:

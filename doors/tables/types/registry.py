@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from doors.tables.sqlite.errors import Value, real_text
 from doors.tables.types import parse
+from engine.stepwise_json import Verbatim
 
 Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
 """How values are stored and shown. `format`: text in one canonical spelling; `document`: JSON text."""
@@ -100,8 +101,8 @@ def _document_json(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:
-        return parse.decode(value)
-    except (ValueError, RecursionError):
+        return Verbatim(parse.json_text(value))
+    except ValueError:
         return value
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from doors.tables.files.csv_file import format_row
-from doors.tables.sqlite.errors import real_text
+from doors.tables.types.parse import NUMBER
 from engine.errors import InvalidUsage
-from svc_tui.column_types import ColumnTypes, TypeInfo
+from svc_tui.column_types import ColumnTypes, TypeInfo, row_json, value_text
 from svc_tui.commands.tables.target import open_tables
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import Cell, format_table
@@ -51,13 +51,14 @@ def query(
     as_grid = stdout.is_terminal() and not as_json and not as_csv
     body = {
         "sql": sql,
-        "params": [_parse_parameter(value) for value in values or ()],
+        "params": [_parse_parameter(value, write=write) for value in values or ()],
         "write": write,
         "limit": limit if limit is not None else TERMINAL_LIMIT if as_grid else MAX_LIMIT,
+        "cells": True,
     }
     with open_tables(context) as tables:
         result = tables.post("sql", body)
-        types = ColumnTypes.from_document(tables.get("tables/types")) if as_grid else ColumnTypes()
+        types = ColumnTypes() if as_csv else ColumnTypes.from_document(tables.get("tables/types"))
     print_rows(result, types, as_json=as_json, as_grid=as_grid)
     _print_summary(result, write=write)
 
@@ -65,12 +66,13 @@ def query(
 def print_rows(result: Any, types: ColumnTypes, *, as_json: bool, as_grid: bool) -> None:
     """Print the rows of a result as JSON, as a table, or as CSV."""
     if as_json:
-        stdout.data_lines([{name: _finite(value) for name, value in row.items()} for row in result["rows"]])
+        column_types = [types[column["type"]] for column in result["columns"]]
+        stdout.json_lines(row_json(row, column_types) for row in result["rows"])
     elif result["columns"]:
         _print_grid(result, types) if as_grid else _print_csv(result)
 
 
-def _parse_parameter(text: str) -> Any:
+def _parse_parameter(text: str, *, write: bool) -> Any:
     """Return a query parameter for the API: a number, boolean, null, text, or a blob as `{"base64": …}`.
 
     Only numbers in canonical form are numbers: 007 and 1.10 are text. So is JSON text: `"7"` is the text 7.
@@ -79,6 +81,10 @@ def _parse_parameter(text: str) -> Any:
         return int(text)
     if re.fullmatch(r"-?\d+\.\d+(?:e[+-]\d+)?|-?\d+e[+-]\d+", text) and repr(float(text)) == text:
         return float(text)
+    if write and NUMBER.fullmatch(text) and math.isinf(float(text)) and text.lstrip("-") != "9e999":
+        # SQLite would store this text as infinity in a column of reals.
+        hint = f"For text and json, pass it in double quotes: '\"{text[:50]}\"'. Infinity is 9e999."
+        raise InvalidUsage(f"{text[:50]} is beyond the range of a real", hint)
     if text in ("null", "true", "false"):
         return json.loads(text)
     if re.fullmatch(r'".*"', text, re.DOTALL):
@@ -101,26 +107,8 @@ def _print_csv(result: Any) -> None:
     raw = stdout.Raw()
     raw.write(format_row(names).encode())
     for row in result["rows"]:
-        line = format_row([_text(row[name]) for name in names])
+        line = format_row([value_text(row[name]) for name in names])
         raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
-
-
-def _text(value: Any) -> str | None:
-    match value:
-        case None:
-            return None
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case float():
-            return real_text(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _finite(value: Any) -> Any:
-    """Return a value as JSON, with infinity as text."""
-    return _text(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _print_grid(result: Any, types: ColumnTypes) -> None:
@@ -141,10 +129,10 @@ def _is_number(value: Any) -> bool:
 def _cell(value: Any, type: TypeInfo) -> Cell:
     if value is None:
         return "null", "dim"
-    if type.form == "bytes" and isinstance(value, str):
-        size = len(value) * 3 // 4 - value.count("=", -2)
-        return f"{type.name} of {plural(size, 'byte')}", "dim"
-    return _text(value) or "", ""
+    if isinstance(value, dict):
+        data = value["base64"]
+        return f"blob of {plural(len(data) * 3 // 4 - data.count('=', -2), 'byte')}", "dim"
+    return value_text(value) or "", ""
 
 
 def _print_summary(result: Any, *, write: bool) -> None:
@@ -152,7 +140,7 @@ def _print_summary(result: Any, *, write: bool) -> None:
     if result["truncated"]:
         reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
         stderr.warn(
-            f"only the first {count} rows are shown: {reason} was reached",
+            f"the result ends after {plural(count, 'row')}: {reason} was reached",
             "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`.",
         )
     if write:

@@ -19,7 +19,7 @@ class Answer:
         self.synchronous = synchronous
         self.headers = dict(response.headers)
         self.text = response.body.decode()
-        self.document: dict[str, Any] = json.loads(self.text)
+        self.document: dict[str, Any] = json.loads(self.text, parse_int=lambda digits: int(digits[:4000]))
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from doors.tables.door import TablesDoor
 from doors.tables.sqlite.connections import DATABASE_NAME
 from doors.tables.sqlite.errors import TablesError
-from doors.tables.sqlite.owner import open_for_writing
+from doors.tables.sqlite.owner import database_path, open_for_writing, table_stats
 from engine.grant import Grant
 from engine.quota import change_command
 from tests.doors.tables.tables_door import Answer, Tables
@@ -33,6 +33,15 @@ def test_close_leaves_one_file_and_no_open_descriptors(tables: Tables) -> None:
     assert [path.name for path in tables.folder.iterdir()] == [DATABASE_NAME]
     opened = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
     assert not any(str(tables.folder) in name for name in opened)
+
+
+def test_size_of_tables_counts_the_write_ahead_log(tmp_path: Path) -> None:
+    with open_for_writing(tmp_path) as connection:
+        connection.execute("create table t (name); insert into t values (hex(zeroblob(500000)))")
+        path = database_path(tmp_path)
+        sizes = {file.name: file.stat().st_size for file in path.parent.iterdir()}
+        assert sizes[f"{path.name}-wal"] > 1_000_000
+        assert table_stats(tmp_path) == (1, sum(sizes.values()))
 
 
 def test_open_without_requests_creates_no_file(open_tables: Open) -> None:

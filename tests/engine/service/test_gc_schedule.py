@@ -102,7 +102,7 @@ def test_gc_results_and_errors_are_logged(tmp_path: Path) -> None:
 
     async def scenario(bucket: FolderBucket) -> None:
         ((level, text),) = (await sweeps(bucket, Day(1), some))[1]
-        assert level == "info" and "2 blobs of 1234 bytes, 1 unpacked packages" in text
+        assert level == "info" and "blobs 2 (1234 bytes), unpacked packages 1" in text
         hours, logged = await sweeps(bucket, Day(60, T0 + 24 * 3600 * 10**9), failing)
         assert hours == [25, 49, 73]
         assert logged == [("warning", "nothing was removed (Deploy again.)")] * 3

@@ -14,7 +14,7 @@ from screens.tables.result import ResultRows, describe_result, error_position, l
 from screens.tables.result_export import chunks
 from screens.tables.sql_screen import SqlInput
 from screens.tables.sql_text import quoted_name
-from svc_tui.column_types import ColumnTypes
+from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.tables_tab import Shop, tables
 
@@ -53,29 +53,33 @@ def test_error_position_maps_to_line_and_column() -> None:
     assert line_and_column("select", 2) == (0, 2)
 
 
+TYPES = ColumnTypes([TypeInfo(name="json", form="document")])
 RESULT = {
-    "columns": [{"name": "id", "type": "integer"}, {"name": "note", "type": ""}],
-    "rows": [{"id": 1, "note": 'a "b"'}, {"id": None, "note": {"size": "x"}}],
+    "columns": [{"name": "id", "type": "integer"}, {"name": "note", "type": "json"}],
+    "rows": [{"id": 1, "note": 'a "b"'}, {"id": None, "note": '{"size": 1.10}'}],
 }
 
 
 @pytest.mark.parametrize(
     ("format", "text"),
     [
-        ("csv", 'id,note\n1,"a ""b"""\n,"{""size"": ""x""}"\n'),
-        ("json", '[\n{"id": 1, "note": "a \\"b\\""},\n{"id": null, "note": {"size": "x"}}\n]\n'),
-        ("jsonl", '{"id": 1, "note": "a \\"b\\""}\n{"id": null, "note": {"size": "x"}}\n'),
+        ("csv", 'id,note\n1,"a ""b"""\n,"{""size"": 1.10}"\n'),
+        ("json", '[\n{"id": 1, "note": "a \\"b\\""},\n{"id": null, "note": {"size": 1.10}}\n]\n'),
+        ("jsonl", '{"id": 1, "note": "a \\"b\\""}\n{"id": null, "note": {"size": 1.10}}\n'),
     ],
 )
 def test_result_is_exported_in_each_format(format: str, text: str) -> None:
-    assert b"".join(chunks(ResultRows(RESULT, ColumnTypes()), format)).decode() == text
+    assert b"".join(chunks(ResultRows(RESULT, TYPES), format)).decode() == text
 
 
 def test_half_a_surrogate_pair_in_a_result_is_escaped() -> None:
-    rows = [{"id": 1, "note": "\ud83d"}, {"id": 2, "note": {"c": "\ud83d"}}]
-    result = ResultRows(RESULT | {"rows": rows}, ColumnTypes())
+    rows = [{"id": 1, "note": "\ud83d"}, {"id": 2, "note": '{"c": "\\ud83d"}'}]
+    result = ResultRows(RESULT | {"rows": rows}, TYPES)
     assert result.cell(0, 1) == "\\ud83d" and result.cell(1, 1) == '{"c": "\\ud83d"}'
-    assert json.loads(b"".join(chunks(result, "json"))) == rows
+    assert [row["note"] for row in json.loads(b"".join(chunks(result, "json")))] == [
+        "\ud83d",
+        {"c": "\ud83d"},
+    ]
     assert b"".join(chunks(result, "csv")) == b'id,note\n1,\\ud83d\n2,"{""c"": ""\\ud83d""}"\n'
 
 
@@ -89,9 +93,9 @@ def test_empty_result_is_exported() -> None:
 
 
 def test_columns_of_a_result_are_as_wide_as_their_values() -> None:
-    assert [column.width for column in ResultRows(RESULT, ColumnTypes()).columns()] == [4, 13]
+    assert [column.width for column in ResultRows(RESULT, TYPES).columns()] == [4, 14]
     rows = [*RESULT["rows"], *[{"id": 1, "note": ""}] * 9_000, {"id": 2**63 - 1, "note": "日本語" * 3}]
-    result = ResultRows(RESULT | {"rows": rows}, ColumnTypes())
+    result = ResultRows(RESULT | {"rows": rows}, TYPES)
     assert [column.width for column in result.columns()] == [19, 18]
 
 

@@ -175,7 +175,7 @@ def test_later_writes_without_a_recording_are_noted(shop: Path, capsys: pytest.C
     assert "were not recorded" not in capsys.readouterr().err
     record(shop, writing)
     assert run(["capsule", ID, "-o", "x", "--yes"]) == 0
-    assert "1 later requests changed rows and were not recorded" in capsys.readouterr().err
+    assert "1 later request changed rows without being recorded" in capsys.readouterr().err
 
 
 def test_too_many_records_are_refused(

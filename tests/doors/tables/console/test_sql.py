@@ -1,9 +1,11 @@
 """SQL over the control API: results, permissions and limits."""
 
 import base64
+import math
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from doors.tables.api import query as console_sql
@@ -12,6 +14,8 @@ from doors.tables.sqlite.connections import open_owner
 from engine.control.streaming_body import MAX_VALUES
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.shop import Shop
+
+KEY = {"name": "id", "type": "integer", "primary_key": True}
 
 
 def refused_query(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:
@@ -41,6 +45,47 @@ def test_values_of_every_type_round_trip(shop: Shop) -> None:
     shop.query("insert into t values ($1,$2,$3,$4,$5,$6,$7)", *values, write=True)
     (row,) = shop.query("select * from t")["rows"]
     assert list(row.values()) == [*values[:6], blob]
+
+
+def test_cells_have_documents_and_blobs_as_a_grid(shop: Shop) -> None:
+    columns = [{"name": type, "type": type} for type in ("json", "blob", "boolean", "real")]
+    shop.change({"op": "create-table", "table": "t", "columns": columns})
+    document = '{"a": 1.10,\n "b": [123456789012345678.123, 1e999]}'
+    shop.query("insert into t values ($1, x'00', true, 9e999)", document, write=True)
+    (row,) = shop.query("select *, json as text, 1.5 as half from t", cells=True)["rows"]
+    assert row == {
+        "json": document,
+        "blob": {"base64": "AA=="},
+        "boolean": True,
+        "real": math.inf,
+        "text": document,
+        "half": 1.5,
+    }
+
+
+def post(address: str, path: str, body: str) -> Any:
+    headers = {"authorization": "Bearer owner", "content-type": "application/json"}
+    return httpx.post(f"{address}/v1/projects/shop/{path}", content=body, headers=headers).json()
+
+
+def test_numbers_within_parameters_and_cells_are_stored_exactly(shop: Shop, address: str) -> None:
+    shop.change({"op": "create-table", "table": "t", "columns": [KEY, {"name": "doc", "type": "json"}]})
+    document = '{"a":[123456789012345678.123,1.10,1e999,-0.0]}'
+    insert = f'{{"sql": "insert into t (doc) values ($1)", "params": [{document}], "write": true}}'
+    inserts = ", ".join(f'{{"insert": {{"doc": {each}}}}}' for each in (document, "1e400"))
+    changes = f'{{"table": "t", "changes": [{inserts}]}}'
+    for path, body in (("sql", insert), ("rows", changes), ("sql", insert + " " * (64 << 10))):
+        post(address, path, body)
+    rows = shop.query("select cast(doc as text) as doc from t")["rows"]
+    assert [row["doc"] for row in rows] == [document, document, "1e400", document]
+
+
+def test_number_beyond_a_real_is_refused(shop: Shop, address: str) -> None:
+    shop.change({"op": "create-table", "table": "t", "columns": [KEY, {"name": "r", "type": "real"}]})
+    answer = post(address, "sql", '{"sql": "select ?", "params": [1e400]}')
+    assert answer["title"] == "$1 is beyond the range of a real: 1e400"
+    answer = post(address, "rows", '{"table": "t", "changes": [{"insert": {"r": 1e400}}]}')
+    assert answer["errors"][0]["message"] == "r is real: 1e400 is beyond the range of a real"
 
 
 def test_writing_sql_requires_write_flag(users: Shop) -> None:
