@@ -8,11 +8,9 @@ import asyncio
 import json
 import multiprocessing
 import queue
-import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +20,9 @@ from doors.tables.replication.replicas import Replicas
 from doors.tables.sqlite.owner import open_for_writing
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.errors import FleetError
-from engine.fleet.nats_server import NatsServer
-from engine.fleet.node import (
-    FleetNode,
-    NodeAddress,
-    check_address,
-    cluster_address,
-    create_fleet,
-    load_node,
-)
+from engine.fleet.node import FleetNode, cluster_address
 from engine.fleet.tables_log import TablesLog
+from tests.engine.fleet.cluster import running
 
 NODES = ("a", "b", "c")
 SECONDS = 8.0
@@ -124,40 +114,19 @@ def run_nodes(folder: Path, root: Path, run: int) -> str:
     )
 
 
-def free_addresses() -> Sequence[NodeAddress]:
-    """Return addresses of three nodes whose ports are free."""
-    found: list[NodeAddress] = []
-    while len(found) < len(NODES):
-        address = NodeAddress("127.0.0.1", random.randrange(10_000, 28_000))
-        try:
-            check_address(address)
-        except FleetError:
-            continue
-        found.append(address)
-    return found
-
-
-async def serve(folders: Sequence[Path], root: Path) -> None:
-    servers = [NatsServer(load_node(folder)[0], lambda *_: None) for folder in folders]
-    try:
-        for server in servers:
-            await server.start()
-        for server in servers:
-            await server.ready(60)
-        node = FleetNode.read(folders[0])
-        for run in range(len(RUNS)):
-            bucket = await JetStreamBucket.open(cluster_address(folders[0], node), f"run{run}")
-            await TablesLog(bucket.connection, bucket.namespace, "bench", "a", set).create()
-            await bucket.aclose()
-            print(await asyncio.to_thread(run_nodes, folders[0], root, run), flush=True)
-    finally:
-        for server in servers:
-            await server.kill()
+async def create_streams(folder: Path, run: int) -> None:
+    """Create the streams, which the nodes use at the same time."""
+    bucket = await JetStreamBucket.open(cluster_address(folder, FleetNode.read(folder)), f"run{run}")
+    await TablesLog(bucket.connection, bucket.namespace, "bench", "a", set).create()
+    await bucket.aclose()
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="svc-bench-") as folder:
-        asyncio.run(serve(create_fleet(Path(folder) / "fleet", free_addresses()), Path(folder)))
+    with tempfile.TemporaryDirectory(prefix="svc-bench-") as root, running(Path(root)) as cluster:
+        folder = cluster.settings[0].folder.parent
+        for run in range(len(RUNS)):
+            asyncio.run(create_streams(folder, run))
+            print(run_nodes(folder, Path(root), run), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ The version is raised after the step.
 import fcntl
 import os
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine.bucket import durable
@@ -134,3 +134,17 @@ def lock(root: Path, opened_by: str) -> int:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} ({opened_by})\n".encode()[:MAX_HOLDER_BYTES], 0)
     return descriptor
+
+
+@contextmanager
+def locked(root: Path, opened_by: str) -> Iterator[None]:
+    """Create a folder unless it exists, and lock it within the context. Raises as `lock` does."""
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise disk_error(root, error) from error
+    descriptor = lock(root, opened_by)
+    try:
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,6 +1,6 @@
 """The bucket on a JetStream cluster: three streams with three copies of each message.
 
-Several buckets share the streams, each in a namespace. One service at a time uses a bucket (`lease.py`).
+Several buckets can share the streams, each in a namespace.
 """
 
 from collections.abc import Mapping
@@ -9,10 +9,12 @@ from engine.fleet.blobs import StreamBlobs
 from engine.fleet.connection import ClusterAddress, NatsConnection
 from engine.fleet.errors import UnsuitableCluster
 from engine.fleet.kv import StreamKeyValue
-from engine.fleet.lease import Lease
-from engine.fleet.requirements import check_cluster
 from engine.fleet.stream import JetStream
 
+NAMESPACE = "svc"
+"""The namespace of a fleet."""
+MIN_VERSION = (2, 12)
+JETSTREAM_SECONDS = 6.0
 _LAST_ONLY: Mapping[str, object] = {"max_msgs_per_subject": 1, "discard": "old"}
 _STREAMS: Mapping[str, Mapping[str, object]] = {
     "svc-kv": _LAST_ONLY,
@@ -30,7 +32,6 @@ class JetStreamBucket:
         records = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.blobs"))
         self.kv = StreamKeyValue(JetStream(connection, "svc-kv", namespace))
         self.blobs = StreamBlobs(JetStream(connection, "svc-blobs", namespace), records)
-        self._leases = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.lease"))
         self.fleet = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.fleet"))
         """Records of the fleet itself, which backups do not contain."""
 
@@ -38,30 +39,31 @@ class JetStreamBucket:
     async def open(
         cls, address: ClusterAddress, namespace: str, *, first_revision: int = 1, create: bool = True
     ) -> "JetStreamBucket":
-        """Connect, check the cluster and create the streams; without `create` they must exist.
+        """Connect and create the streams; without `create` they must exist.
 
         Revisions of a new cluster begin with `first_revision`. Raises `FleetNotInstalled`,
         `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
         """
         connection = await NatsConnection.open(address)
         try:
-            await check_cluster(connection)
+            if (version := connection.server_version) < MIN_VERSION:
+                raise UnsuitableCluster(
+                    f"{address.shown} runs nats-server {'.'.join(map(str, version))}",
+                    "Update it to 2.12 or newer.",
+                )
+            await connection.api("INFO", {}, JETSTREAM_SECONDS)
             for name, config in _STREAMS.items():
                 stream = JetStream(connection, name, namespace)
                 if create:
                     await stream.create(first_sequence=first_revision if name == "svc-kv" else 1, **config)
                 elif not await stream.exists({}):
                     raise UnsuitableCluster(
-                        f"the NATS cluster {address.shown} has no stream {name}", "Start the fleet first."
+                        f"the fleet at {address.shown} has no stream {name}", "Start the fleet first."
                     )
         except BaseException:
             await connection.aclose()
             raise
         return cls(connection, namespace)
-
-    async def lease(self, holder: str) -> Lease:
-        """Acquire the exclusive use of the bucket. Raises `BucketInUse`."""
-        return await Lease.acquire(self._leases, holder)
 
     async def aclose(self) -> None:
         """See the protocol."""

@@ -1,4 +1,4 @@
-"""Connection to a NATS cluster: requests, subscriptions, retries.
+"""Connection to the nats-servers of a fleet: requests, subscriptions, retries.
 
 Only the core client of nats-py is used. JetStream operations are requests to `$JS.API` subjects.
 """
@@ -6,7 +6,6 @@ Only the core client of nats-py is used. JetStream operations are requests to `$
 import asyncio
 import json
 import logging
-import math
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -65,18 +64,16 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAddress:
-    """How to reach a cluster. `servers` are URLs, with user and password where the cluster wants them."""
+    """How to reach a cluster. `servers` are URLs; the first one that answers is used."""
 
     servers: tuple[str, ...]
     tls: ssl.SSLContext | None = None
     nkey: Nkey | None = None
-    ordered: bool = False
-    """Whether the first server is preferred. Otherwise connections spread over all."""
 
     @property
     def shown(self) -> str:
-        """The servers without credentials, for messages."""
-        return ",".join(url.rpartition("@")[2].rpartition("/")[2] for url in self.servers)
+        """The servers, for messages."""
+        return ",".join(url.rpartition("/")[2] for url in self.servers)
 
 
 class NatsConnection:
@@ -111,18 +108,15 @@ class NatsConnection:
             if not connecting.done() and (given_up or _is_refusal(error)):
                 raise error  # ends `connect`, which would try again
 
-        options: dict[str, Any] = {"reconnect_time_wait": 0.1, "dont_randomize": address.ordered}
+        options: dict[str, Any] = {"reconnect_time_wait": 0.1, "dont_randomize": True}
         if address.tls is not None:
             options["tls"] = address.tls
         client = Client()
         client._transport = transport = AbortingTransport()
         if (nkey := address.nkey) is not None:
             options |= {"user": nkey.public, "signature_cb": nkey.sign}
-            if nkey.jwt:
-                options["user_jwt_cb"] = nkey.jwt.encode
-            else:
-                # The client accepts a seed only with the package nkeys and its own library for Ed25519.
-                client._public_nkey = nkey.public
+            # The client accepts a seed only with the package nkeys and its own library for Ed25519.
+            client._public_nkey = nkey.public
         connecting = asyncio.ensure_future(
             client.connect(
                 list(address.servers),
@@ -151,8 +145,8 @@ class NatsConnection:
                 await _close(client)
                 transport.close()  # type: ignore[no-untyped-call]
         raise ClusterRefused(
-            f"cannot connect to the NATS cluster {address.shown}: {str(failure) or type(failure).__name__}",
-            "Check the addresses, the certificates and the credentials, and that its servers run.",
+            f"cannot connect to the fleet at {address.shown}: {str(failure) or type(failure).__name__}",
+            "Check that its nodes run and can be reached.",
         ) from failure
 
     @property
@@ -160,11 +154,6 @@ class NatsConnection:
         """The version of the connected server: major and minor."""
         version = self._client.connected_server_version
         return version.major, version.minor
-
-    @property
-    def max_payload(self) -> int:
-        """The largest message that the connected server accepts, in bytes."""
-        return self._client.max_payload
 
     def check_open(self) -> None:
         """Raise `BucketClosed` if the connection is closed."""
@@ -256,34 +245,12 @@ class NatsConnection:
         """The number of times that the connection was lost and opened again."""
         return self._client.stats["reconnects"]
 
-    async def survives(self, subject: str) -> bool:
-        """Return whether this new connection stays open after a message. Raises `Unavailable`."""
-        answering = asyncio.ensure_future(self._answers_after(subject))
-        try:
-            while self._client.is_connected and self.reconnects == 0:
-                if not answering.done():
-                    await asyncio.wait([answering], timeout=PAUSE_SECONDS)
-                elif (error := answering.exception()) is None:
-                    return True
-                else:
-                    raise Unavailable("a message to a long subject", PATIENCE_SECONDS) from error
-            return False
-        finally:
-            await _cancel(answering)
-
-    async def _answers_after(self, subject: str) -> None:
-        await self._client.publish(subject, b"")
-        await self._flush(math.ceil(PATIENCE_SECONDS))
-
     async def flush(self) -> None:
         """Wait until the server has received everything sent so far."""
         with suppress(Exception):
-            await self._flush(FLUSH_SECONDS)
-
-    async def _flush(self, seconds: int) -> None:
-        # The ping of the first flush overtakes what waits to be sent. That of the second follows it.
-        for _ in range(2):
-            await self._client.flush(timeout=seconds)
+            # The ping of the first flush overtakes what waits to be sent. That of the second follows it.
+            for _ in range(2):
+                await self._client.flush(timeout=FLUSH_SECONDS)
 
     def new_inbox(self) -> str:
         """Return a subject for answers to this connection."""

@@ -100,4 +100,4 @@ async def remove_server(address: ClusterAddress, server: str) -> None:
 
 
 def _refused(method: str, answer: Mapping[str, object]) -> ClusterRefused:
-    return ClusterRefused(f"the NATS cluster refused {method}: {answer['error']}", "Try again.")
+    return ClusterRefused(f"the fleet refused {method}: {answer['error']}", "Try again.")

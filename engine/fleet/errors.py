@@ -45,8 +45,8 @@ class Unavailable(BucketError):
 
     def __init__(self, operation: str, seconds: float) -> None:
         super().__init__(
-            f"the NATS cluster did not answer {operation} within {seconds:g} s",
-            "Retry when a majority of its servers runs and is reachable.",
+            f"the fleet did not answer {operation} within {seconds:g} s",
+            "Retry when a majority of its keepers runs and is reachable.",
         )
 
 
@@ -62,11 +62,11 @@ class ConnectionInterrupted(BucketError):
     code = "bucket-unavailable"
 
     def __init__(self) -> None:
-        super().__init__("the connection to the NATS cluster was interrupted", "Retry.")
+        super().__init__("the connection to the fleet was interrupted", "Retry.")
 
 
 class UnsuitableCluster(BucketError):
-    """The cluster lacks a version or setting that svc requires."""
+    """A nats-server of the fleet has a version or setting that svc cannot use."""
 
     code = "bucket-unsuitable"
 

@@ -18,7 +18,7 @@ from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.fleet.admission import admit_member
-from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.bucket import NAMESPACE, JetStreamBucket
 from engine.fleet.errors import FleetError, WorkersRefused
 from engine.fleet.founding import found_node
 from engine.fleet.join_client import Admission
@@ -49,7 +49,6 @@ from engine.http.sockets import bind
 from engine.http.tls import Certificate
 from engine.service.secrets_key import SecretsKey
 
-NAMESPACE = "svc"
 RETRY_SECONDS = 2.0
 READY_SECONDS = 60.0
 _log = logging.getLogger("svc.fleet")
@@ -69,8 +68,7 @@ class Fleet:
         self.processes = processes
         self._data, self.folder = data, data / NODE_FOLDER
         self._version, self._log, self._handler = version, log, handler
-        node = FleetNode.read(self.folder) if (self.folder / NODE_FILE).exists() else None
-        self.node = node if node is not None and node.state != "static" else None
+        self.node = FleetNode.read(self.folder) if (self.folder / NODE_FILE).exists() else None
         self.presence: Presence | None = None
         self._starting = True
         self.members = KnownMembers()
@@ -258,11 +256,6 @@ class Fleet:
             raise FleetError(
                 f"this service is the node {self.node.node} of the fleet {self.node.fleet}",
                 "Run `svc fleet token` to add a node.",
-            )
-        if isinstance(self._bucket.current, JetStreamBucket):
-            raise FleetError(
-                "this service stores its data on a NATS cluster",
-                "Copy it into a folder with `svc bucket migrate`, and serve that.",
             )
         if self.processes > 1:
             raise WorkersRefused(self.processes)

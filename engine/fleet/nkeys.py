@@ -1,4 +1,4 @@
-"""Authentication of NATS clients: Ed25519 key pairs in the text form of nkeys, and credentials files."""
+"""Authentication of NATS clients: Ed25519 key pairs in the text form of nkeys."""
 
 import base64
 import re
@@ -11,7 +11,6 @@ from engine.fleet.errors import ClusterRefused
 
 _SEED, _USER = 18 << 3, 20 << 3
 """Prefix bytes of nkeys."""
-_JWT = re.compile(r"BEGIN NATS USER JWT-+\s+(\S+)")
 _SEED_TEXT = re.compile(r"\bSU[A-Z2-7]{56}\b")
 
 
@@ -21,8 +20,6 @@ class Nkey:
 
     seed: str
     public: str
-    jwt: str = ""
-    """The token that names the user, on servers with an operator."""
 
     @classmethod
     def create(cls) -> "Nkey":
@@ -32,27 +29,24 @@ class Nkey:
         return cls.from_seed(_text(prefix + Ed25519PrivateKey.generate().private_bytes_raw()))
 
     @classmethod
-    def from_seed(cls, seed: str, jwt: str = "") -> "Nkey":
+    def from_seed(cls, seed: str) -> "Nkey":
         """Return the key pair of a seed."""
         public = _private_key(seed).public_key().public_bytes_raw()
-        return cls(seed, _text(bytes([_USER]) + public), jwt)
+        return cls(seed, _text(bytes([_USER]) + public))
 
     @classmethod
     def read(cls, path: Path) -> "Nkey":
-        """Read a seed, or a credentials file of NATS with a token and a seed. Raises `ClusterRefused`."""
+        """Read the seed in a file. Raises `ClusterRefused`."""
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             raise ClusterRefused(
                 f"cannot read {path}: {error.strerror}", "Check the path and its permissions."
             ) from error
-        seed, jwt = _SEED_TEXT.search(text), _JWT.search(text)
+        seed = _SEED_TEXT.search(text)
         if seed is None:
-            raise ClusterRefused(
-                f"{path} has no user seed (SU…)",
-                "Use a credentials file of NATS or a file with the seed of an nkey.",
-            )
-        return cls.from_seed(seed[0], jwt[1] if jwt is not None else "")
+            raise ClusterRefused(f"{path} has no user seed (SU…)", "Restore the folder of the node.")
+        return cls.from_seed(seed[0])
 
     def sign(self, nonce: str) -> bytes:
         """Return the signature of a server's nonce, as base64."""

@@ -1,8 +1,4 @@
-"""Files of a fleet's nodes: one folder each, which a machine needs to take part.
-
-`svc fleet create` makes the folders of all nodes; the key of the authority stays with the operator.
-`svc fleet start` and `svc serve --join` make the folder of one node, with the key of the authority.
-"""
+"""Files of a fleet's node, which `svc fleet start` and `svc serve --join` make in its data directory."""
 
 import json
 import os
@@ -10,7 +6,6 @@ import secrets
 import shutil
 import socket
 import ssl
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -31,14 +26,13 @@ NODE_FILE = "fleet.json"
 AUTHORITY, CERTIFICATE, KEY, SEED = "ca.pem", "node.pem", "node.key", "client.seed"
 SYSTEM_SEED = "system.seed"
 """Seed of the account that changes the members of the cluster."""
-AUTHORITY_FOLDER, AUTHORITY_KEY = "authority", "ca.key"
+AUTHORITY_KEY = "ca.key"
 DEFAULT_PORT = 4222
 JOIN_OFFSET, ROUTE_OFFSET, MONITOR_OFFSET = 1000, 2000, 4000
 """Ports for joining nodes, routes and monitoring are this much above the port for clients."""
 MAX_PORT = 65535 - MONITOR_OFFSET
 DISK_SHARE = 0.8
 """Share of the free disk space that the store may fill."""
-NODE_COUNTS = (3, 5)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,8 +64,8 @@ class NodeAddress:
         return f"127.0.0.1:{self.port + MONITOR_OFFSET}"
 
 
-State = Literal["static", "founding", "moving", "joining", "member"]
-"""`static`: made by `svc fleet create`. `founding`: serves from its data directory until there are three
+State = Literal["founding", "moving", "joining", "member"]
+"""`founding`: serves from its data directory until there are three
 nodes. `moving`: as `founding`, but other nodes may serve already. `joining`: waits for the fleet to serve."""
 
 
@@ -89,9 +83,9 @@ class FleetNode:
     nodes: tuple[NodeAddress, ...]
     client: str
     system: str
+    state: State
     store_key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     keeper: bool = True
-    state: State = "static"
     token: str = ""
     request: str = ""
 
@@ -115,14 +109,12 @@ class FleetNode:
             document["nodes"] = tuple(NodeAddress(host, port) for host, port in document["nodes"])
             return cls(**document)
         except FileNotFoundError as error:
-            raise FleetError(
-                f"{path} not found", "Pass the folder of a node: `svc fleet create` makes it."
-            ) from error
+            raise FleetError(f"{path} not found", "Pass the data directory of a node: --data DIR") from error
         except OSError as error:
             raise disk_error(path, error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FleetError(
-                f"{path} is corrupt", "Copy the node's folder from the fleet's folder again."
+                f"{path} is corrupt", "Restore it, or join again with an empty data directory."
             ) from error
 
     def save(self, folder: Path, **changes: Any) -> "FleetNode":
@@ -138,43 +130,6 @@ class FleetNode:
 def node_id(number: int) -> str:
     """Return a new id, which contains the node's number."""
     return f"n{number}-{secrets.token_hex(3)}"
-
-
-def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
-    """Create the keys of a fleet in a new folder; return the folders of its nodes. Raises `SvcError`."""
-    if len(nodes) not in NODE_COUNTS or len(set(nodes)) < len(nodes):
-        raise FleetError(
-            f"a fleet of {len(set(nodes))} nodes cannot be created",
-            "Pass --node for 3 or 5 different addresses.",
-        )
-    from engine.fleet.authority import Authority
-
-    fleet = secrets.token_hex(4)
-    authority, client, system = Authority.create(fleet), Nkey.create(), Nkey.create()
-    try:
-        folder.mkdir(parents=True, mode=0o700)
-        _write(
-            folder / AUTHORITY_FOLDER,
-            {AUTHORITY: authority.pair.certificate, AUTHORITY_KEY: authority.pair.key},
-        )
-        folders = []
-        for number, address in enumerate(nodes, 1):
-            node = FleetNode(
-                fleet=fleet,
-                node=node_id(number),
-                address=address,
-                nodes=tuple(nodes),
-                client=client.public,
-                system=system.public,
-            )
-            pair = authority.issue(node.node, [address.host])
-            folders.append(folder / f"node{number}")
-            _write(folders[-1], _files(node, authority.pair.certificate, pair, client.seed))
-    except FileExistsError as error:
-        raise FleetError(f"{folder} exists", "Name a new folder.") from error
-    except OSError as error:
-        raise disk_error(folder, error) from error
-    return folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,32 +157,24 @@ def create_node(folder: Path, node: FleetNode, keys: NodeKeys) -> None:
         for path in (new, folder):
             if path.exists():
                 shutil.rmtree(path)
-        files = _files(node, keys.authority.certificate, keys.pair, keys.seed)
-        _write(
-            new, {**files, AUTHORITY_KEY: keys.authority.key, SYSTEM_SEED: keys.system_seed.encode() + b"\n"}
-        )
+        files = {
+            AUTHORITY: keys.authority.certificate,
+            AUTHORITY_KEY: keys.authority.key,
+            CERTIFICATE: keys.pair.certificate,
+            KEY: keys.pair.key,
+            SEED: keys.seed.encode() + b"\n",
+            SYSTEM_SEED: keys.system_seed.encode() + b"\n",
+            NODE_FILE: node.encode(),
+        }
+        new.mkdir(mode=0o700)
+        for name, content in files.items():
+            with os.fdopen(os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+                file.write(content)
+                file.flush()
+                durable.sync(file.fileno())
         durable.rename(new, folder)
     except OSError as error:
         raise disk_error(folder, error) from error
-
-
-def _files(node: FleetNode, authority: bytes, pair: KeyPair, seed: str) -> dict[str, bytes]:
-    return {
-        AUTHORITY: authority,
-        CERTIFICATE: pair.certificate,
-        KEY: pair.key,
-        SEED: seed.encode() + b"\n",
-        NODE_FILE: node.encode(),
-    }
-
-
-def _write(folder: Path, files: dict[str, bytes]) -> None:
-    folder.mkdir(mode=0o700)
-    for name, content in files.items():
-        with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            durable.sync(file.fileno())
 
 
 def server_settings(folder: Path, node: FleetNode) -> NatsServerSettings:
@@ -256,12 +203,6 @@ def server_settings(folder: Path, node: FleetNode) -> NatsServerSettings:
     )
 
 
-def load_node(folder: Path) -> tuple[NatsServerSettings, list[NodeAddress]]:
-    """Return how to run a node's nats-server, and the addresses of all nodes. Raises `SvcError`."""
-    node = FleetNode.read(folder)
-    return server_settings(folder, node), list(node.nodes)
-
-
 def cluster_address(folder: Path, node: FleetNode, seed: str = SEED) -> ClusterAddress:
     """Return how a node reaches the cluster: its own server first. Raises `SvcError`.
 
@@ -279,7 +220,6 @@ def cluster_address(folder: Path, node: FleetNode, seed: str = SEED) -> ClusterA
         servers=tuple(f"tls://{address}" for address in servers),
         tls=tls,
         nkey=Nkey.read(folder / seed),
-        ordered=True,
     )
 
 
@@ -291,18 +231,9 @@ def client_context(authority: Path) -> ssl.SSLContext:
         raise FleetError(f"cannot read {authority}: {error}", "Restore the folder of the node.") from error
 
 
-def check_addresses(settings: NatsServerSettings) -> None:
-    """Raise `FleetError` if the node cannot listen on one of the addresses of its nats-server."""
-    _check_free(settings.listen, settings.route, settings.monitor)
-
-
 def check_address(address: NodeAddress) -> None:
     """Raise `FleetError` if a node cannot listen on one of its ports."""
-    _check_free(str(address), str(address.join), address.route, address.monitor)
-
-
-def _check_free(*addresses: str) -> None:
-    for text in addresses:
+    for text in (str(address), str(address.join), address.route, address.monitor):
         host, _, port = text.rpartition(":")
         host = host.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

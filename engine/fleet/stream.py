@@ -33,8 +33,7 @@ BATCH = "Svc-Batch"
 """Header: the id of a batch, the same in each try."""
 MAX_BATCH_MESSAGES = 1000
 _NO_MESSAGE = 10037
-_NO_PEERS, _NOT_CLUSTERED = 10005, 10074
-_NOT_READY = 10008
+_NO_PEERS, _NOT_READY = 10005, 10008
 _NAME_IN_USE = 10058
 _NO_STREAM = 10059
 
@@ -59,7 +58,7 @@ class JetStream:
         self._last_sequence = 0
 
     async def create(self, *, first_sequence: int = 1, **config: Any) -> None:
-        """Create the stream, or check that it exists. Raises `UnsuitableCluster` without three servers.
+        """Create the stream, or check that it exists. Raises `BucketError` without three servers.
 
         Sequences of a new stream begin with `first_sequence`.
         """
@@ -85,12 +84,6 @@ class JetStream:
             if code in (_NO_PEERS, _NOT_READY) and asyncio.get_running_loop().time() < deadline:
                 await asyncio.sleep(0.2)
                 continue
-            if code in (_NO_PEERS, _NOT_CLUSTERED):
-                raise UnsuitableCluster(
-                    f"the NATS cluster {self._connection.address.shown} cannot store three copies:"
-                    f" {answer['error'].get('description')}",
-                    "Run at least three nats-servers with JetStream and free disk space.",
-                )
             if code != _NAME_IN_USE:  # Otherwise another node created it meanwhile.
                 raise self._refused(answer)
 
@@ -103,8 +96,8 @@ class JetStream:
             raise self._refused(answer)
         if any(answer["config"].get(name) != value for name, value in settings.items()):
             raise UnsuitableCluster(
-                f"the stream {self.name} of the NATS cluster has other settings than svc uses",
-                "Use another account or cluster, or remove that stream.",
+                f"the stream {self.name} of the fleet has other settings than svc uses",
+                "Run the same version of svc on all nodes.",
             )
         return True
 
@@ -339,7 +332,7 @@ class JetStream:
     def _refused(self, answer: Mapping[str, Any]) -> BucketError:
         error = answer["error"]
         return ClusterRefused(
-            f"the NATS cluster refused an operation on {self.name}: {error.get('description')}"
+            f"the fleet refused an operation on {self.name}: {error.get('description')}"
             f" (error {error.get('err_code')})",
-            "Check the limits, permissions and disks of its servers.",
+            "Check the disks of its keepers.",
         )

@@ -77,7 +77,7 @@ def _refuse_stopped_node(folder: Path) -> None:
     if not (folder / NODE_FOLDER / NODE_FILE).exists():
         return
     node = FleetNode.read(folder / NODE_FOLDER)
-    if node.state not in ("static", "founding"):
+    if node.state != "founding":
         raise FleetError(
             f"the service on {folder} is the node {node.node} of a fleet, and is not running",
             f"Run `svc serve --data {folder}`, or log in to another node: `svc login URL`.",

@@ -1,4 +1,4 @@
-"""`svc fleet`: services on several machines, and the nats-servers that store them."""
+"""`svc fleet`: services on several machines."""
 
 import asyncio
 import os
@@ -14,7 +14,6 @@ import typer
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.signals import on_stop
 from svc_tui.terminal.table import format_table
 from svc_tui.terminal.units import duration, plural
 from svc_tui.user_home import Home
@@ -22,7 +21,6 @@ from svc_tui.user_home import Home
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.fleet.nats_server import NatsServer
     from engine.fleet.node import NodeAddress
     from screens.board.fleet import BoardNode
     from svc_tui.client import Client
@@ -125,14 +123,14 @@ def remove(
 @fleet.command()
 def reseed(data: Data = None, as_json: AsJson = False) -> None:
     """Discard this machine's copies of the data. The others replace them. Stop its service first."""
+    from engine.bucket.layout import locked
     from engine.files.database_files import remove_database
     from engine.fleet.node import NODE_FOLDER, FleetNode
     from engine.fleet.reseeding import discard_copies
-    from svc_tui.serve.bucket_location import lock_data
 
     folder = _data_folder(data)
     node = FleetNode.read(folder / NODE_FOLDER)
-    with lock_data(folder, "svc fleet reseed"):
+    with locked(folder, "svc fleet reseed"):
         asyncio.run(discard_copies(folder / NODE_FOLDER, node))
         tables = sorted(folder.glob(f"projects/*/{TABLES}"))
         for path in tables:
@@ -222,73 +220,6 @@ def _own_address() -> str:
                 "this machine has no route to others", "Pass its address: --listen HOST"
             ) from error
         return str(probe.getsockname()[0])
-
-
-@fleet.command()
-def create(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder for the keys.")],
-    node: Annotated[
-        list[str],
-        typer.Option("--node", metavar="HOST[:PORT]", help="Address of a node; repeat it for 3 or 5 nodes."),
-    ],
-) -> None:
-    """Create the keys of a fleet, with a folder for each node."""
-    from engine.fleet.node import create_fleet
-
-    addresses = [parse_address("--node", text) for text in node]
-    folder = folder.expanduser().absolute()
-    folders = create_fleet(folder, addresses)
-    stdout.line(f"created {folder}")
-    for address, path in zip(addresses, folders, strict=True):
-        stdout.line(f"  {path.name}  {address}  run there: svc fleet run {path.name}")
-    stdout.line(f"then: svc serve --bucket {folders[0].name}")
-    stderr.note("authority/ can add nodes: store it offline")
-
-
-@fleet.command()
-def run(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of this machine's node.")],
-) -> None:
-    """Run the nats-server of a node, and restart it when it ends."""
-    asyncio.run(_run(folder.expanduser().absolute()))
-
-
-async def _run(folder: Path) -> None:
-    from engine.bucket.layout import lock
-    from engine.fleet.nats_server import NatsServer
-    from engine.fleet.node import check_addresses, load_node
-
-    settings, nodes = load_node(folder)
-    descriptor = lock(folder, "svc fleet run")
-    try:
-        check_addresses(settings)
-        stop = asyncio.Event()
-        on_stop(lambda _: stop.set())
-        server = NatsServer(settings, stderr.log)
-        await server.start()
-        try:
-            stdout.line(f"node {settings.name}  {settings.listen}  of {plural(len(nodes), 'node')}")
-            await _report_health(server, stop)
-        finally:
-            await server.stop()
-    finally:
-        os.close(descriptor)
-
-
-async def _report_health(server: "NatsServer", stop: asyncio.Event) -> None:
-    """Write a line when the node becomes healthy or unhealthy, until `stop` is set."""
-    healthy: bool | None = None
-    while not stop.is_set():
-        now = await server.healthy()
-        if now and not healthy:
-            stdout.line("ready")
-        elif not now and healthy:
-            stderr.log("warning", "this node lost contact with most of the nodes, or is catching up")
-        healthy = now
-        try:
-            await asyncio.wait_for(stop.wait(), 1 if healthy else 0.1)
-        except TimeoutError:
-            continue
 
 
 def parse_address(option: str, text: str) -> "NodeAddress":

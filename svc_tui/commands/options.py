@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,23 +7,6 @@ import typer
 from engine.control.access import Role
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-BucketAuthority = Annotated[
-    Path | None,
-    typer.Option("--bucket-ca", metavar="FILE", help="Certificates that sign the cluster's, as PEM."),
-]
-BucketCertificate = Annotated[
-    Path | None,
-    typer.Option("--bucket-cert", metavar="FILE", help="Client certificate for the cluster, as PEM."),
-]
-BucketCredentials = Annotated[
-    Path | None,
-    typer.Option(
-        "--bucket-creds", metavar="FILE", help="Credentials for the cluster: NATS file or nkey seed."
-    ),
-]
-BucketKey = Annotated[
-    Path | None, typer.Option("--bucket-key", metavar="FILE", help="Private key of --bucket-cert, as PEM.")
-]
 MaxBody = Annotated[
     int, typer.Option(metavar="MIB", min=1, max=1024, help="Maximum request body size in MiB.")
 ]

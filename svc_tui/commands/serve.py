@@ -22,16 +22,8 @@ from engine.manifest.collector import Collector, parse_collector
 from engine.otlp.installation import require_otlp
 from svc_tui.client.urls import is_loopback
 from svc_tui.commands.fleet import parse_address
-from svc_tui.commands.options import (
-    BucketAuthority,
-    BucketCertificate,
-    BucketCredentials,
-    BucketKey,
-    MaxBody,
-    Workers,
-)
+from svc_tui.commands.options import MaxBody, Workers
 from svc_tui.garbage_collection import collect_for_server
-from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, FolderLocation, parse_location
 from svc_tui.serve.systemd import SystemdHandoff
 from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
@@ -53,18 +45,6 @@ def serve(
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Data directory (default: data in SVC_HOME).")
     ] = None,
-    bucket: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="NATS cluster for deployments, accounts and secrets: nats://HOST:PORT,…/NAME, or the "
-            "folder of a node (default: the data directory).",
-        ),
-    ] = "",
-    bucket_creds: BucketCredentials = None,
-    bucket_ca: BucketAuthority = None,
-    bucket_cert: BucketCertificate = None,
-    bucket_key: BucketKey = None,
     join: Annotated[
         str,
         typer.Option(
@@ -164,10 +144,6 @@ def serve(
         raise InvalidUsage(
             f"--listen and --control are both {listen}", "Pass a different port for one of them."
         )
-    location = _cluster(
-        bucket,
-        ClusterKeys(credentials=bucket_creds, authority=bucket_ca, certificate=bucket_cert, key=bucket_key),
-    )
     collector = _collector(otlp) if otlp else None
     check_name(name)
     if print_unit:
@@ -203,7 +179,6 @@ def serve(
             proxied=proxied,
             max_body=max_body << 20,
             memory=(memory or 0) << 20,
-            bucket=location,
             join=join,
             otlp=collector,
             console=not no_console,
@@ -232,22 +207,6 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
                 stdout.line(f"Console       {settings.address}/console/")
             supervisor.notify("READY=1")
             await serving
-
-
-def _cluster(url: str, keys: ClusterKeys) -> ClusterLocation | None:
-    if not url:
-        if keys != ClusterKeys():
-            raise InvalidUsage(
-                "the options --bucket-… require --bucket", "Pass --bucket nats://HOST:PORT/NAME."
-            )
-        return None
-    location = parse_location(url, keys)
-    if isinstance(location, FolderLocation):
-        raise InvalidUsage(
-            f"--bucket {url} is not a NATS cluster",
-            "Pass nats://HOST:PORT/NAME or the folder of a node; a data directory belongs to --data.",
-        )
-    return location
 
 
 def _collector(url: str) -> Collector:

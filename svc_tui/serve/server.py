@@ -32,7 +32,7 @@ from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.errors import FleetError, WorkersRefused
+from engine.fleet.errors import WorkersRefused
 from engine.fleet.fleet import Fleet
 from engine.fleet.login_attempts import share_attempts
 from engine.fleet.node import NodeAddress
@@ -71,7 +71,6 @@ from svc_tui import version
 from svc_tui.composition import doors
 from svc_tui.console.web.hosted import HostedConsole
 from svc_tui.console.web.pages import IDLE_SECONDS, Pages
-from svc_tui.serve.bucket_location import ClusterLocation, FolderLocation, lock_data, open_exclusively
 from svc_tui.serve.control_api import ProjectDirs, create_control_api, project_dir
 from svc_tui.serve.fleet_peers import PeersOfFleet
 from svc_tui.serve.fleet_tables import FleetTables
@@ -112,8 +111,6 @@ class ServiceSettings:
     """Maximum request body in bytes."""
     memory: int = 0
     """Memory budget of all processes in bytes, 0 for the default."""
-    bucket: ClusterLocation | None = None
-    """Where deployments, accounts and secrets are (default: in the data directory)."""
     join: str = ""
     """Token of a fleet to join."""
     fleet_listen: NodeAddress | None = None
@@ -180,9 +177,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     async with contextlib.AsyncExitStack() as stack:
         forwarder = LogForwarder(settings.log)
         stack.callback(forwarder.uninstall)
-        errors: list[SvcError] = []
-        stack.push_async_exit(partial(_raise_first, errors))
-        bucket, node = await stack.enter_async_context(_open(settings, errors, stop))
+        bucket, node = await stack.enter_async_context(_open(settings, stop))
         stack.callback(close_recorders)
         exports = Exports(
             settings.otlp, meter, lambda: service_state(), lambda name: serving.collector(name), settings.log
@@ -232,8 +227,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         try:
             code = await claim_code(bucket)
         except AccountError as error:
-            location = settings.bucket or settings.data / layout.CONTROL
-            raise AccountError(f"{error.message}: {location}", error.hint) from error
+            raise AccountError(f"{error.message}: {settings.data / layout.CONTROL}", error.hint) from error
         if code is not None:
             settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
@@ -356,49 +350,29 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
 @contextlib.asynccontextmanager
 async def _open(
-    settings: ServiceSettings, errors: list[SvcError], stop: asyncio.Event
+    settings: ServiceSettings, stop: asyncio.Event
 ) -> AsyncIterator[tuple[SwitchableBucket, Fleet]]:
-    """Open the bucket and the service's node of a fleet; wait for the fleet. Raises `FleetStopped`.
-
-    Once another service has taken the bucket, add the error to `errors` and stop.
-    """
-
-    def on_lost(error: SvcError) -> None:
-        errors.append(error)
-        stop.set()
-
+    """Open the bucket and the service's node of a fleet; wait for the fleet. Raises `FleetStopped`."""
     async with contextlib.AsyncExitStack() as stack:
-        locked = stack.enter_context(contextlib.ExitStack())
+        lock = stack.enter_context(contextlib.ExitStack())
         node = Fleet(settings.data, version(), settings.log, fleet.join_handler, len(settings.public))
         stack.push_async_callback(node.stop_server)
-        if settings.bucket is not None and (settings.join or node.node is not None):
-            raise FleetError(
-                f"{settings.data} belongs to a fleet, which stores the data of this service",
-                "Omit --bucket, or pass another --data.",
-            )
-        if settings.bucket is not None or settings.join or node.node is not None:
-            locked.enter_context(lock_data(settings.data, "svc serve"))
-        if node.processes > 1 and (settings.join or node.node is not None):
-            raise WorkersRefused(node.processes)
+        if settings.join or node.node is not None:
+            lock.enter_context(layout.locked(settings.data, "svc serve"))
+            if node.processes > 1:
+                raise WorkersRefused(node.processes)
         if settings.join:
             await node.join(settings.join, settings.fleet_listen)
         bucket: Bucket | None = await node.open(stop)
         if bucket is None:
-            if settings.bucket is None:
-                locked.close()  # The bucket locks the folder itself.
-            location = settings.bucket or FolderLocation(settings.data)
-            bucket = await stack.enter_async_context(open_exclusively(location, "svc serve", on_lost))
-            if isinstance(bucket, FolderBucket) and bucket.lost_commits:
-                settings.log("error", _LOST_COMMITS.format(bucket.lost_commits, bucket.root / layout.CONTROL))
+            lock.close()  # The bucket locks the folder itself.
+            bucket = opened = FolderBucket(settings.data, "svc serve")
+            if opened.lost_commits:
+                settings.log("error", _LOST_COMMITS.format(opened.lost_commits, opened.root / layout.CONTROL))
         switch = SwitchableBucket(bucket)
         stack.push_async_callback(switch.aclose)
         stack.push_async_callback(node.stop)
         yield switch, node
-
-
-async def _raise_first(errors: list[SvcError], *_exception: object) -> None:
-    if errors:
-        raise errors[0]
 
 
 def _worker_pool(settings: ServiceSettings, tenants: Tenants, console: tuple[str, str] | None) -> WorkerPool:

@@ -11,8 +11,7 @@ from engine.errors import InvalidUsage
 from engine.http.connection_limits import parse_ip
 from engine.http.sockets import BACKLOG, resolve_localhost
 
-_BUCKET_FILES = ("--bucket-creds", "--bucket-ca", "--bucket-cert", "--bucket-key")
-_PATHS = ("--data", "--tls-cert", "--tls-key", "--bucket", *_BUCKET_FILES)
+_PATHS = ("--data", "--tls-cert", "--tls-key")
 _PRINTS = ("--print-unit", "--print-socket")
 _PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
@@ -95,9 +94,7 @@ def _absolute(options: Sequence[str]) -> list[str]:
     result = []
     for before, option in zip(("", *options), options, strict=False):
         name, equals, path = option.partition("=")
-        if "://" in option:
-            result.append(option)
-        elif before in _PATHS:
+        if before in _PATHS:
             result.append(str(Path(option).expanduser().absolute()))
         elif equals and name in _PATHS:
             result.append(f"{name}={Path(path).expanduser().absolute()}")

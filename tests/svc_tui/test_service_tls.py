@@ -6,11 +6,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives import serialization
 
 from engine.http.tls import Certificate, CertificateError
 from svc_tui.client import Client
-from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
@@ -77,34 +75,3 @@ def test_serve_with_a_wrong_key_fails(certificate: Certificate, tmp_path: Path, 
         Certificate(certificate.chain, key).context()
     assert str(key) in exc_info.value.message
     assert ("PEM" in exc_info.value.hint) == (wrong != "missing")
-
-
-@pytest.mark.parametrize("lost", ["certificate.pem", "key.pem"])
-def test_missing_certificate_file_is_named(certificate: Certificate, tmp_path: Path, lost: str) -> None:
-    (tmp_path / lost).unlink()
-    with pytest.raises(CertificateError) as exc_info:
-        certificate.context()
-    assert exc_info.value.message == f"cannot read {tmp_path / lost}: No such file or directory"
-
-
-def test_encrypted_key_is_refused_without_a_prompt(certificate: Certificate) -> None:
-    key = serialization.load_pem_private_key(certificate.key.read_bytes(), None)
-    secret = serialization.BestAvailableEncryption(b"secret")
-    form = serialization.PrivateFormat.PKCS8
-    certificate.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, secret))
-    with pytest.raises(CertificateError) as exc_info:
-        certificate.context()
-    assert exc_info.value.message == f"the key {certificate.key} is encrypted"
-    assert "openssl pkey" in exc_info.value.hint
-
-
-@pytest.mark.parametrize("lost", ["certificate.pem", "key.pem", "authority.pem"])
-def test_missing_certificate_file_of_a_bucket_is_named(tmp_path: Path, lost: str) -> None:
-    chain, key = self_signed(tmp_path)
-    authority = tmp_path / "authority.pem"
-    authority.write_bytes(chain.read_bytes())
-    (tmp_path / lost).unlink()
-    keys = ClusterKeys(authority=authority, certificate=chain, key=key)
-    with pytest.raises(CertificateError) as exc_info:
-        ClusterLocation(("tls://127.0.0.1:1",), "b", True, keys).address()
-    assert exc_info.value.message == f"cannot read {tmp_path / lost}: No such file or directory"

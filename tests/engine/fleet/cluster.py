@@ -4,9 +4,9 @@ import asyncio
 import fcntl
 import os
 import random
+import secrets
 import signal
 import socket
-import ssl
 import tempfile
 import threading
 from collections.abc import Coroutine, Iterator
@@ -14,21 +14,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engine.fleet.authority import Authority
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import LOG, NatsServer, NatsServerSettings
 from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
-    AUTHORITY,
-    CERTIFICATE,
     JOIN_OFFSET,
-    KEY,
     MONITOR_OFFSET,
     ROUTE_OFFSET,
-    SEED,
+    FleetNode,
     NodeAddress,
-    create_fleet,
-    load_node,
+    NodeKeys,
+    cluster_address,
+    create_node,
+    node_id,
+    server_settings,
 )
 
 T = TypeVar("T")
@@ -67,13 +68,27 @@ def free_addresses(count: int) -> list[NodeAddress]:
 
 
 def create_nodes(folder: Path, count: int) -> tuple[list[NatsServerSettings], ClusterAddress]:
-    """Create a fleet on loopback; return the settings of its nodes, and its address."""
-    folders = create_fleet(folder / "fleet ü", free_addresses(count))
-    settings = [load_node(path)[0] for path in folders]
-    tls = ssl.create_default_context(cafile=folders[0] / AUTHORITY)
-    tls.load_cert_chain(folders[0] / CERTIFICATE, folders[0] / KEY)
-    servers = tuple(f"tls://{node.listen}" for node in settings)
-    return settings, ClusterAddress(servers=servers, tls=tls, nkey=Nkey.read(folders[0] / SEED))
+    """Create the folders of a fleet's nodes on loopback; return their settings, and the fleet's address."""
+    authority, client, system = Authority.create("test"), Nkey.create(), Nkey.create()
+    fleet, addresses = secrets.token_hex(4), tuple(free_addresses(count))
+    root = folder / "fleet ü"
+    root.mkdir()
+    settings = []
+    for number, address in enumerate(addresses, 1):
+        node = FleetNode(
+            fleet=fleet,
+            node=node_id(number),
+            address=address,
+            nodes=addresses,
+            client=client.public,
+            system=system.public,
+            state="member",
+        )
+        pair = authority.issue(node.node, [address.host])
+        path = root / f"node{number}"
+        create_node(path, node, NodeKeys(authority.pair, pair, client.seed, system.seed))
+        settings.append(server_settings(path, node))
+    return settings, cluster_address(path, node)
 
 
 def server_logs(folder: Path) -> list[tuple[str, str]]:

@@ -3,17 +3,14 @@
 import asyncio
 import os
 import signal
-from contextlib import suppress
 
 import pytest
 
-from engine.bucket.errors import BlobCorrupt, BucketInUse, TooLarge, UploadBusy
+from engine.bucket.errors import BlobCorrupt, TooLarge, UploadBusy
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
-from engine.cancellation import cancel
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import Unavailable
-from engine.fleet.lease import Lease
 from engine.fleet.stream import JetStream
 from tests.engine.bucket.test_blobs import FUTURE, LARGE, LARGE_NAME, pieces
 from tests.engine.fleet.cluster import Cluster
@@ -240,30 +237,5 @@ def test_delete_uploads_purges_orphans_and_retains_blobs(use: Use) -> None:
         assert await bucket.blobs.delete_uploads(FUTURE) == 0
         assert len(await blobs._contents.subjects(">")) == 1
         assert await bucket.blobs.get(Digest(name)) == b"content"
-
-    use(scenario)
-
-
-def test_lease_is_exclusive_until_released_or_expired(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.fleet.lease.RENEW_SECONDS", 0.1)
-    monkeypatch.setattr("engine.fleet.lease.POLL_SECONDS", 0.1)
-    monkeypatch.setattr("engine.fleet.lease.EXPIRES_SECONDS", 0.8)
-
-    async def scenario(bucket: Bucket) -> None:
-        errors: list[str] = []
-        first = await Lease.acquire(bucket.kv, "first")
-        renewing = asyncio.ensure_future(first.renew(lambda error: errors.append(error.message)))
-        with pytest.raises(BucketInUse, match="in use by first"):
-            await Lease.acquire(bucket.kv, "second")
-        await cancel([renewing])
-        second = None
-        async with asyncio.timeout(60):
-            while second is None:
-                with suppress(BucketInUse):  # A renewal in flight may be stored late.
-                    second = await Lease.acquire(bucket.kv, "second")
-        await first.renew(lambda error: errors.append(error.message))
-        assert errors == ["the bucket is in use by second"]
-        await second.release()
-        await Lease.acquire(bucket.kv, "third")
 
     use(scenario)

@@ -7,20 +7,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
-from doors.tables.sqlite.connections import is_replica, open_owner, open_replica
-from engine.bucket.protocols import Bucket
-from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, FolderLocation
-from svc_tui.serve.table_copies import check_tables, copy_tables
 from tests.engine.fleet.cluster import Cluster
 from tests.engine.fleet.machines import Machines
 from tests.engine.fleet.machines import machines as started
-from tests.support.buckets import Use
 from tests.support.fleet import kill_servers
 from tests.support.service import Server, run
 from tests.support.waiting import until
@@ -151,7 +146,7 @@ def test_writes_of_all_nodes_at_once_are_present_once_although_one_is_killed(mac
 
 def test_backup_has_the_tables_of_the_fleet_and_serves_them(machines: Machines, tmp_path: Path) -> None:
     expected = texts(machines)
-    node, copy = str(machines.root / "m2" / "fleet"), tmp_path / "copy"
+    node, copy = str(machines.root / "m2"), tmp_path / "copy"
     saved = run(tmp_path, machines.environ, "bucket", "backup", node, str(copy), "--json")
     assert saved.returncode == 0, saved.stderr
     assert json.loads(saved.stdout)["projects_with_tables"] == 1
@@ -177,27 +172,4 @@ def test_backup_has_the_tables_of_the_fleet_and_serves_them(machines: Machines, 
     assert "corrupt  tables of shop" in corrupt.stdout
     refused = run(tmp_path, machines.environ, "bucket", "restore", str(tmp_path / "again"), node)
     assert refused.returncode == 1
-    assert "serves projects already" in refused.stderr
-
-
-def test_tables_of_a_backup_are_in_a_fleet_that_is_new(use: Use, tmp_path: Path) -> None:
-    tables = tmp_path / "copy" / "projects" / "shop" / "tables"
-    tables.mkdir(parents=True)
-    with closing(open_owner(tables / "tables.db")) as connection:
-        connection.execute("CREATE TABLE entries (text TEXT); INSERT INTO entries VALUES ('one'), ('two')")
-    source, target = FolderLocation(tmp_path / "copy"), FolderLocation(tmp_path / "back")
-    fleet = ClusterLocation((), "svc", True, ClusterKeys(), "f1")
-
-    async def scenario(cluster: Bucket) -> None:
-        copied: list[None] = []
-        for _ in range(2):  # A copy that was interrupted is repeated.
-            await copy_tables(source, cluster, fleet, cluster, lambda: copied.append(None))
-        assert await check_tables(fleet, cluster) == (1, [])
-        await copy_tables(fleet, cluster, target, cluster, lambda: copied.append(None))
-        assert len(copied) == 3
-
-    use(scenario)
-    path = tmp_path / "back" / "projects" / "shop" / "tables" / "tables.db"
-    with closing(open_replica(path)) as connection:
-        assert connection.execute("SELECT text FROM entries").fetchall() == [("one",), ("two",)]
-        assert not is_replica(connection)
+    assert f"{node} is not a bucket and not empty" in refused.stderr

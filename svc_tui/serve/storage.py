@@ -1,97 +1,88 @@
-"""Tables of projects in copies of a service's storage: between data folders and the logs of a fleet."""
+"""The storage of a service, that of a data directory or of its fleet: opened, copied and checked."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.replicas import Replicas
-from doors.tables.replication.seeding import Seeding
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, open_owner, open_replica
+from engine.bucket.copy import CopyReport, copy_bucket
+from engine.bucket.folder import FolderBucket
+from engine.bucket.layout import VERSION
 from engine.bucket.protocols import Bucket
-from engine.deploy.history import LIVE
 from engine.errors import SvcError
 from engine.files.database_files import remove_database
 from engine.files.temporary import temporary_folder
-from svc_tui.serve.bucket_location import BucketLocation, ClusterLocation, FolderLocation
-
-if TYPE_CHECKING:
-    from engine.fleet.tables_log import TablesLog
+from engine.fleet.bucket import NAMESPACE, JetStreamBucket
+from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode, cluster_address
+from engine.fleet.tables_log import TablesLog
 
 PROJECTS = "projects"
-"""Folder of the projects' data in a data folder."""
+"""Folder of the projects' data in a data directory."""
 _NODE = "copy"
 _T = TypeVar("_T")
 
 
-def has_tables(location: BucketLocation) -> bool:
-    """Return whether a location stores tables: a data folder or a fleet, not another cluster."""
-    return isinstance(location, FolderLocation) or bool(location.fleet)
+@asynccontextmanager
+async def open_bucket(data: Path, opened_by: str) -> AsyncIterator[Bucket]:
+    """Open the bucket of a data directory, or that of the fleet whose node it is. Raises `SvcError`."""
+    folder = data / NODE_FOLDER
+    node = FleetNode.read(folder) if (folder / NODE_FILE).is_file() else None
+    if node is not None and node.state == "member":
+        bucket: Bucket = await JetStreamBucket.open(cluster_address(folder, node), NAMESPACE, create=False)
+    elif (data / VERSION).is_file():
+        bucket = FolderBucket(data, opened_by)
+    else:
+        raise SvcError(f"{data} is not a bucket", "Pass the data directory of a service, or a backup.")
+    try:
+        yield bucket
+    finally:
+        await bucket.aclose()
 
 
-async def copy_tables(
-    source: BucketLocation,
-    origin: Bucket,
-    target: BucketLocation,
-    copy: Bucket,
-    on_copied: Callable[[], None],
-) -> None:
-    """Copy the tables of all projects; call `on_copied` after each. Raises `SvcError`.
-
-    Tables in the target are replaced, unless it is a fleet that serves a project.
-    """
-    if not (has_tables(source) and has_tables(target)):
-        return
-    async with _files(source, origin) as paths:
-        if isinstance(target, FolderLocation):
+async def copy_storage(
+    data: Path, source: Bucket, target: Path, progress: Callable[[CopyReport], None]
+) -> CopyReport:
+    """Copy a bucket and the tables of all projects into an empty data directory. Raises `SvcError`."""
+    copy = FolderBucket(target, "svc bucket")
+    try:
+        async with _files(data, source) as paths:
             for path in paths:
-                path_of_copy = (
-                    target.folder / PROJECTS / path.parent.parent.name / path.parent.name / path.name
-                )
-                await _in_thread(path, _copy_file, path_of_copy)
-                on_copied()
-        elif paths:
-            if await copy.kv.list(LIVE):
-                raise SvcError(f"{target} serves projects already", "Copy to a fleet without deployments.")
-            await _seed(_log(target, copy), paths[0].parents[2])
-            for _ in paths:
-                on_copied()
+                await _in_thread(path, _copy_file, target / path.relative_to(paths[0].parents[3]))
+        report = await copy_bucket(source, copy, progress)
+        report.tables = len(paths)
+        return report
+    finally:
+        await copy.aclose()
 
 
-async def check_tables(location: BucketLocation, bucket: Bucket) -> tuple[int, list[str]]:
+async def check_tables(data: Path, bucket: Bucket) -> tuple[int, list[str]]:
     """Read the tables of all projects; return their number, and the projects whose tables are corrupt.
 
     Those of a fleet are built from its log. Raises `SvcError`.
     """
-    if not has_tables(location):
-        return 0, []
-    async with _files(location, bucket) as paths:
+    async with _files(data, bucket) as paths:
         sound = [await _in_thread(path, _is_sound) for path in paths]
         names = [path.parent.parent.name for path in paths]
         return len(paths), [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
 
 
 @asynccontextmanager
-async def _files(location: BucketLocation, bucket: Bucket) -> AsyncIterator[list[Path]]:
+async def _files(data: Path, bucket: Bucket) -> AsyncIterator[list[Path]]:
     """Yield the database files of all projects: those of a fleet in a temporary folder."""
-    if isinstance(location, FolderLocation):
-        yield sorted(location.folder.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
+    if not isinstance(bucket, JetStreamBucket):
+        yield sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
         return
+    fleet = FleetNode.read(data / NODE_FOLDER).fleet
+    log = TablesLog(bucket.connection, bucket.namespace, fleet, _NODE, set)
     with temporary_folder("svc-tables-") as folder:
-        yield await _build(_log(location, bucket), folder / PROJECTS)
+        yield await _build(log, folder / PROJECTS)
 
 
-def _log(location: ClusterLocation, bucket: Bucket) -> "TablesLog":
-    from engine.fleet.bucket import JetStreamBucket
-    from engine.fleet.tables_log import TablesLog
-
-    assert isinstance(bucket, JetStreamBucket)
-    return TablesLog(bucket.connection, bucket.namespace, location.fleet, _NODE, set)
-
-
-async def _build(log: "TablesLog", projects: Path) -> list[Path]:
+async def _build(log: TablesLog, projects: Path) -> list[Path]:
     """Build the tables of all projects from their logs; return the files. Raises `SvcError`."""
     await log.create()
     replicas = Replicas(log, projects)
@@ -111,16 +102,6 @@ async def _build(log: "TablesLog", projects: Path) -> list[Path]:
     for path in paths:
         await _in_thread(path, _detach)
     return paths
-
-
-async def _seed(log: "TablesLog", projects: Path) -> None:
-    await log.create()
-    await log.clear()
-    seeding = Seeding(log, projects)
-    try:
-        await seeding.run()
-    finally:
-        seeding.rollback()
 
 
 async def _in_thread(path: Path, work: Callable[..., _T], *arguments: object) -> _T:

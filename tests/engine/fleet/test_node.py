@@ -1,0 +1,49 @@
+"""Files of a node."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from engine.fleet.errors import FleetError
+from engine.fleet.founding import found_node
+from engine.fleet.node import (
+    NODE_FILE,
+    FleetNode,
+    NodeAddress,
+    check_address,
+    server_settings,
+)
+from tests.engine.fleet.cluster import free_addresses
+
+
+def test_files_of_a_node_are_private_and_are_not_overwritten(tmp_path: Path) -> None:
+    node = found_node(tmp_path / "fleet", NodeAddress("fd00::1", 5000))
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "fleet").rglob("*")} == {0}
+    assert FleetNode.read(tmp_path / "fleet") == node
+    settings = server_settings(tmp_path / "fleet", node)
+    assert (settings.listen, settings.route, settings.monitor) == (
+        "[fd00::1]:5000",
+        "[fd00::1]:7000",
+        "127.0.0.1:9000",
+    )
+    with pytest.raises(FleetError, match="fleet belongs to a node already"):
+        found_node(tmp_path / "fleet", node.address)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "not found"), ("{", "is corrupt"), ("[]", "is corrupt"), ('{"format": 2}', "has format 2")],
+)
+def test_unusable_node_folder_is_named(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / NODE_FILE).write_text(content)
+    with pytest.raises(FleetError, match=f"{NODE_FILE} {message}"):
+        FleetNode.read(tmp_path)
+
+
+def test_port_that_is_taken_is_named() -> None:
+    address = free_addresses(1)[0]
+    taken = pytest.raises(FleetError, match=f"cannot listen on {address}: Address already in use")
+    with socket.create_server(("127.0.0.1", address.port)), taken:
+        check_address(address)
