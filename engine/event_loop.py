@@ -7,12 +7,14 @@ which only works for files and pipes.
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
+T = TypeVar("T")
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end, as `asyncio.run` does."""
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine, as `asyncio.run` does."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main)
+        return runner.run(main)

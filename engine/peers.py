@@ -32,10 +32,3 @@ class Peers(Protocol):
 
     def last_seen(self, node: str) -> int | None:
         """Return the Unix time in ns at which a node last gave a sign of life, if any."""
-
-
-class PeersOfService:
-    """The peers of a service: none until it uses a fleet."""
-
-    def __init__(self) -> None:
-        self.current: Peers | None = None

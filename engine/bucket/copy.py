@@ -16,6 +16,8 @@ from engine.bucket.protocols import BlobInfo, Blobs, Bucket, Digest, StaleRevisi
 PARALLEL_BLOBS = 8
 PARALLEL_VALUES = 64
 UPLOAD_TRIES = 5
+FLEET_PREFIX = "fleet/"
+"""Keys that begin with it are those of the fleet that a service becomes. They are not copied."""
 
 
 @dataclass(slots=True)
@@ -40,23 +42,22 @@ async def copy_bucket(
     target: Bucket,
     progress: Callable[[CopyReport], None] = _ignore,
     *,
-    skip: str | None = None,
     overwrite: bool = False,
 ) -> CopyReport:
     """Copy all values and blobs to a bucket that is empty or has parts of the same copy; then compare both.
 
-    `progress` is called after each blob. Keys that begin with `skip` are not copied. Raises `BucketError` for
-    a target with other values; with `overwrite`, it replaces and removes them.
+    `progress` is called after each blob. Raises `BucketError` for a target with other values; with
+    `overwrite`, it replaces and removes them.
     """
     report = CopyReport()
-    values = await _values(source, skip)
+    values = await _values(source)
     present = {value.key: value for value in await target.kv.list("")}
     for key, value in present.items():
         if not overwrite and values.get(key) != value.value:
             raise BucketError(
                 f"the target bucket is not empty: it has another value of {key}", "Use an empty bucket."
             )
-    infos = await copy_blobs(source, target, report, progress)
+    infos = await _copy_blobs(source, target, report, progress)
     changed = [key for key in values if key not in present or present[key].value != values[key]]
     changed += [key for key in present if key not in values]
     for start in range(0, len(changed), PARALLEL_VALUES):
@@ -80,13 +81,13 @@ async def copy_bucket(
     return report
 
 
-async def _values(bucket: Bucket, skip: str | None = None) -> dict[str, bytes]:
+async def _values(bucket: Bucket) -> dict[str, bytes]:
     values = await bucket.kv.list("")
-    return {value.key: value.value for value in values if skip is None or not value.key.startswith(skip)}
+    return {value.key: value.value for value in values if not value.key.startswith(FLEET_PREFIX)}
 
 
-async def copy_blobs(
-    source: Bucket, target: Bucket, report: CopyReport, progress: Callable[[CopyReport], None] = _ignore
+async def _copy_blobs(
+    source: Bucket, target: Bucket, report: CopyReport, progress: Callable[[CopyReport], None]
 ) -> list[BlobInfo]:
     """Copy the blobs that the target lacks; return all of the source. Raises `BucketError`."""
     have = {info.digest async for info in target.blobs.list()}

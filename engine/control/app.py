@@ -59,7 +59,8 @@ def require(project: str, role: Role) -> Principal:
 def create_app(
     authenticator: Authenticator,
     blueprints: Iterable[Blueprint],
-    in_fleet: Callable[[], bool] = lambda: False,
+    *,
+    in_fleet: bool = False,
 ) -> Quart:
     """Return the application with these blueprints. `in_fleet` says whether the service uses a fleet.
 
@@ -150,7 +151,7 @@ class HealthResponse(BaseModel):
     fleet: bool
 
 
-def _health(in_fleet: Callable[[], bool]) -> Blueprint:
+def _health(in_fleet: bool) -> Blueprint:
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/v1/health")
@@ -158,6 +159,6 @@ def _health(in_fleet: Callable[[], bool]) -> Blueprint:
     @validate_response(HealthResponse)
     async def health() -> HealthResponse:
         """Report that the service runs, and its version."""
-        return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"), fleet=in_fleet())
+        return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"), fleet=in_fleet)
 
     return blueprint

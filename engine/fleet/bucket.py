@@ -36,13 +36,10 @@ class JetStreamBucket:
         """Records of the fleet itself, which backups do not contain."""
 
     @classmethod
-    async def open(
-        cls, address: ClusterAddress, namespace: str, *, first_revision: int = 1, create: bool = True
-    ) -> "JetStreamBucket":
+    async def open(cls, address: ClusterAddress, namespace: str, *, create: bool = True) -> "JetStreamBucket":
         """Connect and create the streams; without `create` they must exist.
 
-        Revisions of a new cluster begin with `first_revision`. Raises `FleetNotInstalled`,
-        `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
+        Raises `FleetNotInstalled`, `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
         """
         connection = await NatsConnection.open(address)
         try:
@@ -55,7 +52,7 @@ class JetStreamBucket:
             for name, config in _STREAMS.items():
                 stream = JetStream(connection, name, namespace)
                 if create:
-                    await stream.create(first_sequence=first_revision if name == "svc-kv" else 1, **config)
+                    await stream.create(**config)
                 elif not await stream.exists({}):
                     raise UnsuitableCluster(
                         f"the fleet at {address.shown} has no stream {name}", "Start the fleet first."

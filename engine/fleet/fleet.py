@@ -1,42 +1,43 @@
 """A service's part in a fleet: founding, joining, its nats-server, and the move from the folder to the fleet.
 
 A fleet is founded by a service with a data directory, which continues to serve from it. When the third node
-has joined, all start their nats-servers. The founder copies its bucket, then all nodes serve the copy.
+has joined, all start their nats-servers. Then the founder stops serving, and copies its storage. Its state
+`member`, stored after the copy, decides: before that the founder serves its folder at the next start, after
+that the fleet.
 """
 
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from engine.bucket.copy import CopyReport
 from engine.bucket.layout import mark_moved
 from engine.bucket.protocols import Bucket, KeyValue
-from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.fleet.admission import admit_member
 from engine.fleet.bucket import NAMESPACE, JetStreamBucket
+from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError, WorkersRefused
 from engine.fleet.founding import found_node
 from engine.fleet.join_client import Admission
 from engine.fleet.joining import join_fleet, wait_for_nodes
 from engine.fleet.members import Presence
 from engine.fleet.membership import KnownMembers, check_membership, follow_keepers
-from engine.fleet.moving import UseCluster, move_bucket
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
-    NODE_FILE,
     NODE_FOLDER,
     FleetNode,
     NodeAddress,
     check_address,
     cluster_address,
+    find_node,
     server_settings,
 )
 from engine.fleet.registry import KEEPERS, JoinRequest, Registry, new_member
@@ -50,6 +51,7 @@ from engine.http.tls import Certificate
 from engine.service.secrets_key import SecretsKey
 
 RETRY_SECONDS = 2.0
+_REPEAT = "run `svc fleet start` to copy it"
 READY_SECONDS = 60.0
 _log = logging.getLogger("svc.fleet")
 
@@ -68,22 +70,21 @@ class Fleet:
         self.processes = processes
         self._data, self.folder = data, data / NODE_FOLDER
         self._version, self._log, self._handler = version, log, handler
-        self.node = FleetNode.read(self.folder) if (self.folder / NODE_FILE).exists() else None
+        self.node = find_node(data)
         self.presence: Presence | None = None
         self._starting = True
         self.members = KnownMembers()
         self._server: NatsServer | None = None
-        self._bucket: SwitchableBucket | None = None
-        self._carry: UseCluster
-        self._on_cluster: UseCluster
+        self._bucket: Bucket | None = None
+        self.complete = asyncio.Event()
+        """Set once the fleet is to get the data of this service, which is to stop for `move`."""
         self.draining = asyncio.Event()
         """Set once this node takes no more requests."""
         self.drained = asyncio.Event()
         """To be set when the last request has ended."""
-        self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._admitting = asyncio.Lock()
-        self._moving = False
+        self._forming = False
 
     # -- start and stop ----------------------------------------------------------------------------------
 
@@ -97,44 +98,47 @@ class Fleet:
         if self.node.state == "joining":
             nodes = await wait_for_nodes(self.node, self._version, self._log, stop)
             self.node = self.node.save(self.folder, nodes=nodes)
-        if self.node.state == "member":
+        else:
             await check_membership(self.folder, self.node, NAMESPACE)
         await self._start_server()
         bucket = await self._open_cluster(stop)
-        if self.node.state == "member":
-            await self._check_membership(bucket)
-        if self.node.state == "moving" and not await self.registry(bucket.fleet).serves():
+        try:
+            await self._enter(Registry(bucket.fleet, self._version), stop)
+        except BaseException:
             await bucket.aclose()
-            self.node = self.node.save(self.folder, state="founding")
-            return None
-        await wait_until(
-            self.registry(bucket.fleet).serves, stop, self._log, "waiting for the first node's data"
-        )
-        self._become_member()
-        self._announce(bucket)
-        return bucket
-
-    def _announce(self, bucket: JetStreamBucket) -> None:
-        """Publish heartbeats, and observe those of other nodes."""
+            raise
+        self._bucket = bucket
         self.presence = Presence(bucket.connection, bucket.namespace, self.require_node().node)
         self._spawn(self.presence.run(self._heartbeat), "heartbeats")
+        return bucket
 
-    async def start(self, bucket: SwitchableBucket, carry: UseCluster, on_cluster: UseCluster) -> None:
-        """Accept joining nodes. Calls `on_cluster` once the service uses the bucket of the fleet.
+    async def _enter(self, registry: Registry, stop: asyncio.Event) -> None:
+        """Become a member, or check that this node may still be one. Raises `SvcError`."""
+        node = self.require_node()
+        if node.state == "joining":
+            await wait_until(registry.serves, stop, self._log, "waiting for the first node's data")
+            self.node = node.save(self.folder, state="member", token="")
+            self._log("info", f"the node {node.node} serves the fleet {node.fleet}")
+            return
+        await registry.check_version(node.node)
+        if not await registry.serves():  # This is the first node, and the fleet has its data.
+            mark_moved(self._data, f"the fleet {node.fleet}")
+            await registry.serve()
 
-        The first node calls `carry` before, at the end of the copy.
-        """
-        self._bucket, self._carry, self._on_cluster = bucket, carry, on_cluster
+    async def start(self, bucket: Bucket) -> None:
+        """Serve as a node with this bucket, and accept joining nodes."""
+        self._bucket = bucket
         if self.node is None:
             return
-        if isinstance(bucket.current, JetStreamBucket):
-            await self._use_cluster(bucket.current)
+        if isinstance(bucket, JetStreamBucket):
+            self._spawn(self._follow_members(bucket), "members of the fleet")
+            self._starting = False
+        elif len(await self._keepers()) >= KEEPERS:
+            self._log("warning", f"the fleet {self.node.fleet} lacks the data of this service; {_REPEAT}")
         self._listen(self._bind())
-        await self._move_when_complete()
 
     async def stop(self) -> None:
         """Stop accepting nodes and following the fleet. The bucket stays open."""
-        self._stop.set()
         await cancel(self._tasks)
 
     async def stop_server(self) -> None:
@@ -166,7 +170,7 @@ class Fleet:
         certificate = Certificate(self.folder / CERTIFICATE, self.folder / KEY)
         handler = self._handler(self)
         self._spawn(
-            serve(handler, sockets, stop=self._stop, grace=1, certificate=certificate), "join listener"
+            serve(handler, sockets, stop=asyncio.Event(), grace=1, certificate=certificate), "join listener"
         )
 
     async def _start_server(self) -> None:
@@ -175,35 +179,22 @@ class Fleet:
             self._server = NatsServer(server_settings(self.folder, node), self._log)
             await self._server.start()
 
+    def _address(self) -> ClusterAddress:
+        return cluster_address(self.folder, self.require_node())
+
     async def _open_cluster(self, stop: asyncio.Event) -> JetStreamBucket:
         """Open the bucket of the fleet, which other nodes may still create."""
-        address = cluster_address(self.folder, self.require_node())
         buckets: list[JetStreamBucket] = []
 
         async def opened() -> bool:
             # Otherwise this service would use the server of another node, which could not stop at once.
             if self._server is not None and not self._server.listening:
                 return False
-            buckets.append(await JetStreamBucket.open(address, NAMESPACE, create=False))
+            buckets.append(await JetStreamBucket.open(self._address(), NAMESPACE, create=False))
             return True
 
         await wait_until(opened, stop, self._log, "waiting for a majority of the fleet's nodes")
         return buckets[0]
-
-    async def _check_membership(self, bucket: JetStreamBucket) -> None:
-        """Raise `FleetError` if this node was removed, or its version does not fit the others."""
-        try:
-            await self.registry(bucket.fleet).check_version(self.require_node().node)
-        except BaseException:
-            await bucket.aclose()
-            raise
-
-    async def _use_cluster(self, bucket: JetStreamBucket) -> None:
-        if self.presence is None:
-            self._announce(bucket)
-        self._spawn(self._follow_members(bucket), "members of the fleet")
-        await self._on_cluster(bucket)
-        self._starting = False
 
     def _heartbeat(self) -> dict[str, Any]:
         return {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
@@ -218,20 +209,11 @@ class Fleet:
     def cluster(self) -> JetStreamBucket:
         """The bucket of the fleet. Raises `FleetError` before the fleet serves."""
         self.require_node()
-        current = self._bucket.current if self._bucket is not None else None
-        if not isinstance(current, JetStreamBucket):
+        if not isinstance(self._bucket, JetStreamBucket):
             raise FleetError(
                 "the fleet does not serve yet", f"It needs {KEEPERS} nodes: svc fleet status shows them."
             )
-        return current
-
-    def _become_member(self) -> None:
-        node = self.require_node()
-        if node.state == "moving":
-            mark_moved(self._data, f"the fleet {node.fleet}")
-        if node.state != "member":
-            self.node = node.save(self.folder, state="member", token="")
-            self._log("info", f"the node {node.node} serves the fleet {node.fleet}")
+        return self._bucket
 
     def require_node(self) -> FleetNode:
         """Return this node. Raises `FleetError` if this service is not part of a fleet."""
@@ -243,28 +225,32 @@ class Fleet:
         """Return the members and tokens in a store (default: that which the service uses)."""
         if kv is None:
             assert self._bucket is not None
-            current = self._bucket.current
-            kv = current.fleet if isinstance(current, JetStreamBucket) else current.kv
+            kv = self._bucket.fleet if isinstance(self._bucket, JetStreamBucket) else self._bucket.kv
         return Registry(kv, self._version)
 
     # -- founding and admission --------------------------------------------------------------------------
 
     async def found(self, address: NodeAddress) -> None:
-        """Create a fleet with this service as its first node. Raises `SvcError`."""
-        assert self._bucket is not None
-        if self.node is not None:
+        """Create a fleet with this service as its first node. Raises `SvcError`.
+
+        Repeated, it retains the address, and copies the data again if enough nodes have joined.
+        """
+        if self.node is None:
+            if self.processes > 1:
+                raise WorkersRefused(self.processes)
+            find_program()
+            check_address(address)
+            sockets = bind(address.join.host, address.join.port)
+            self.node = found_node(self.folder, address)
+            self._listen(sockets)
+        elif self.node.state != "founding":
             raise FleetError(
                 f"this service is the node {self.node.node} of the fleet {self.node.fleet}",
                 "Run `svc fleet token` to add a node.",
             )
-        if self.processes > 1:
-            raise WorkersRefused(self.processes)
-        find_program()
-        check_address(address)
-        sockets = bind(address.join.host, address.join.port)
-        self.node = node = found_node(self.folder, address)
-        await self.registry().add(new_member(node.node, address, self._version, keeper=True))
-        self._listen(sockets)
+        node = self.node
+        await self.registry().add(new_member(node.node, node.address, self._version, keeper=True))
+        await self._form_when_complete()
 
     async def new_token(self, lifetime_ns: int, *, keeper: bool = False) -> JoinToken:
         """Return a new token for one node, a `keeper` if so. Raises `SvcError`."""
@@ -292,11 +278,13 @@ class Fleet:
         """Admit a node, or return what it received. Raises `FleetError`, and as `Registry.admit` does."""
         node = self.require_node()
         async with self._admitting:
+            before = await self.registry().members()
             member = await self.registry().admit(request)
             members = await self.registry().members()
         secrets_key = SecretsKey.open(self._data).text
         admission = admit_member(self.folder, node, member, members, request, secrets_key)
-        await self._move_when_complete()
+        if len(members) > len(before):
+            await self._form_when_complete()
         return admission
 
     async def join(self, text: str, listen: NodeAddress | None) -> None:
@@ -310,55 +298,45 @@ class Fleet:
                 "Pass another --data, or omit --join.",
             )
 
-    async def _move_when_complete(self) -> None:
-        node = self.require_node()
-        if node.state != "founding" or self._moving:
-            return
-        keepers = tuple(member.address for member in await self.registry().members() if member.keeper)
-        if len(keepers) >= KEEPERS and not self._moving:
-            self._moving = True
-            self.node = node.save(self.folder, nodes=keepers)
-            self._spawn(self._move(), "move to the fleet")
+    async def _keepers(self) -> tuple[NodeAddress, ...]:
+        return tuple(member.address for member in await self.registry().members() if member.keeper)
 
-    async def _move(self) -> None:
-        """Move the bucket to the fleet; repeat after failures."""
+    async def _form_when_complete(self) -> None:
+        node, keepers = self.require_node(), await self._keepers()
+        if node.state == "founding" and len(keepers) >= KEEPERS and not self._forming:
+            self._forming = True
+            self.node = node.save(self.folder, nodes=keepers)
+            self._spawn(self._form(), "start of the fleet")
+
+    async def _form(self) -> None:
+        """Start the fleet's storage, while this service serves; repeat after failures. Set `complete`."""
         while True:
             try:
-                bucket = await self._try_move()
+                await self._start_server()
+                assert self._server is not None
+                await self._server.ready(READY_SECONDS)
+                bucket = await JetStreamBucket.open(self._address(), NAMESPACE)
+                await bucket.aclose()
                 break
             except SvcError as error:
-                self._log("warning", f"the data could not be moved to the fleet; svc tries again: {error}")
+                self._log("warning", f"the fleet cannot start yet; svc tries again: {error}")
                 await asyncio.sleep(RETRY_SECONDS)
-        await self._use_cluster(bucket)
-        self._become_member()
+        self._log("info", "the fleet has enough nodes: this service stops serving while its data is copied")
+        self.complete.set()
 
-    async def _try_move(self) -> JetStreamBucket:
-        assert self._bucket is not None
-        begin = time.monotonic()
-        await self._start_server()
-        assert self._server is not None
-        await self._server.ready(READY_SECONDS)
+    async def move(self, copy: Callable[[JetStreamBucket], Awaitable[CopyReport]]) -> CopyReport:
+        """Copy the storage of this service, which has stopped, to the fleet. Return what `copy` does.
 
-        def on_frozen() -> None:
-            self.node = self.require_node().save(self.folder, state="moving")
-
-        async def hand_over(source: Bucket, target: JetStreamBucket) -> None:
-            async with self._admitting:
-                await self.registry(source.kv).copy_to(self.registry(target.fleet))
-
-        bucket, report = await move_bucket(
-            self._bucket,
-            cluster_address(self.folder, self.require_node()),
-            NAMESPACE,
-            on_frozen=on_frozen,
-            carry=self._carry,
-            hand_over=hand_over,
-        )
-        seconds = time.monotonic() - begin
-        self._log(
-            "info", f"moved {report.values} values and {report.blobs} blobs to the fleet in {seconds:.1f} s"
-        )
-        return bucket
+        After a `SvcError` nothing has changed.
+        """
+        target = await JetStreamBucket.open(self._address(), NAMESPACE)
+        try:
+            report = await copy(target)
+            await self.registry().copy_to(Registry(target.fleet, self._version))
+            self.node = self.require_node().save(self.folder, state="member")
+        finally:
+            await target.aclose()
+        return report
 
     async def status(self) -> FleetStatus:
         """Return the state of all members as this node observes it. Raises `SvcError`."""

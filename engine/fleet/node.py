@@ -64,9 +64,9 @@ class NodeAddress:
         return f"127.0.0.1:{self.port + MONITOR_OFFSET}"
 
 
-State = Literal["founding", "moving", "joining", "member"]
-"""`founding`: serves from its data directory until there are three
-nodes. `moving`: as `founding`, but other nodes may serve already. `joining`: waits for the fleet to serve."""
+State = Literal["founding", "joining", "member"]
+"""`founding`: the first node, which serves from its data directory. `joining`: waits for the fleet to serve.
+`member`: the fleet has the data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +122,16 @@ class FleetNode:
         node = replace(self, **changes)
         try:
             write_atomic(folder / NODE_FILE, node.encode(), sync=True)
+            durable.sync_folder(folder)
         except OSError as error:
             raise disk_error(folder, error) from error
         return node
+
+
+def find_node(data: Path) -> FleetNode | None:
+    """Return the node in a data directory, if there is one. Raises `SvcError`."""
+    folder = data / NODE_FOLDER
+    return FleetNode.read(folder) if (folder / NODE_FILE).exists() else None
 
 
 def node_id(number: int) -> str:

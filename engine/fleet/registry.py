@@ -6,18 +6,17 @@ The store is that of the founder's data directory until the fleet serves, then t
 import hashlib
 import json
 import re
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from engine.bucket.copy import FLEET_PREFIX
 from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress, node_id
 from engine.fleet.token import JoinToken
 
-PREFIX = "fleet/"
-MEMBERS, TOKENS, SERVES = PREFIX + "members/", PREFIX + "tokens/", PREFIX + "serves"
+MEMBERS, TOKENS, SERVES = FLEET_PREFIX + "members/", FLEET_PREFIX + "tokens/", FLEET_PREFIX + "serves"
 KEEPERS = 3
 """The first nodes run a nats-server each. Further ones do if their token says so, or are clients."""
 MAX_KEEPERS = 5
@@ -221,9 +220,12 @@ class Registry:
         return await self._kv.get(SERVES) is not None
 
     async def copy_to(self, target: "Registry") -> None:
-        """Copy members and tokens to another store, then mark that store as serving."""
-        for value in await self._kv.list(PREFIX):
+        """Copy members and tokens to another store."""
+        for value in await self._kv.list(FLEET_PREFIX):
             existing = await target._kv.get(value.key)
             if existing is None or existing.value != value.value:
                 await target._kv.cas(value.key, value.value, existing.revision if existing else None)
-        await target._kv.cas(SERVES, secrets.token_hex(8).encode(), None)
+
+    async def serve(self) -> None:
+        """Mark this store as that from which the fleet serves."""
+        await self._kv.cas(SERVES, b"", None)

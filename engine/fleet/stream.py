@@ -57,11 +57,8 @@ class JetStream:
         self._root = f"{name}.{namespace}."
         self._last_sequence = 0
 
-    async def create(self, *, first_sequence: int = 1, **config: Any) -> None:
-        """Create the stream, or check that it exists. Raises `BucketError` without three servers.
-
-        Sequences of a new stream begin with `first_sequence`.
-        """
+    async def create(self, **config: Any) -> None:
+        """Create the stream, or check that it exists. Raises `BucketError` without three servers."""
         settings = {
             "name": self.name,
             "subjects": [f"{self.name}.>"],
@@ -75,8 +72,7 @@ class JetStream:
         }
         deadline = asyncio.get_running_loop().time() + 15
         while not await self.exists(settings):
-            first = {"first_seq": first_sequence} if first_sequence > 1 else {}
-            answer = await self._connection.api(f"STREAM.CREATE.{self.name}", {**settings, **first})
+            answer = await self._connection.api(f"STREAM.CREATE.{self.name}", settings)
             code = answer.get("error", {}).get("err_code")
             if code is None:
                 return

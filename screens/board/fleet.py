@@ -119,7 +119,8 @@ class BoardFleet:
         count, present = len(self.nodes), sum(node.present for node in self.nodes)
         if not self.serving:
             missing = self.needed - count
-            return f"{count} of {self.needed} nodes; this service serves alone until {missing} more join"
+            until = f" until {missing} more join" if missing > 0 else ": run `svc fleet start`"
+            return f"{count} of {self.needed} nodes; this service serves alone{until}"
         return f"{present} of {plural(count, 'node')} present, quorum {'yes' if self.quorum else 'no'}"
 
 

@@ -72,12 +72,10 @@ def ensure_usable(folder: Path) -> None:
 def _refuse_stopped_node(folder: Path) -> None:
     """Raise `FleetError` for the data directory of a node that needs its fleet to serve."""
     from engine.fleet.errors import FleetError
-    from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode
+    from engine.fleet.node import find_node
 
-    if not (folder / NODE_FOLDER / NODE_FILE).exists():
-        return
-    node = FleetNode.read(folder / NODE_FOLDER)
-    if node.state != "founding":
+    node = find_node(folder)
+    if node is not None and node.state != "founding":
         raise FleetError(
             f"the service on {folder} is the node {node.node} of a fleet, and is not running",
             f"Run `svc serve --data {folder}`, or log in to another node: `svc login URL`.",

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from engine.bucket.copy import CopyReport
+from engine.bucket.folder import FolderBucket
 from engine.deploy.verify import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.commands.options import AsJson
@@ -77,7 +78,11 @@ def _copy(source: Path, target: Path, as_json: bool) -> None:
 
     async def run(progress: Callable[[CopyReport], None]) -> CopyReport:
         async with open_bucket(source, "svc bucket") as opened:
-            return await copy_storage(source, opened, target, progress)
+            copy = FolderBucket(target, "svc bucket")
+            try:
+                return await copy_storage(source, opened, copy, progress)
+            finally:
+                await copy.aclose()
 
     with ProgressLine() as line:
         report = asyncio.run(run(lambda report: line.show(_summary(report))))

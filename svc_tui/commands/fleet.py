@@ -47,17 +47,24 @@ def start(
         ),
     ] = "",
 ) -> None:
-    """Make this service the first node of a fleet. Prints how two machines join it."""
+    """Make this service the first node of a fleet. Prints how two machines join it.
+
+    Repeat it if the service could not copy its data.
+    """
     address = parse_address("--listen", listen) if listen else parse_address("--listen", _own_address())
     with _service(data) as client:
         state = client.call("POST", "/v1/fleet", {"host": address.host, "port": address.port})
-        stdout.line(f"created the fleet {state['fleet']}; this service is its node {state['node']}")
+        stdout.line(f"this service is the node {state['node']} of the fleet {state['fleet']}")
         missing = state["needed"] - len(state["nodes"])
+        if missing <= 0:
+            stdout.line("it stops serving for the seconds that the copy of its data takes: see its log")
+            return
         stdout.line(f"the fleet needs {plural(missing, 'more node')}. Run each line on another machine:")
         for _ in range(missing):
             stdout.line(f"  svc serve --join {client.call('POST', '/v1/fleet/tokens', {})['token']}")
     stderr.note(
-        "each token admits one node within 24 hours; this service runs as before until both have joined"
+        "each token admits one node within 24 hours. When the last one has joined, this service stops serving"
+        " for the seconds that the copy of its data takes"
     )
 
 
@@ -196,15 +203,14 @@ def _service(data: Path | None) -> "Iterator[Client]":
 
 
 def _not_running(folder: Path) -> SvcError:
-    from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode
+    from engine.fleet.node import find_node
 
-    if (folder / NODE_FOLDER / NODE_FILE).exists():
-        node = FleetNode.read(folder / NODE_FOLDER)
-        if node.state == "joining":
-            return SvcError(
-                f"the node {node.node} waits until the fleet has enough nodes",
-                f"Look at the fleet on the first machine, {node.nodes[0].host}: svc fleet status",
-            )
+    node = find_node(folder)
+    if node is not None and node.state == "joining":
+        return SvcError(
+            f"the node {node.node} waits until the fleet has enough nodes",
+            f"Look at the fleet on the first machine, {node.nodes[0].host}: svc fleet status",
+        )
     return SvcError(
         f"no service runs on {folder}", "Start it with `svc serve`, or pass its data directory: --data DIR"
     )

@@ -5,7 +5,9 @@ import os
 import re
 import socket
 import sys
+import time
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -184,29 +186,57 @@ def serve(
             console=not no_console,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
         )
-        run(_run(settings, "https" if certificate else "http", supervisor))
+        stopped: float | None = None
+        while True:
+            spare = [[sock.dup() for sock in sockets] for sockets in (settings.public[0], settings.control)]
+            settings = replace(settings, spare=[*chain(*spare)])
+            stopped = run(_run(settings, "https" if certificate else "http", supervisor, stopped))
+            if stopped is None:
+                return
+            settings = replace(settings, public=[spare[0]], control=spare[1])
 
 
-async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHandoff) -> None:
+async def _run(
+    settings: "ServiceSettings", scheme: str, supervisor: SystemdHandoff, stopped: float | None
+) -> float | None:
+    """Serve until a signal, or until the service stops in order to become a fleet; return when (monotonic).
+
+    `stopped` is when it did so before.
+    """
     from engine.fleet.errors import FleetStopped
+    from engine.fleet.node import find_node
     from svc_tui.serve.server import run_service
 
     stop = asyncio.Event()
 
+    def close_spare() -> None:
+        """Close the duplicates, so that the system refuses connections once the service does."""
+        for sock in settings.spare:
+            sock.close()
+
     def on_signal(_: int) -> None:
         supervisor.notify("STOPPING=1")
+        close_spare()
         stop.set()
 
     on_stop(on_signal)
     with suppress(FleetStopped):
         async with run_service(settings, stop) as serving:
             collect_for_server()
-            stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
-            stdout.line(f"applications  {settings.origin.format('<project>.' + settings.domain)}")
-            if settings.console:
-                stdout.line(f"Console       {settings.address}/console/")
+            node = find_node(settings.data)
+            if node is not None and node.state == "member":
+                close_spare()
+            if stopped is None:
+                stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
+                stdout.line(f"applications  {settings.origin.format('<project>.' + settings.domain)}")
+                if settings.console:
+                    stdout.line(f"Console       {settings.address}/console/")
+            else:
+                stderr.log("info", f"the service serves again, after {time.monotonic() - stopped:.1f} s")
             supervisor.notify("READY=1")
             await serving
+            stopped = time.monotonic()
+    return None if stop.is_set() else stopped
 
 
 def _collector(url: str) -> Collector:

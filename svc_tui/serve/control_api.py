@@ -21,7 +21,7 @@ from engine.service.deployer import Deployer
 from svc_tui.composition import door_stats
 
 if TYPE_CHECKING:
-    from svc_tui.serve.fleet_peers import PeersOfFleet
+    from svc_tui.serve.fleet_node import NodeOfFleet
     from svc_tui.serve.server import ServiceSettings
 
 SERVICE_DIR = "service"
@@ -60,7 +60,7 @@ def create_control_api(
     local: Authenticator,
     status: StatusSource,
     node: Fleet,
-    peers: "PeersOfFleet",
+    peers: "NodeOfFleet",
     metrics: Blueprint,
 ) -> Quart:
     """Return the service's control API.
@@ -72,8 +72,8 @@ def create_control_api(
         user_routes.blueprint(auth),
         projects.blueprint(project_dirs),
         tables(project_dirs),
-        usage.blueprint(project_dirs, peers.slot, status.memory),
-        logs.blueprint(project_dirs, peers.slot),
+        usage.blueprint(project_dirs, peers.peers, status.memory),
+        logs.blueprint(project_dirs, peers.peers),
         manifest.blueprint(DeployedManifest(service)),
         state.blueprint(status, project_dirs, door_stats()),
         quotas.blueprint(service),
@@ -82,4 +82,4 @@ def create_control_api(
         deployments.blueprint(service, settings.url_of),
         metrics,
     )
-    return create_app(AnyOf(local, auth.sessions), subjects, lambda: peers.slot.current is not None)
+    return create_app(AnyOf(local, auth.sessions), subjects, in_fleet=peers.peers is not None)

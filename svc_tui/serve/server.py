@@ -5,7 +5,8 @@ import contextlib
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any
 from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
-from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
 from engine.control.access import StaticToken
 from engine.control.auth.accounts import AccountError, Accounts, claim_code
@@ -39,9 +39,10 @@ from engine.fleet.node import NodeAddress
 from engine.fleet.preparing import Preparation
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.console import at_domain, below_root, receiver
+from engine.gateway.problem import send_problem, wants_page
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import PER_ADDRESS, ConnectionLimiter
-from engine.http.exchange import MAX_BODY, Handler
+from engine.http.exchange import MAX_BODY, Exchange, Handler
 from engine.http.server import serve
 from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate
@@ -72,9 +73,10 @@ from svc_tui.composition import doors
 from svc_tui.console.web.hosted import HostedConsole
 from svc_tui.console.web.pages import IDLE_SECONDS, Pages
 from svc_tui.serve.control_api import ProjectDirs, create_control_api, project_dir
-from svc_tui.serve.fleet_peers import PeersOfFleet
-from svc_tui.serve.fleet_tables import FleetTables
+from svc_tui.serve.fleet_node import NodeOfFleet
 from svc_tui.serve.migrations import migrate
+from svc_tui.serve.storage import copy_storage
+from svc_tui.terminal.units import plural
 
 OWN_MEMORY_SHARE = 8
 """One eighth of the memory budget is for the process that supervises workers."""
@@ -111,6 +113,8 @@ class ServiceSettings:
     """Maximum request body in bytes."""
     memory: int = 0
     """Memory budget of all processes in bytes, 0 for the default."""
+    spare: Sequence[socket.socket] = ()
+    """Duplicates of the sockets. Requests there get 503 while the service becomes a fleet."""
     join: str = ""
     """Token of a fleet to join."""
     fleet_listen: NodeAddress | None = None
@@ -150,8 +154,10 @@ class ServiceSettings:
 async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
     """Serve live deployments and accept deploys until `stop` is set; yields a future of the servers.
 
-    Raises `SvcError` if the data directory cannot be used.
+    They also end when the service is to become a fleet: then the end of the context copies its storage, and
+    the next start serves the fleet. Raises `SvcError` if the data directory cannot be used.
     """
+    ending = asyncio.Event()
     recorders: list[TimelineRecorder | UsageRecorder] = []
     rates: dict[str, RateMeter] = {}
     meter = ServiceMeter()
@@ -183,9 +189,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             settings.otlp, meter, lambda: service_state(), lambda name: serving.collector(name), settings.log
         )
         stack.push_async_callback(exports.aclose)
-        fleet_tables = FleetTables(settings.data / "projects", node)
-        stack.push_async_callback(fleet_tables.aclose)
-        peers = PeersOfFleet(settings.data, fleet_tables)
+        peers = NodeOfFleet(settings.data)
         stack.push_async_callback(peers.aclose)
         tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
         stack.push_async_callback(tenants.aclose)
@@ -220,9 +224,11 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         stack.push_async_callback(deployer.aclose)
         stack.callback(runner.stop_all)
         stack.callback(collecting.cancel)
-        stack.callback(stop.set)
+        stack.callback(ending.set)
         forwarder.install()
 
+        if isinstance(bucket, JetStreamBucket):
+            await peers.start(bucket, node)
         await deployer.start(warn)
         try:
             code = await claim_code(bucket)
@@ -265,6 +271,15 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         accounts = Accounts(deployer.bucket.kv, settings.passwords)
         auth = AuthServices(accounts, Sessions(deployer.bucket.kv, accounts), throttle)
         project_dirs = ProjectDirs(settings.data, deployer)
+        if isinstance(bucket, JetStreamBucket):
+            await follower.start(bucket.kv.watch)
+            await share_attempts(bucket.connection, bucket.namespace, throttle)
+            assert node.presence is not None
+            preparation = Preparation(
+                bucket.connection, bucket.namespace, node.require_node().node, node.presence.present
+            )
+            await preparation.answer(deployer.prepare)
+            deployer.ready_elsewhere = preparation.everywhere
         api = asgi_handler(
             create_control_api(
                 deployer,
@@ -280,20 +295,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         )
         pages = Pages(idle_seconds=IDLE_SECONDS) if settings.console else None
 
-        async def on_cluster(cluster: JetStreamBucket) -> None:
-            await fleet_tables.start(cluster)
-            await follower.start(cluster.kv.watch)
-            await share_attempts(cluster.connection, cluster.namespace, throttle)
-            assert node.node is not None
-            assert node.presence is not None
-            preparation = Preparation(
-                cluster.connection, cluster.namespace, node.node.node, node.presence.present
-            )
-            await preparation.answer(deployer.prepare)
-            deployer.ready_elsewhere = preparation.everywhere
-            await peers.start(cluster, node)
-
-        await node.start(bucket, fleet_tables.carry, on_cluster)
+        await node.start(bucket)
         publish_endpoint(settings.data, endpoint)
 
         async def serve_tls(handler: Handler, sockets: list[socket.socket], stop: asyncio.Event) -> None:
@@ -312,7 +314,10 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             node.drained.set()
 
         async def drain_at_stop() -> None:
-            await stop.wait()
+            events = [asyncio.ensure_future(each.wait()) for each in (stop, ending, node.complete)]
+            await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+            await cancel(events)
+            ending.set()
             node.draining.set()
             if pages is not None:
                 await pages.close()
@@ -329,18 +334,18 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             control = below_root(console, api, settings.scheme)
             if console_at is not None:
                 receive = receiver(console, console_at[1])
-                servers.append(serve(receive, forwarded, stop=stop, grace=settings.grace))
+                servers.append(serve(receive, forwarded, stop=ending, grace=settings.grace))
         servers += [
-            workers.run(stop) if workers is not None else serve_public(gateway),
-            serve_tls(control, settings.control, stop),
+            workers.run(ending) if workers is not None else serve_public(gateway),
+            serve_tls(control, settings.control, ending),
             drain_at_stop(),
         ]
         if settings.certificate is not None:
-            servers.append(serve(api, local, stop=stop, grace=settings.grace))
+            servers.append(serve(api, local, stop=ending, grace=settings.grace))
         finished = asyncio.gather(*servers)
 
         async def stop_servers() -> None:
-            stop.set()
+            ending.set()
             remove_endpoint(settings.data, endpoint)
             await finished
 
@@ -349,10 +354,11 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
 
 @contextlib.asynccontextmanager
-async def _open(
-    settings: ServiceSettings, stop: asyncio.Event
-) -> AsyncIterator[tuple[SwitchableBucket, Fleet]]:
-    """Open the bucket and the service's node of a fleet; wait for the fleet. Raises `FleetStopped`."""
+async def _open(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator[tuple[Bucket, Fleet]]:
+    """Open the bucket and the service's node of a fleet; wait for the fleet. Raises `FleetStopped`.
+
+    If the node is complete at the end, copy the storage of the service to its fleet.
+    """
     async with contextlib.AsyncExitStack() as stack:
         lock = stack.enter_context(contextlib.ExitStack())
         node = Fleet(settings.data, version(), settings.log, fleet.join_handler, len(settings.public))
@@ -369,10 +375,43 @@ async def _open(
             bucket = opened = FolderBucket(settings.data, "svc serve")
             if opened.lost_commits:
                 settings.log("error", _LOST_COMMITS.format(opened.lost_commits, opened.root / layout.CONTROL))
-        switch = SwitchableBucket(bucket)
-        stack.push_async_callback(switch.aclose)
+        stack.push_async_callback(bucket.aclose)
         stack.push_async_callback(node.stop)
-        yield switch, node
+        yield bucket, node
+        if node.complete.is_set() and not stop.is_set():
+            await _become_fleet(settings, bucket, node, stop)
+
+
+async def _become_fleet(settings: ServiceSettings, bucket: Bucket, node: Fleet, stop: asyncio.Event) -> None:
+    """Copy the storage of the service to its fleet, until `stop` is set. Answer requests with 503 meanwhile.
+
+    After a failure nothing has changed: the service continues to use its folder.
+    """
+    begin, copied = time.monotonic(), asyncio.Event()
+
+    async def refuse(exchange: Exchange) -> None:
+        await send_problem(exchange, "not-ready", "", html=wants_page(exchange.request.headers), debug=None)
+
+    sockets = [sock.dup() for sock in settings.spare]
+    refusing = asyncio.ensure_future(
+        serve(refuse, sockets, stop=copied, grace=0, certificate=settings.certificate)
+    )
+    moving = asyncio.ensure_future(node.move(partial(copy_storage, settings.data, bucket)))
+    stopped = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([moving, stopped], return_when=asyncio.FIRST_COMPLETED)
+    await cancel([moving, stopped])
+    copied.set()
+    await refusing
+    try:
+        report = moving.result()
+    except asyncio.CancelledError:
+        return
+    except SvcError as error:
+        settings.log("error", f"the data was not copied to the fleet: {error.text}")
+    else:
+        seconds, tables = time.monotonic() - begin, plural(report.tables, "project")
+        copied_text = f"{report.values} values, {report.blobs} blobs and the tables of {tables}"
+        settings.log("info", f"copied {copied_text} to the fleet in {seconds:.1f} s")
 
 
 def _worker_pool(settings: ServiceSettings, tenants: Tenants, console: tuple[str, str] | None) -> WorkerPool:

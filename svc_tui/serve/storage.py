@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.replicas import Replicas
+from doors.tables.replication.seeding import seed
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, open_owner, open_replica
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
@@ -17,22 +18,21 @@ from engine.errors import SvcError
 from engine.files.database_files import remove_database
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import NAMESPACE, JetStreamBucket
-from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode, cluster_address
+from engine.fleet.node import NODE_FOLDER, FleetNode, cluster_address, find_node
 from engine.fleet.tables_log import TablesLog
 
 PROJECTS = "projects"
 """Folder of the projects' data in a data directory."""
-_NODE = "copy"
 _T = TypeVar("_T")
 
 
 @asynccontextmanager
 async def open_bucket(data: Path, opened_by: str) -> AsyncIterator[Bucket]:
     """Open the bucket of a data directory, or that of the fleet whose node it is. Raises `SvcError`."""
-    folder = data / NODE_FOLDER
-    node = FleetNode.read(folder) if (folder / NODE_FILE).is_file() else None
+    node = find_node(data)
     if node is not None and node.state == "member":
-        bucket: Bucket = await JetStreamBucket.open(cluster_address(folder, node), NAMESPACE, create=False)
+        address = cluster_address(data / NODE_FOLDER, node)
+        bucket: Bucket = await JetStreamBucket.open(address, NAMESPACE, create=False)
     elif (data / VERSION).is_file():
         bucket = FolderBucket(data, opened_by)
     else:
@@ -44,19 +44,27 @@ async def open_bucket(data: Path, opened_by: str) -> AsyncIterator[Bucket]:
 
 
 async def copy_storage(
-    data: Path, source: Bucket, target: Path, progress: Callable[[CopyReport], None]
+    data: Path,
+    source: Bucket,
+    target: FolderBucket | JetStreamBucket,
+    progress: Callable[[CopyReport], None] = lambda report: None,
 ) -> CopyReport:
-    """Copy a bucket and the tables of all projects into an empty data directory. Raises `SvcError`."""
-    copy = FolderBucket(target, "svc bucket")
-    try:
-        async with _files(data, source) as paths:
-            for path in paths:
-                await _in_thread(path, _copy_file, target / path.relative_to(paths[0].parents[3]))
-        report = await copy_bucket(source, copy, progress)
-        report.tables = len(paths)
-        return report
-    finally:
-        await copy.aclose()
+    """Copy a bucket and the tables of all projects to an empty data directory, or to the fleet of `data`.
+
+    Content of a fleet that does not serve is replaced. Raises `SvcError`.
+    """
+    log = await _log(data, target) if isinstance(target, JetStreamBucket) else None
+    if log is not None:
+        await log.clear()
+    async with _files(data, source) as paths:
+        for path in paths:
+            if log is not None:
+                await seed(log, path)
+            elif isinstance(target, FolderBucket):
+                await _in_thread(path, _copy_file, target.root / path.relative_to(paths[0].parents[3]))
+    report = await copy_bucket(source, target, progress, overwrite=log is not None)
+    report.tables = len(paths)
+    return report
 
 
 async def check_tables(data: Path, bucket: Bucket) -> tuple[int, list[str]]:
@@ -76,15 +84,20 @@ async def _files(data: Path, bucket: Bucket) -> AsyncIterator[list[Path]]:
     if not isinstance(bucket, JetStreamBucket):
         yield sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
         return
-    fleet = FleetNode.read(data / NODE_FOLDER).fleet
-    log = TablesLog(bucket.connection, bucket.namespace, fleet, _NODE, set)
+    log = await _log(data, bucket)
     with temporary_folder("svc-tables-") as folder:
         yield await _build(log, folder / PROJECTS)
 
 
+async def _log(data: Path, bucket: JetStreamBucket) -> TablesLog:
+    node = FleetNode.read(data / NODE_FOLDER)
+    log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, set)
+    await log.create()
+    return log
+
+
 async def _build(log: TablesLog, projects: Path) -> list[Path]:
     """Build the tables of all projects from their logs; return the files. Raises `SvcError`."""
-    await log.create()
     replicas = Replicas(log, projects)
     try:
         names = await log.names()

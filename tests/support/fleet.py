@@ -101,7 +101,7 @@ class FleetNodes:
         self.start()
         with ThreadPoolExecutor() as threads:
             self.servers += threads.map(self.join, (2, 3), self.tokens)
-        until(lambda: self.state(1) == "member")
+        until(lambda: self.state(1) == "member" and (self.folder(1) / "control.json").exists())
 
     def state(self, number: int) -> str:
         """Return the state in the file of a node."""

@@ -16,7 +16,7 @@ from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.catalog import read
-from doors.tables.sqlite.connections import Connection, Cursor, apsw, check_recorded
+from doors.tables.sqlite.connections import Connection, Cursor, apsw
 from doors.tables.sqlite.errors import TablesError, transaction
 from doors.tables.sqlite.tokens import ParsedStatement, tokens
 from doors.tables.types.grid_cell import full_cell
@@ -147,10 +147,6 @@ def _make_plan(connection: Connection, authorizer: OwnerAuthorizer, sql: str) ->
 def _transaction(connection: Connection, authorizer: OwnerAuthorizer, write: bool) -> Iterator[None]:
     _execute_internal(connection, authorizer, "begin immediate" if write else "begin")
     try:
-        if write:
-            authorizer.unrestricted = True
-            check_recorded(connection)
-            authorizer.unrestricted = False
         yield
         _execute_internal(connection, authorizer, "commit")
     except BaseException:

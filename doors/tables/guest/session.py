@@ -24,7 +24,6 @@ from doors.tables.sqlite.connections import (
     Clock,
     Connection,
     apsw,
-    check_recorded,
     limit_size,
 )
 from doors.tables.types.json import Value, encode_rows
@@ -270,11 +269,6 @@ class GuestSession:
         """Set the maximum bytes of the database. Raises `OSError` too."""
         with self._unbounded():
             limit_size(self._connection, path, limit)
-
-    def check_recorded(self) -> None:
-        """Refuse to write to tables that have moved to a fleet since the connection was opened."""
-        with self._unbounded():
-            check_recorded(self._connection)
 
     def _column_type(self, table: str, column: str) -> str:
         if self._type_of is None:

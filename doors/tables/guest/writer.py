@@ -231,8 +231,7 @@ class Writer:
         try:
             self._limit_size()
             self._session.execute("begin immediate")
-            if not self._session.refresh_schema():
-                self._session.check_recorded()
+            self._session.refresh_schema()
         except GuestProblem as problem:
             self._rollback()
             for work in group:

@@ -22,7 +22,7 @@ from doors.tables.rows.changes import (
 )
 from doors.tables.rows.identity import identity
 from doors.tables.sqlite.catalog import Column, Table, find, read
-from doors.tables.sqlite.connections import begin_write, iso
+from doors.tables.sqlite.connections import iso
 from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
@@ -104,7 +104,7 @@ def _transaction(connection: Connection, memory: StatementMemory) -> Iterator[No
 
     connection.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
     try:
-        begin_write(connection)
+        connection.execute("BEGIN IMMEDIATE")
         yield
     finally:
         if connection.in_transaction:

@@ -117,19 +117,6 @@ def is_replica(connection: Connection) -> bool:
     return connection.execute(sql, (REPLICA_TABLE,)).fetchone() is not None
 
 
-def begin_write(connection: Connection) -> None:
-    """Begin a transaction that writes. Raises SQLite's errors, and `ReplicationError`."""
-    connection.execute("begin immediate")
-    check_recorded(connection)
-
-
-def check_recorded(connection: Connection) -> None:
-    """Raise `BusyError` if the tables have moved to a fleet since the connection was opened."""
-    if recorder_of(connection) is None and is_replica(connection):
-        connection.execute("rollback")
-        raise apsw.BusyError("the tables are moving to the fleet")
-
-
 def recorder_of(connection: Connection) -> Any:
     """Return the recorder of a connection to replicated tables, or None."""
     return connection.exec_trace

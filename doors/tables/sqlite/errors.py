@@ -21,7 +21,7 @@ from apsw import (
 )
 from apsw import SQLError as SqlError
 
-from doors.tables.sqlite.connections import NO_VALUES, begin_write
+from doors.tables.sqlite.connections import NO_VALUES
 from engine.errors import SvcError
 
 __all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
@@ -118,7 +118,7 @@ def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
         enforced = scalar(connection, "pragma foreign_keys")
         connection.execute("pragma foreign_keys = off")
         try:
-            begin_write(connection)
+            connection.execute("begin immediate")
             try:
                 before = _violations(connection)
                 yield

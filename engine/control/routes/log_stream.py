@@ -78,8 +78,8 @@ async def follow(
             quiet = 0.0
 
 
-async def records(run: Run, path: Path, query: LogsQuery, ends: Ends) -> AsyncIterator[bytes]:
-    """Yield the records of a timeline. A following stream ends once `ends` is true."""
+async def records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
+    """Yield the records of a timeline."""
     since_ns, until_ns = query.times()
     record_filter = query.filter()
     record_range = RecordRange(since_ns, query.position_here(), query.tail, until_ns)
@@ -94,8 +94,6 @@ async def records(run: Run, path: Path, query: LogsQuery, ends: Ends) -> AsyncIt
             with closing(TimelineFollower(path, record_filter, position)) as follower:
                 async for lines in follow(run, follower.poll, _record_lines, attrgetter("more")):
                     yield lines
-                    if ends():
-                        return
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
 

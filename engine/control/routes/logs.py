@@ -25,7 +25,7 @@ from engine.control.routes import log_stream
 from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
-from engine.peers import PeersOfService
+from engine.peers import Peers
 from engine.timeline import database
 from engine.timeline import sql as timeline_sql
 from engine.timeline.fleet_sql import FleetSql
@@ -153,13 +153,12 @@ class CursorsLine(BaseModel):
 
 
 def blueprint(
-    projects: Projects, peers: PeersOfService | None = None, *, scan_records: int = SCAN_RECORDS
+    projects: Projects, peers: Peers | None = None, *, scan_records: int = SCAN_RECORDS
 ) -> Blueprint:
     """Return the routes, which raise `SvcError`. `scan_records` is the number of records scanned per line.
 
     `peers` has the other nodes of a fleet.
     """
-    peers = peers or PeersOfService()
     routes = Blueprint("logs", __name__)
     fleet_sql = FleetSql()
     threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
@@ -178,11 +177,11 @@ def blueprint(
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
         query_args.filter()
-        if peers.current is not None:
+        if peers is not None:
             query_args.position()
-            return ndjson.ndjson_response(log_stream.gathered(peers.current, project, query_args))
+            return ndjson.ndjson_response(log_stream.gathered(peers, project, query_args))
         query_args.position_here()
-        lines = log_stream.records(streams.of(project), path, query_args, lambda: peers.current is not None)
+        lines = log_stream.records(streams.of(project), path, query_args)
         return ndjson.ndjson_response(lines)
 
     @routes.get("/v1/projects/<project>/logs/window")
@@ -240,9 +239,9 @@ def blueprint(
         """Run one SELECT over the views of the timeline. Requires the role viewer."""
         require(project, "viewer")
         folder = projects.data_dir(project)
-        if peers.current is not None:
+        if peers is not None:
             in_thread = threads.of(str(folder))
-            document = await fleet_sql.run(peers.current, folder, in_thread, data.sql, data.limit)
+            document = await fleet_sql.run(peers, folder, in_thread, data.sql, data.limit)
             return Response(document, content_type="application/json")
         run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit)
         return Response(await threads.run(str(folder), run), content_type="application/json")

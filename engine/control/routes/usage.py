@@ -21,7 +21,7 @@ from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel
 from engine.control.schemas.memory import MemorySource, MemoryState, no_memory_state
-from engine.peers import PeersOfService
+from engine.peers import Peers
 from engine.usage import store
 from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
 from engine.usage.gather import answer, gather_usage
@@ -70,7 +70,7 @@ class UsageOut(BaseModel):
 
 
 def blueprint(
-    projects: Projects, peers: PeersOfService | None = None, memory: MemorySource = no_memory_state
+    projects: Projects, peers: Peers | None = None, memory: MemorySource = no_memory_state
 ) -> Blueprint:
     """Return the route. `peers` has the other nodes of a fleet."""
     routes = Blueprint("usage", __name__)
@@ -85,8 +85,8 @@ def blueprint(
         first = time.time_ns() // MINUTE_NS - query_args.minutes + 1
         path, missing = projects.data_dir(project) / store.USAGE_FILE, list[Mapping[str, Any]]()
         next_rows: Callable[[], bytes] = _Pages(path, first).next_rows
-        if peers is not None and peers.current is not None:
-            usage = await gather_usage(peers.current, project, first)
+        if peers is not None:
+            usage = await gather_usage(peers, project, first)
             missing, next_rows = usage.missing, partial(_next_of, iter(usage.counts.items()))
         run = threads.of(project)
         first_rows = await run(next_rows)

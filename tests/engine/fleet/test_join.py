@@ -70,9 +70,9 @@ def test_start_creates_tokens_and_the_service_continues(machines: Machines) -> N
     assert started.returncode == 0, started.stderr
     machines.tokens = [line.split()[-1] for line in started.stdout.splitlines() if "--join" in line]
     assert len(set(machines.tokens)) == 2
+    assert "this service stops serving for the seconds that the copy of its data takes" in started.stderr
     again = run(project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[1]))
-    assert again.returncode == 1
-    assert "this service is the node n1-" in again.stderr
+    assert again.stdout.splitlines()[:2] == started.stdout.splitlines()[:2]
     state = run(project, environ, "fleet", "status", "--data", data)
     assert "1 of 3 nodes; this service serves alone" in state.stdout
     assert machines.servers[0].get().text == "one"
@@ -108,6 +108,14 @@ def test_unsuitable_machines_are_refused(machines: Machines) -> None:
     assert "a node of a fleet serves with one process, not with --workers 2" in refused.stderr
 
 
+def answers_until_member(machines: Machines) -> list[httpx.Response]:
+    """Return the answers of the first node until it is a member: none is missing."""
+    answers = [machines.servers[0].get()]
+    while machines.state(1) != "member":
+        answers.append(machines.servers[0].get())
+    return [*answers, machines.servers[0].get()]
+
+
 def test_fleet_serves_from_the_third_node_on_although_two_nodes_are_killed(machines: Machines) -> None:
     arguments = ("serve", "--data", str(machines.root / "m2"), *machines.joining(2, machines.tokens[0]))
     interrupted = subprocess.Popen(
@@ -126,12 +134,25 @@ def test_fleet_serves_from_the_third_node_on_although_two_nodes_are_killed(machi
     assert machines.servers[0].get().text == "one"
     with ThreadPoolExecutor() as threads:
         joining = [threads.submit(machines.join, number, machines.tokens[number - 2]) for number in (2, 3)]
-        until(lambda: machines.state(1) == "moving")
-        machines.servers[0].process.kill()
-        machines.servers[0].process.communicate()
-        machines.servers[0] = machines.servers[0].restarted(machines.environ)
+        machines.servers[0].wait_for("this service stops serving while its data is copied")
+        machines.kill(1)
+        assert machines.state(1) == "founding"
+        machines.restart(1)
+        assert machines.servers[0].get().text == "one"
+        machines.servers[0].wait_for("lacks the data of this service; run `svc fleet start` to copy it")
+        state = run(machines.project, machines.environ, "fleet", "status", *machines.data(1))
+        assert "alone: run `svc fleet start`" in state.stdout
+        answers = threads.submit(answers_until_member, machines)
+        again = run(machines.project, machines.environ, "fleet", "start", *machines.data(1))
+        assert "it stops serving for the seconds that the copy of its data takes" in again.stdout, (
+            again.stderr
+        )
+        machines.servers[0].wait_for("copied ")
+        machines.servers[0].wait_for("the service serves again, after ")
+        statuses = {answer.status_code for answer in answers.result()}
+        assert statuses == {200, 503}
+        assert all("retry-after" in answer.headers for answer in answers.result() if answer.is_error)
         machines.servers += [each.result() for each in joining]
-    until(lambda: machines.state(1) == "member")
     assert (machines.root / "m1" / "moved").exists()
     assert [server.get().text for server in machines.servers] == ["one"] * 3
     until(lambda: all(node["present"] for node in machines.fleet("status", node=3)["nodes"]))  # type: ignore[attr-defined]

@@ -75,6 +75,8 @@ def test_node_that_starts_is_not_away() -> None:
 def test_line_of_a_fleet_that_does_not_serve_yet() -> None:
     founding = fleet(node(1), serving=False, quorum=False)
     assert line(founding) == "fleet  1 of 3 nodes; this service serves alone until 2 more join"
+    complete = fleet(node(1), node(2), node(3), serving=False, quorum=False)
+    assert line(complete) == "fleet  3 of 3 nodes; this service serves alone: run `svc fleet start`"
 
 
 def test_node_that_waits_for_others_has_joined_and_is_not_away() -> None:

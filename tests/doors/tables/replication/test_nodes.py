@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.seeding import Seeding
+from doors.tables.replication.seeding import seed
 from doors.tables.sqlite.connections import apsw, open_owner
 from tests.doors.tables.replication.memory_log import MemoryLog, MemoryLogs
 from tests.doors.tables.replication.nodes import Node, content, run_nodes
@@ -123,10 +123,8 @@ def test_existing_tables_are_carried_to_all_nodes(tmp_path: Path) -> None:
 
     async def main() -> None:
         logs = MemoryLogs()
-        seeding = Seeding(logs.node("a"), tmp_path / "a")
-        assert await seeding.run() == 1
+        await seed(logs.node("a"), data / "tables.db")
         first = Node(logs, tmp_path, "a")
-        seeding.commit()
         second = Node(logs, tmp_path, "b")
         assert await second.rows(ALL) == await first.rows(ALL) == expected
         await first.change("ALTER TABLE t ADD COLUMN w", "UPDATE t SET w = id WHERE id < 3")
