@@ -125,9 +125,12 @@ class Fleet:
             mark_moved(self._data, f"the fleet {node.fleet}")
             await registry.serve()
 
-    async def start(self, bucket: Bucket) -> None:
-        """Serve as a node with this bucket, and accept joining nodes."""
-        self._bucket = bucket
+    async def start(self, bucket: Bucket, check: Callable[[], Awaitable[None]]) -> None:
+        """Serve as a node with this bucket, and accept joining nodes.
+
+        `check` raises `SvcError` if a fleet could not replicate the data of this service.
+        """
+        self._bucket, self._check = bucket, check
         if self.node is None:
             return
         if isinstance(bucket, JetStreamBucket):
@@ -235,6 +238,8 @@ class Fleet:
 
         Repeated, it retains the address, and copies the data again if enough nodes have joined.
         """
+        if self.node is None or self.node.state == "founding":
+            await self._check()
         if self.node is None:
             if self.processes > 1:
                 raise WorkersRefused(self.processes)

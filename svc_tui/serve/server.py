@@ -75,7 +75,7 @@ from svc_tui.console.web.pages import IDLE_SECONDS, Pages
 from svc_tui.serve.control_api import ProjectDirs, create_control_api, project_dir
 from svc_tui.serve.fleet_node import NodeOfFleet
 from svc_tui.serve.migrations import migrate
-from svc_tui.serve.storage import copy_storage
+from svc_tui.serve.storage import check_replicable, copy_storage
 from svc_tui.terminal.units import plural
 
 OWN_MEMORY_SHARE = 8
@@ -295,7 +295,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         )
         pages = Pages(idle_seconds=IDLE_SECONDS) if settings.console else None
 
-        await node.start(bucket)
+        await node.start(bucket, partial(check_replicable, settings.data))
         publish_endpoint(settings.data, endpoint)
 
         async def serve_tls(handler: Handler, sockets: list[socket.socket], stop: asyncio.Event) -> None:

@@ -1,7 +1,7 @@
 """The storage of a service, that of a data directory or of its fleet: opened, copied and checked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -9,6 +9,8 @@ from typing import TypeVar
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.replicas import Replicas
 from doors.tables.replication.seeding import seed
+from doors.tables.replication.soundness import Unsound, not_replicable, unsound_tables
+from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, open_owner, open_replica
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
@@ -53,6 +55,8 @@ async def copy_storage(
 
     Content of a fleet that does not serve is replaced. Raises `SvcError`.
     """
+    if isinstance(target, JetStreamBucket):
+        await check_replicable(data)
     log = await _log(data, target) if isinstance(target, JetStreamBucket) else None
     if log is not None:
         await log.clear()
@@ -65,6 +69,19 @@ async def copy_storage(
     report = await copy_bucket(source, target, progress, overwrite=log is not None)
     report.tables = len(paths)
     return report
+
+
+async def check_replicable(data: Path) -> None:
+    """Raise `SvcError` if tables of the projects could not be created in a fleet."""
+    names, remedies = [], []
+    for path in sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}")):
+        project = path.parent.parent.name
+        for table, (_, remedy, _) in (await _in_thread(path, _unsound_tables)).items():
+            names.append(f"{table} of {project}")
+            remedies.append(f"In {project}: {remedy}")
+    if names:
+        hint = f"Change them by migrations. {' '.join(remedies)}"
+        raise not_replicable(f"these tables of this service: {', '.join(names)}", hint)
 
 
 async def check_tables(data: Path, bucket: Bucket) -> tuple[int, list[str]]:
@@ -123,8 +140,13 @@ async def _in_thread(path: Path, work: Callable[..., _T], *arguments: object) ->
         return await asyncio.to_thread(work, path, *arguments)
     except (Error, OSError) as error:
         raise SvcError(
-            f"cannot copy {path}: {error}", "Check the disk and the file, then repeat it."
+            f"cannot read or copy {path}: {error}", "Check the disk and the file, then repeat it."
         ) from error
+
+
+def _unsound_tables(path: Path) -> Mapping[str, Unsound]:
+    with closing(open_replica(path)) as connection:
+        return {name: each for name, each in unsound_tables(connection).items() if not reserved(name)}
 
 
 def _detach(path: Path) -> None:

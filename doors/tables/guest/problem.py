@@ -38,7 +38,7 @@ KINDS = {
     "storage": ProblemKind(500, "The database file cannot be read or written."),
     "busy": ProblemKind(503, "Another writer is active; try again in a moment."),
     "unavailable": ProblemKind(503, "The fleet does not answer; a write may be stored or not."),
-    "not-replicable": ProblemKind(400, "The primary key of the table cannot be replicated in a fleet."),
+    "not-replicable": ProblemKind(400, "A fleet cannot replicate the table or the statement."),
     "time-limit": ProblemKind(504, "The statement exceeded its time limit."),
     "storage-full": ProblemKind(507, "The disk or the database is full."),
     "storage-quota": ProblemKind(507, "The tables have reached the quota of their project."),

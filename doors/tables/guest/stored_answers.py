@@ -3,7 +3,7 @@
 So a repeated request is answered and not run again, on any node of a fleet and after a restart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 from doors.tables.guest.problem import GuestProblem
@@ -32,14 +32,25 @@ class StoredAnswers:
     def __init__(self, session: GuestSession) -> None:
         self._session = session
 
+    def missing(self, requests: Iterable[SqlRequest]) -> bool:
+        """Return whether requests have keys, and the table does not exist. Raises `GuestProblem`."""
+        return any(each.idempotency_key for each in requests) and self._session.row(_EXISTS) is None
+
+    def create(self) -> None:
+        """Create the table and commit, in a new transaction, and begin another one. Raises `GuestProblem`.
+
+        A fleet cannot replicate a transaction of which a savepoint takes back a change of the schema.
+        """
+        for statement in (_CREATE, "commit", "begin immediate"):
+            self._session.execute(statement)
+
     def run(self, request: SqlRequest, work: Callable[[SqlRequest], DoorResponse]) -> DoorResponse:
         """Run a request in the current transaction, or return the stored answer. Raises `GuestProblem`."""
         if not request.idempotency_key:
             return work(request)
         digest = sha256(repr((request.kind, request.statements)).encode("utf-8", "surrogatepass")).hexdigest()
         session = self._session
-        exists = session.row(_EXISTS) is not None
-        if exists and (stored := session.row(_FIND, request.idempotency_key)) is not None:
+        if (stored := session.row(_FIND, request.idempotency_key)) is not None:
             if stored[0] != digest:
                 raise GuestProblem(
                     "key-reused",
@@ -54,8 +65,6 @@ class StoredAnswers:
                 f"the answer to a write with an idempotency key has more than {MAX_ANSWER >> 10} KiB",
                 "Return fewer rows.",
             )
-        if not exists:
-            session.execute(_CREATE)
         session.row(_INSERT, request.idempotency_key, digest, response.body)
         session.execute(_EXPIRE)
         return response

@@ -192,6 +192,9 @@ class Writer:
                     return
 
     def _run_together(self, group: Sequence[_QueuedWrite]) -> None:
+        if len(group) > 1 and self._answers.missing(work.request for work in group):
+            self._run_each(group)  # One whose table does not fit into the file fails alone.
+            return
         if not self._begin(group):
             return
         for number, work in enumerate(group, 1):
@@ -232,6 +235,8 @@ class Writer:
             self._limit_size()
             self._session.execute("begin immediate")
             self._session.refresh_schema()
+            if self._answers.missing(work.request for work in group):
+                self._answers.create()
         except GuestProblem as problem:
             self._rollback()
             for work in group:

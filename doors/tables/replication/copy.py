@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import STORAGE_ERRORS, CannotApply
@@ -52,7 +51,9 @@ class Copy:
         if self._connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
             return None
         log_position = LogPosition(self._log, 0, "", 0, 0)
-        self._store_new(log_position)
+        with self._connection:
+            self._connection.execute(CREATE)
+            store_log_position(self._connection, log_position)
         return log_position
 
     @classmethod
@@ -75,11 +76,6 @@ class Copy:
         with self._connection:
             store_log_position(self._connection, log_position)
         return log_position
-
-    def _store_new(self, log_position: LogPosition) -> None:
-        with self._connection:
-            self._connection.execute(CREATE)
-            store_log_position(self._connection, log_position)
 
     @property
     def after(self) -> int:
@@ -141,7 +137,7 @@ class Copy:
                 if isinstance(part, str):
                     connection.execute(part)
                 else:
-                    apsw.Changeset.apply(part, connection, conflict=_refuse)
+                    apsw.Changeset.apply(part, connection)
             applied = sequences_of(connection)
             for name in expected.keys() | applied.keys():
                 if (value := expected.get(name)) != applied.get(name):
@@ -201,7 +197,3 @@ class Copy:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
-
-
-def _refuse(_reason: int, _change: Any) -> int:
-    return int(apsw.SQLITE_CHANGESET_ABORT)

@@ -1,14 +1,14 @@
 """Recording of a connection's transactions: each is appended to the log before it is committed here.
 
-SQLite's session extension records changed rows, and statements that change the schema are recorded as text. A
-trace of all statements is the only hook, so code that writes need not know about replication.
+SQLite's session extension records changed rows. A statement that has changed the schema is recorded as text.
+A trace of all statements finds both, and a transaction that changed more than that cannot be committed.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from doors.tables.replication.entry import Entry, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
@@ -19,18 +19,17 @@ from doors.tables.replication.log_position import (
     sequences_of,
     store_log_position,
 )
-from doors.tables.replication.soundness import NOT_REPLICABLE, check_statement, unsound_tables
+from doors.tables.replication.soundness import Unsound, not_replicable, stored_tables, unsound_tables
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw
+from doors.tables.sqlite.errors import quoted, scalar
 
-_BLANK = r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*"
-_WORD = re.compile(rf"{_BLANK}([a-z]+)(?:{_BLANK}([a-z]+))?", re.IGNORECASE)
-_TEMPORARY = re.compile(rf"{_BLANK}(?:create|drop|alter){_BLANK}\w+{_BLANK}temp\.", re.IGNORECASE)
+_WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*([a-z]+)", re.IGNORECASE)
+_ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
+"""First words of statements that do not change the schema. It is checked before the commit."""
 _CACHED_SQL = 2048
 EXCLUSIVE_CONFLICTS = 3
 """After so many conflicts a transaction claims the tables."""
 MAX_CONFLICTS = 20
-
-Action = Literal["rows", "schema", "begin", "commit", "rollback", ""]
 
 
 class Writing(Protocol):
@@ -64,28 +63,9 @@ class Writing(Protocol):
 
 
 @lru_cache(4096)
-def _cached_action(sql: str) -> Action:
+def _first_word(sql: str) -> str:
     words = _WORD.match(sql)
-    if words is None:
-        return ""
-    first, second = words[1].lower(), (words[2] or "").lower()
-    match first:
-        case "insert" | "update" | "delete" | "replace" | "with":
-            return "rows"
-        case "create" | "alter" | "drop" | "reindex" | "analyze":
-            return "" if second.startswith("temp") or _TEMPORARY.match(sql) else "schema"
-        case "begin":
-            return "begin" if second in ("immediate", "exclusive") else ""
-        case "commit" | "end":
-            return "commit"
-        case "rollback":
-            return "" if second == "to" else "rollback"
-    return ""
-
-
-def action_of(sql: str) -> Action:
-    """Return what a statement does, by its first words."""
-    return _cached_action(sql if len(sql) <= _CACHED_SQL else sql[:_CACHED_SQL])
+    return words[1].lower() if words else ""
 
 
 class Recorder:
@@ -103,43 +83,59 @@ class Recorder:
         self._sentinel = apsw.Session(connection, "main")
         self._session: Any = None
         self._parts: list[Part] = []
-        self._changing = self._internal = False
-        self._schema = 0
+        self._pending: tuple[str, bytes, Mapping[int, tuple[str, str]]] | None = None
+        """A statement that may change the schema, and the changed rows and the tables before it."""
+        self._internal = False
+        self._total = 0
+        """SQLite's counter of changed rows at the begin of the transaction."""
+        self._schema = self._version = 0
+        """The schema version at the begin of the transaction, and after its last recorded statement."""
         self._sequences: Mapping[str, int] = {}
         self._checked_schema = -1
-        self._unsound: Mapping[str, str] = {}
-        self._refused: list[str] = []
+        self._unsound: Mapping[str, Unsound] = {}
+        self._older: Mapping[str, Unsound] = {}
+        """The unsound tables at the begin of the transaction."""
+        self._refused: ReplicationError | None = None
         connection.exec_trace = self
+        connection.set_commit_hook(self._check_commit)
 
     def __call__(self, cursor: Any, sql: str, _bindings: object) -> bool:
         """Record a statement that is about to run; see `exec_trace` of apsw."""
         if self._internal:
             return True
-        match action_of(sql):
-            case "rows":
-                if self._session is None and not cursor.is_readonly:
-                    with self._own_statements():
-                        self._begin_changes()
-                        self._begin_session()
-            case "schema":
-                with self._own_statements():
-                    self._begin_changes()
-                    check_statement(sql)
-                    self._check_soundness()
-                    self._end_session()
-                    self._parts.append(sql)
-            case "begin":
+        word = _first_word(sql[:_CACHED_SQL])
+        # apsw passes the connection instead of a cursor for its own savepoints.
+        writes = not getattr(cursor, "is_readonly", True)
+        to_savepoint = word == "rollback" and " to " in sql.lower()
+        if self._pending is not None and (word != "rollback" or to_savepoint):
+            with self._own_statements():
+                self._end_statement()
+        match word:
+            case "begin" if not self._connection.in_transaction:
                 self._discard()
-                exclusive = self._exclusive or self._conflicts >= EXCLUSIVE_CONFLICTS
-                self._claim = self._replica.before_write(exclusive=exclusive)
-            case "commit":
-                if self._connection.in_transaction:
-                    with self._own_statements():
-                        self._commit()
+                self._total = self._connection.total_changes()
+                if writes:
+                    exclusive = self._exclusive or self._conflicts >= EXCLUSIVE_CONFLICTS
+                    self._claim = self._replica.before_write(exclusive=exclusive)
+            case "commit" | "end" if self._connection.in_transaction:
+                with self._own_statements():
+                    self._commit()
+            case "rollback" if to_savepoint:
+                if self._parts:
+                    self._refuse("a savepoint that is rolled back after a change of the schema")
             case "rollback":
                 self._discard()
                 self._refreshed = False
+            case _ if writes and (self._session is None or word not in _ROWS):
+                with self._own_statements():
+                    self._begin_statement(sql, rows=word in _ROWS)
         return True
+
+    def _check_commit(self) -> bool:
+        written = self._connection.txn_state("main") == apsw.SQLITE_TXN_WRITE
+        if written and not self._internal and self._session is not None:
+            raise not_replicable("a change outside of a transaction")
+        return False
 
     @contextmanager
     def _own_statements(self) -> Iterator[None]:
@@ -161,67 +157,85 @@ class Recorder:
             elif authorizer is not None:
                 connection.authorizer = authorizer
 
-    def _begin_changes(self) -> None:
-        if not self._changing:
-            self._changing = True
-            self._schema = schema_version(self._connection)
+    def _refuse(self, reason: str, hint: str = "Nothing was changed.") -> None:
+        self._refused = self._refused or not_replicable(reason, hint)
+
+    def _begin_statement(self, sql: str, *, rows: bool) -> None:
+        if self._session is None:
+            if self._connection.total_changes() != self._total:
+                self._refuse("rows that were changed without a record")
+            self._schema = self._version = schema_version(self._connection)
             self._sequences = sequences_of(self._connection)
+            if self._schema != self._checked_schema:
+                self._unsound, self._checked_schema = unsound_tables(self._connection), self._schema
+            self._older = self._unsound
+            self._begin_session()
+        if not rows:
+            self._pending = sql, self._session.changeset(), stored_tables(self._connection)
 
     def _begin_session(self) -> None:
-        self._check_soundness()
         self._session = apsw.Session(self._connection, "main")
         self._session.config(apsw.SQLITE_SESSION_OBJCONFIG_ROWID, True)
         self._session.table_filter(self._records)
         self._session.attach()
 
-    def _check_soundness(self) -> Mapping[str, str]:
-        """Return the tables that this transaction has made impossible to replicate, each with the reason."""
-        schema, before = schema_version(self._connection), self._unsound
-        if schema == self._checked_schema:
-            return {}
-        self._unsound = unsound_tables(self._connection)
-        first, self._checked_schema = self._checked_schema < 0, schema
-        return (
-            {} if first else {table: self._unsound[table] for table in self._unsound.keys() - before.keys()}
-        )
+    def _end_statement(self) -> None:
+        """Record the pending statement if it has changed the schema."""
+        assert self._pending is not None
+        (sql, changes, before), self._pending = self._pending, None
+        connection, version = self._connection, schema_version(self._connection)
+        # Rows of ANALYZE have no key, and a statement that failed has changed none.
+        analyzed = _first_word(sql[:_CACHED_SQL]) == "analyze" and self._session.changeset() != changes
+        if version == self._version and not analyzed:
+            return
+        self._version = version
+        self._session.close()
+        self._begin_session()
+        tables = stored_tables(connection)
+        if before.keys() - tables.keys() and connection.pragma("foreign_keys"):
+            self._refuse("DROP TABLE with enforced foreign keys, which changes rows of other tables")
+        for name, definition in (tables[root] for root in tables.keys() - before.keys()):
+            sql = definition
+            if scalar(connection, f"SELECT 1 FROM main.{quoted(name)}"):
+                remedy = "Write CREATE TABLE with the columns, then INSERT INTO … SELECT."
+                self._refuse("CREATE TABLE … AS, whose rows may differ between nodes", remedy)
+        self._unsound, self._checked_schema = unsound_tables(connection), -1
+        for table in self._unsound.keys() - self._older.keys():
+            self._refuse(*self._unsound[table][:2])
+        self._parts += filter(None, [changes, sql])
 
     def check_schema(self) -> None:
-        """Raise `ReplicationError` if the last statement made a table that cannot be replicated."""
-        with self._own_statements():
-            for reason in self._check_soundness().values():
-                raise ReplicationError(NOT_REPLICABLE, reason, "Nothing was changed.")
+        """Raise `ReplicationError` if a statement did what cannot be replicated."""
+        if self._pending is not None:
+            with self._own_statements():
+                self._end_statement()
+        if self._refused is not None:
+            raise self._refused
 
     def _records(self, table: str) -> bool:
-        if table in self._unsound:
-            self._refused.append(self._unsound[table])
-        return table != REPLICA_TABLE
-
-    def _end_session(self) -> None:
-        if self._session is not None:
-            session, self._session = self._session, None
-            try:
-                if changes := session.changeset():
-                    self._parts.append(changes)
-            finally:
-                session.close()
+        reason, remedy, writable = self._unsound.get(table, ("", "", True))
+        if not writable:
+            self._refuse(reason, remedy)
+        return table not in (REPLICA_TABLE, "sqlite_stat4")  # The planner alone uses what ANALYZE samples.
 
     def _commit(self) -> None:
         """Append the changes to the log and commit them; the caller's commit then ends an empty transaction.
 
         A transaction that violates a foreign key stays as it is: the caller's commit fails.
         """
-        if not self._changing:
-            self._end_unchanged()
-            return
         connection = self._connection
         if connection.status(apsw.SQLITE_DBSTATUS_DEFERRED_FKS)[0]:
             return
-        self._end_session()
-        if self._refused:
-            raise ReplicationError(NOT_REPLICABLE, self._refused[0], "Change its primary key in a migration.")
-        for reason in self._check_soundness().values():
-            raise ReplicationError(NOT_REPLICABLE, reason, "Nothing was changed.")
-        if not self._parts:
+        parts: list[Part] = []
+        if self._session is not None:
+            parts += filter(None, [*self._parts, self._session.changeset()])
+            if schema_version(connection) != self._version:
+                self._refuse("a change of the schema without a record")
+        elif connection.total_changes() != self._total:
+            self._refuse("rows that were changed without a record")
+        if self._refused is not None:
+            raise self._refused
+        if not parts:
             self._end_unchanged()
             return
         log_position = read_log_position(connection)
@@ -231,7 +245,7 @@ class Recorder:
             previous=log_position.chain,
             node=self._replica.node,
             schema=self._schema + log_position.schema_shift,
-            parts=tuple(self._parts),
+            parts=parts,
             sequences={
                 name: now.get(name)
                 for name in self._sequences.keys() | now.keys()
@@ -273,10 +287,8 @@ class Recorder:
         """Forget the changes of a transaction that ends."""
         if self._session is not None:
             self._session.close()
-            self._session = None
         self._parts.clear()
-        self._refused.clear()
-        self._changing = False
+        self._session = self._pending = self._refused = None
         if self._claim:
             self._replica.release(self._claim)
             self._claim = ""

@@ -1,56 +1,52 @@
-"""Checks for tables and statements that replication cannot carry."""
+"""Checks for tables that replication cannot carry."""
 
-import re
 from collections.abc import Mapping
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.sqlite.errors import Connection, rows
 
-NOT_REPLICABLE = "not-replicable"
-_AS_SELECT = re.compile(r"\s*create\s+table\b[^(]*?\bas\b", re.IGNORECASE)
+Unsound = tuple[str, str, bool]
+"""Why a table cannot be created in a fleet, the remedy, and whether one that exists is replicated."""
+_TABLES = "pragma_table_list AS t WHERE t.schema = 'main' AND t.type = 'table'"
 
 
-def check_statement(sql: str) -> None:
-    """Raise `ReplicationError` for a statement whose result may differ between nodes."""
-    if _AS_SELECT.match(sql):
-        raise ReplicationError(
-            NOT_REPLICABLE,
-            "CREATE TABLE … AS is not possible in a fleet: its rows may differ between nodes",
-            "Write CREATE TABLE with the columns, then INSERT INTO … SELECT.",
-        )
+def not_replicable(reason: str, hint: str = "Nothing was changed.") -> ReplicationError:
+    """Return the error of a transaction or table."""
+    return ReplicationError("not-replicable", f"a fleet does not replicate {reason}", hint)
 
 
-def unsound_tables(connection: Connection) -> Mapping[str, str]:
-    """Return the reason for each table whose rows cannot be replicated, by its name."""
-    tables = (
-        "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
-        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+def stored_tables(connection: Connection) -> Mapping[int, tuple[str, str]]:
+    """Return name and definition of each table by its root page, which a rename does not change."""
+    sql = (
+        "SELECT s.rootpage, s.name, s.sql FROM sqlite_schema AS s, "
+        f"{_TABLES} AND t.name = s.name AND s.type = 'table' AND s.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     )
-    reasons: dict[str, str] = {}
-    for name, without_rowid in rows(connection, tables):
-        if reason := _unsound_key(connection, name, bool(without_rowid)):
-            reasons[name] = reason
-    return reasons
+    return {root: (name, sql) for root, name, sql in rows(connection, sql)}
 
 
-def _unsound_key(connection: Connection, table: str, without_rowid: bool) -> str | None:
-    columns = 'SELECT name, upper(type), "notnull" FROM pragma_table_info(?) WHERE pk > 0'
-    key = rows(connection, columns, table)
-    if not key or (len(key) == 1 and key[0][1] == "INTEGER" and not without_rowid):
-        return None
-    for column, type_, not_null in key:
-        if not not_null and not without_rowid:
-            return (
-                f"the primary key {column} of table {table} may be NULL, which a fleet does not replicate;"
-                f" declare it {column} {type_} NOT NULL"
-            )
-    collations = (
-        "SELECT x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x"
-        " WHERE l.origin = 'pk' AND x.key AND upper(x.coll) <> 'BINARY'"
+def unsound_tables(connection: Connection) -> Mapping[str, Unsound]:
+    """Return the tables that cannot be created in a fleet, by name."""
+    keys = (
+        'SELECT t.name, t.wr, c.name, c."notnull", upper(x.coll)'
+        " FROM pragma_index_list(t.name, 'main') AS l, pragma_index_xinfo(l.name, 'main') AS x,"
+        f" pragma_table_info(t.name, 'main') AS c, {_TABLES}"
+        " AND l.origin = 'pk' AND x.key AND c.cid = x.cid"
     )
-    for column, collation in rows(connection, collations, table):
-        return (
-            f"the primary key {column} of table {table} has COLLATE {collation}, which a fleet does not"
-            f" replicate; remove it, and create a unique index with that collation"
-        )
-    return None
+    unsound: dict[str, Unsound] = {}
+    for table, without_rowid, column, not_null, collation in rows(connection, keys):
+        if collation != "BINARY":
+            reason = f"the COLLATE {collation} of the primary key {column} of table {table}"
+            remedy = f"Remove it from {column}, and create a unique index with that collation."
+            unsound[table] = reason, remedy, False
+        elif not without_rowid and (table not in unsound or not not_null):
+            reason = f"the rowids that table {table} has besides its primary key"
+            remedy = f"Add WITHOUT ROWID to the CREATE TABLE of {table}."
+            unsound[table] = reason, remedy, bool(not_null)
+    hidden = (
+        f"SELECT t.name FROM pragma_table_info(t.name, 'main') AS c, {_TABLES} GROUP BY t.name"
+        " HAVING max(c.pk) = 0 AND max(c.name = '_rowid_' COLLATE NOCASE)"
+    )
+    for (table,) in rows(connection, hidden):
+        reason = f"table {table}, which has no primary key and hides its rowid by the column _rowid_"
+        unsound[table] = reason, "Rename the column, or declare a primary key.", False
+    return unsound

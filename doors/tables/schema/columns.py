@@ -14,7 +14,7 @@ from doors.tables.schema.change import (
 from doors.tables.schema.names import check_column_name
 from doors.tables.schema.rebuild import definition_of, rebuild
 from doors.tables.schema.rows import converter, identifying_columns, refuse_missing, row_name
-from doors.tables.schema.tables import MAX_COLUMNS, column_text, default_sql, existing, with_key
+from doors.tables.schema.tables import MAX_COLUMNS, column_text, default_sql, existing, with_key, with_options
 from doors.tables.sqlite.catalog import Column, Table, declared, without_type
 from doors.tables.sqlite.create_table import ColumnText
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, literal, quoted, scalar
@@ -143,13 +143,14 @@ def retype(connection: Connection, change: RetypeColumn) -> None:
         return
     definition = definition_of(connection, table)
     text = _retyped(connection, definition.column(column.name), column.default, column.type, change)
+    definition = definition.with_column(column.name, text)
     arguments = ", ".join(quoted(name) for name in (column.name, *identifying_columns(table)))
     connection.create_scalar_function(_CONVERT, converter(table, column.name, column.type, change.type), -1)
     try:
         rebuild(
             connection,
             table,
-            definition.with_column(column.name, text),
+            with_options(definition, table.key) if column.primary_key else definition,
             {column.name: f"{_CONVERT}({arguments})"},
         )
     finally:

@@ -56,10 +56,6 @@ def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
         needs = text.has("PRIMARY") and not text.has("NOT NULL")
         text = text.without("PRIMARY")
         definition = definition.with_column(name, text.having("NOT NULL", "NOT NULL") if needs else text)
-    if not key:
-        options = [part.strip() for part in definition.options.split(",")]
-        strict = [part for part in options if part.upper() == "STRICT"]
-        definition = replace(definition, options=", ".join(strict))
     rebuild(connection, table, with_key(definition, key))
 
 

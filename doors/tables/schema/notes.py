@@ -4,8 +4,8 @@ from doors.tables.sqlite.catalog import NOTES, find, read
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
 
 CREATE_NOTES = f"""CREATE TABLE IF NOT EXISTS {NOTES} (
-  table_name TEXT NOT NULL COLLATE NOCASE,
-  column_name TEXT NOT NULL COLLATE NOCASE,
+  table_name TEXT NOT NULL,
+  column_name TEXT NOT NULL,
   note TEXT NOT NULL,
   PRIMARY KEY (table_name, column_name)
 ) STRICT, WITHOUT ROWID"""
@@ -17,7 +17,8 @@ INTERNAL_TABLES = (NOTES, "_svc_migrations")
 def write(connection: Connection, table: str, column: str, note: str) -> None:
     """Set a note on a column, or on the table if `column` is empty. An empty note deletes it."""
     if note:
-        connection.execute(CREATE_NOTES)
+        if not _has_notes(connection):
+            connection.execute(CREATE_NOTES)
         connection.execute(f"INSERT OR REPLACE INTO {NOTES} VALUES (?, ?, ?)", (table, column, note))
     elif _has_notes(connection):
         condition = "table_name = ? AND column_name = ?"
@@ -54,4 +55,10 @@ def delete_orphans(connection: Connection) -> None:
 
 
 def _has_notes(connection: Connection) -> bool:
-    return scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", NOTES) is not None
+    sql = scalar(connection, "SELECT sql FROM sqlite_schema WHERE name = ?", NOTES)
+    if sql is not None and "COLLATE" in sql:  # An older svc made it, with a key that no fleet replicates.
+        connection.execute(CREATE_NOTES.replace(NOTES, "_svc_new"))
+        connection.execute(f"INSERT INTO _svc_new SELECT * FROM {NOTES}")
+        connection.execute(f"DROP TABLE {NOTES}")
+        connection.execute(f"ALTER TABLE _svc_new RENAME TO {NOTES}")
+    return sql is not None

@@ -1,6 +1,7 @@
 """Table changes and notes, inside a transaction."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from doors.tables.schema import notes
 from doors.tables.schema.change import CreateTable, DropTable, RenameTable, SetNote
@@ -119,20 +120,29 @@ def _definition(connection: Connection, columns: Sequence[Column]) -> Definition
 
 def with_key(definition: Definition, key: Sequence[str]) -> Definition:
     """Return a definition with a primary key added. A key of one integer column is the rowid."""
-    if not key:
-        return definition
-    only = definition.column(key[0])
-    if len(key) == 1 and only.declared.upper() == "INTEGER" and not only.has("CHECK"):
-        numbered = only.without("NOT NULL", "UNIQUE").having("PRIMARY", "PRIMARY KEY")
-        return definition.with_column(key[0], numbered)
-    for name in key:
-        column = definition.column(name)
-        if not column.has("NOT NULL"):
-            definition = definition.with_column(name, column.having("NOT NULL", "NOT NULL"))
-    names = ", ".join(quoted(name) for name in key)
-    return Definition(
-        definition.columns, (f"PRIMARY KEY ({names})", *definition.constraints), definition.options
-    )
+    if _is_rowid(definition, key):
+        numbered = definition.column(key[0]).without("NOT NULL", "UNIQUE").having("PRIMARY", "PRIMARY KEY")
+        definition = definition.with_column(key[0], numbered)
+    elif key:
+        for name in key:
+            column = definition.column(name)
+            if not column.has("NOT NULL"):
+                definition = definition.with_column(name, column.having("NOT NULL", "NOT NULL"))
+        constraint = f"PRIMARY KEY ({', '.join(quoted(name) for name in key)})"
+        definition = replace(definition, constraints=(constraint, *definition.constraints))
+    return with_options(definition, key)
+
+
+def with_options(definition: Definition, key: Sequence[str]) -> Definition:
+    """Return a definition that has no rowids besides its key: they would differ between nodes of a fleet."""
+    strict = ["STRICT"] if "STRICT" in definition.options.upper() else []
+    other = ["WITHOUT ROWID"] if key and not _is_rowid(definition, key) else []
+    return replace(definition, options=", ".join(strict + other))
+
+
+def _is_rowid(definition: Definition, key: Sequence[str]) -> bool:
+    only = definition.column(key[0]) if len(key) == 1 else None
+    return only is not None and only.declared.upper() == "INTEGER" and not only.has("CHECK")
 
 
 def rename(connection: Connection, change: RenameTable) -> None:

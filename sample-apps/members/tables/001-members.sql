@@ -11,7 +11,7 @@ create table sessions (
   id text not null primary key,
   member integer not null references members (id) on delete cascade,
   expires timestamp not null default (strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+30 days'))
-);
+) without rowid;
 
 -- Attempts to log in, also for names without a member.
 create table attempts (

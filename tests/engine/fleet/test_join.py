@@ -6,13 +6,16 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from doors.tables.sqlite.connections import open_owner
 from engine.bucket import layout
 from engine.bucket.errors import BucketError
+from engine.files.database_files import remove_database
 from engine.fleet.token import JoinToken
 from tests.engine.fleet.cluster import Cluster
 from tests.support.fleet import FleetNodes
@@ -52,6 +55,19 @@ def machines(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield machines
     finally:
         machines.close()
+
+
+def test_start_names_tables_that_a_fleet_cannot_replicate(machines: Machines) -> None:
+    tables = machines.root / "m1" / "projects" / "shop" / "tables" / "tables.db"
+    tables.parent.mkdir(parents=True, exist_ok=True)
+    with closing(open_owner(tables)) as connection:
+        connection.execute("create table sets (id text not null primary key)")
+    listen = ("--listen", str(machines.addresses[0]))
+    refused = run(machines.project, machines.environ, "fleet", "start", *machines.data(1), *listen)
+    assert refused.returncode == 1
+    assert "tables of this service: sets of shop" in refused.stderr
+    assert "In shop: Add WITHOUT ROWID to the CREATE TABLE of sets." in refused.stderr
+    remove_database(tables)
 
 
 def test_start_creates_tokens_and_the_service_continues(machines: Machines) -> None:

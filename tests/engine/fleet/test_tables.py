@@ -72,9 +72,10 @@ def test_import_and_migration_on_one_node_are_on_all(machines: Machines) -> None
     migration.write_text("CREATE TABLE marks (name TEXT PRIMARY KEY);\n")
     refused = run(machines.project, machines.environ_at(3), "deploy")
     assert refused.returncode == 1
-    assert "0002-marks.sql:1: the primary key name of table marks may be NULL" in refused.stderr
+    assert "0002-marks.sql:1: a fleet does not replicate the rowids that table marks has" in refused.stderr
     migration.write_text(
-        "CREATE TABLE marks (name TEXT NOT NULL PRIMARY KEY);\nDELETE FROM entries WHERE text = 'imported';\n"
+        "CREATE TABLE marks (name TEXT PRIMARY KEY) WITHOUT ROWID;\n"
+        "DELETE FROM entries WHERE text = 'imported';\n"
     )
     deployed = run(machines.project, machines.environ_at(3), "deploy")
     assert deployed.returncode == 0, deployed.stderr

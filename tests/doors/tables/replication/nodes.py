@@ -89,11 +89,16 @@ def run_nodes(
 
 
 async def content(node: Node) -> dict[str, Any]:
-    """Return the definition and the rows of all tables."""
+    """Return the definition and the rows of all tables, with the rowids of those of the project."""
     names = await node.rows(
-        "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name <> '_svc_replica' ORDER BY name"
+        "SELECT s.name, sql, iif(wr OR s.name LIKE 'sqlite\\_%' ESCAPE '\\', '*', '_rowid_, *')"
+        " FROM sqlite_schema s, pragma_table_list t ON t.name = s.name"
+        " WHERE s.type = 'table' AND s.name <> '_svc_replica' ORDER BY s.name"
     )
-    return {name: (sql, sorted(await node.rows(f'SELECT * FROM "{name}"'), key=repr)) for name, sql in names}
+    return {
+        name: (sql, sorted(await node.rows(f'SELECT {columns} FROM "{name}"'), key=repr))
+        for name, sql, columns in names
+    }
 
 
 def asides(node: Node) -> list[Path]:

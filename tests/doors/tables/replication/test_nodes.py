@@ -8,6 +8,7 @@ import pytest
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.seeding import seed
 from doors.tables.sqlite.connections import apsw, open_owner
+from doors.tables.sqlite.storage_quota import set_storage_quota
 from tests.doors.tables.replication.memory_log import MemoryLog, MemoryLogs
 from tests.doors.tables.replication.nodes import Node, content, run_nodes
 
@@ -252,3 +253,26 @@ def test_close_waits_for_the_thread_that_uses_the_copy(tmp_path: Path) -> None:
         await started.wait()
 
     run_nodes(tmp_path, scenario, "a")
+
+
+def test_keyed_write_that_a_quota_refuses_is_stored_on_no_node(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        first = nodes[0]
+        await first.change("CREATE TABLE parents (id INTEGER PRIMARY KEY, v TEXT)")
+        set_storage_quota(first.path, 1 << 20)
+        try:
+            for size in (120_000, 3000):
+                while (await first.send("exec", "INSERT INTO parents (v) VALUES ($1)", "x" * size))[0] == 200:
+                    pass
+            insert, keyed = "INSERT INTO parents VALUES (2000, 'x')", {"idempotency_key": "q0"}
+            updates = [first.send("exec", "UPDATE parents SET v = '' WHERE id = 1") for _ in range(5)]
+            (status, refused), *updated = await asyncio.gather(first.send("exec", insert, **keyed), *updates)
+            assert (status, refused["code"]) == (507, "storage-quota")
+            assert [status for status, _ in updated] == [200] * 5
+            for node in nodes:
+                assert await node.rows("SELECT id FROM parents WHERE id = 2000") == []
+                assert await node.rows("SELECT v FROM parents WHERE id = 1") == [("",)]
+        finally:
+            set_storage_quota(first.path, None)
+
+    run_nodes(tmp_path, scenario)
