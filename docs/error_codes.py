@@ -25,6 +25,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
         "command",
         "A nats-server of the fleet has a version or setting that svc cannot use.",
     ),
+    "busy": ("API", "Another transaction, maybe on another machine, is changing the tables. Retry."),
     "build-failed": ("command", "A build failed. The output names file and line."),
     "canceled": ("command", "You canceled the deploy in the Console."),
     "capsule": ("command", "A capsule cannot be made, or is not valid."),

@@ -66,19 +66,29 @@ class ReplicatedLog(Protocol):
     def news(self, name: str, on_news: Callable[[int], None]) -> AbstractAsyncContextManager[None]:
         """Call a function with the sequence of each new message. News may be lost."""
 
-    def present(self, node: str) -> bool:
-        """Return whether a node is running, as far as this one observes."""
+    def others(self) -> list[str]:
+        """Return the other nodes that run, as far as this one observes."""
+
+    @property
+    def lease(self) -> str:
+        """This node's lease, `NODE.ID`; empty without one. A node that lost its lease gets another one."""
+
+    def holds(self, lease: str) -> bool:
+        """Return whether a lease is that of this node and cannot have ended. Call it on any thread."""
+
+    async def is_over(self, lease: str) -> bool:
+        """Return whether a lease has ended. Repeated calls end one that is not renewed meanwhile."""
 
     async def send(self, node: str, name: str, content: bytes) -> bytes | None:
-        """Send a message to another node once and return its answer; None if that node does not take it.
+        """Send a message to another node once and return its answer; None if that node does not run.
 
         Raises `SvcError` if no answer came: the node may have taken it.
         """
 
-    def receive(
-        self, answer: Callable[[str, bytes], Awaitable[bytes | None]]
+    def take_part(
+        self, answer: Callable[[str, bytes], Awaitable[bytes]]
     ) -> AbstractAsyncContextManager[None]:
-        """Answer the messages of other nodes, which have a name and a content."""
+        """Acquire a lease, and answer the messages of other nodes within the context."""
 
     async def snapshots(self, name: str) -> LogSnapshots:
         """Return the snapshots of a log."""

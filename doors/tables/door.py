@@ -145,53 +145,40 @@ class ProjectTables:
     async def _answer_replicated(
         self, replica: Replicated, parsed: SqlRequest, request: DoorRequest
     ) -> DoorResponse:
-        """Answer on the local copy, for reads once it has all that other nodes have written."""
+        """Answer reads on the local copy once it has all that was written, writes on the node that writes."""
         try:
             replica.execute_with(self._answer_forwarded)
             if self._database is not None and not self._database.replicated:
                 self.close_in_background()
-            await replica.open(fresh=parsed.kind != "exec" and not parsed.stale_ok)
-            if parsed.kind == "query":
-                return await self._open_and_answer(parsed, request)
-            response = await self._forward(replica, parsed, request)
-            if response is not None:
-                return response
-            try:
-                return await self._open_and_answer(parsed._replace(movable=True), request)
-            except Conflict as conflict:
-                response = await self._forward(replica, parsed, request, conflict.after)
-                return response or await self._open_and_answer(parsed, request)
+            if parsed.kind != "exec":
+                await replica.open(fresh=not parsed.stale_ok)
+                with suppress(NotAQuery):
+                    return await self._open_and_answer(parsed, request, writes=False)
+            repeatable = bool(parsed.idempotency_key)
+            while (response := await replica.forward(request, repeatable=repeatable)) is None:
+                with suppress(Conflict):
+                    return await self._open_and_answer(parsed, request)
+                await replica.open(fresh=True)
         except ReplicationError as error:
             return self._refuse(GuestProblem(error.code, error.message, error.hint), request)
-
-    async def _forward(
-        self, replica: Replicated, parsed: SqlRequest, request: DoorRequest, after: int | None = None
-    ) -> DoorResponse | None:
-        """Run a write on the node that writes to the tables; return None to run it here."""
-        repeatable = bool(parsed.idempotency_key)
-        response = await replica.forward(request, repeatable=repeatable, after=after)
-        if response is not None and (call := request.call) is not None:
+        if (call := request.call) is not None:
             call.details = {"transaction": "write", "forwarded": 1}
             if response.status >= HTTPStatus.BAD_REQUEST:
                 call.code = json.loads(response.body)["code"]
         return response
 
     async def _answer_forwarded(self, request: DoorRequest) -> DoorResponse:
-        """Answer a request that a guest sent to another node."""
-        try:
-            many = has_many_values(request)
-            parsed = await self._read_in_thread(request) if many else read_request(request)
-            replica = find_replica(self.path)
-            if replica is not None:
-                await replica.open(fresh=parsed.kind != "exec" and not parsed.stale_ok)
-        except ReplicationError as error:
-            return self._refuse(GuestProblem(error.code, error.message, error.hint), request)
+        """Answer a request that a guest sent to another node. Raises `Conflict`."""
+        many = has_many_values(request)
+        parsed = await self._read_in_thread(request) if many else read_request(request)
         return await self._open_and_answer(parsed, request)
 
-    async def _open_and_answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse:
+    async def _open_and_answer(
+        self, parsed: SqlRequest, request: DoorRequest, *, writes: bool = True
+    ) -> DoorResponse:
         try:
             database = self._database or await self._open_database()
-            answer = database.answer(parsed, lambda problem: self._refuse(problem, request))
+            answer = database.answer(parsed, lambda problem: self._refuse(problem, request), writes=writes)
             return answer if isinstance(answer, DoorResponse) else await answer
         except GuestProblem as problem:
             return self._refuse(problem, request)
@@ -289,32 +276,39 @@ class OpenDatabase:
             self._writer.close()
             raise
 
-    def answer(self, request: SqlRequest, refuse: Refuse) -> "DoorResponse | asyncio.Future[DoorResponse]":
+    def answer(
+        self, request: SqlRequest, refuse: Refuse, *, writes: bool = True
+    ) -> "DoorResponse | asyncio.Future[DoorResponse]":
         """Answer a request, a short read synchronously. Raises `GuestProblem`.
 
         `refuse` returns the result of the future for a later problem. Canceling the future stops the
-        statement.
+        statement. Without `writes`, a batch that writes raises `NotAQuery`.
         """
         if request.kind == "exec":
             return self._track(self._writer.write(request, refuse))
         try:
             answer = self._reader.answer(request)
         except NotAQuery:
+            if not writes:
+                raise
             return self._track(self._writer.write(request, refuse))
         if isinstance(answer, DoorResponse):
             return answer
-        task = answer.get_loop().create_task(self._finish_read(answer, request, refuse))
+        task = answer.get_loop().create_task(self._finish_read(answer, request, refuse, writes))
         # A task that is canceled before its first step never awaits, and so never cancels, the statement.
         task.add_done_callback(lambda _: answer.cancel())
         return self._track(task)
 
     async def _finish_read(
-        self, answer: "asyncio.Future[DoorResponse]", request: SqlRequest, refuse: Refuse
+        self, answer: "asyncio.Future[DoorResponse]", request: SqlRequest, refuse: Refuse, writes: bool
     ) -> DoorResponse:
         """Return the answer of a read on a thread. A batch that turns out to write runs on the writer."""
         try:
-            with suppress(NotAQuery):
+            try:
                 return await answer
+            except NotAQuery:
+                if not writes:
+                    raise
             return await self._writer.write(request, refuse)
         except GuestProblem as problem:
             return refuse(problem)

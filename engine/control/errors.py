@@ -26,6 +26,7 @@ STATUS: Mapping[str, int] = {
     "too-many-attempts": 429,
     "internal": 500,
     "storage-quota": 507,
+    "busy": 503,
     "bucket": 503,
     "bucket-closed": 503,
     "bucket-refused": 503,

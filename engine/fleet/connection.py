@@ -35,6 +35,8 @@ FIRST_PAUSE_SECONDS, PAUSE_SECONDS = 0.001, 0.05
 PING_SECONDS = 2
 """A server that leaves two pings unanswered is replaced by another."""
 PENDING_BYTES = 64 << 20
+ELECTIONS = "$JS.EVENT.ADVISORY.*.LEADER_ELECTED.>"
+"""Subject of news that a stream has another leader. It did not get what the former one had not answered."""
 
 _log = logging.getLogger("svc.fleet")
 _NO_JETSTREAM = {10039, 10076}
@@ -87,6 +89,7 @@ class NatsConnection:
         self._idle = asyncio.Event()
         self._idle.set()
         self._on_close: set[Callable[[], None]] = set()
+        self._asking: set[asyncio.Future[Msg]] = set()
 
     @classmethod
     async def open(cls, address: ClusterAddress) -> "NatsConnection":
@@ -134,8 +137,10 @@ class NatsConnection:
             await asyncio.wait([connecting], timeout=CONNECT_SECONDS)
             if connecting.done():
                 connecting.result()
+                connection = cls(client, address)
+                await client.subscribe(ELECTIONS, cb=connection._on_election)
                 opened = True
-                return cls(client, address)
+                return connection
         except Exception as error:
             failure = error
         finally:
@@ -175,20 +180,31 @@ class NatsConnection:
             self.check_open()
             self._running += 1
             self._idle.clear()
+            fields = dict(headers) if headers else None
+            requesting = self._client.request(subject, content, TRY_SECONDS, headers=fields)
+            asking = asyncio.ensure_future(requesting)
+            self._asking.add(asking)
             try:
-                message = await self._client.request(
-                    subject, content, timeout=TRY_SECONDS, headers=dict(headers) if headers else None
-                )
-                answer: dict[str, Any] = json.loads(message.data)
+                answer: dict[str, Any] = json.loads((await asking).data)
                 if not _is_temporary(answer):
                     return answer
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():  # Not by an election.
+                    raise
             except Exception as error:  # No answer, no leader, or a lost connection.
                 _log.debug("no answer on %s: %r", subject[:80], error)
             finally:
+                self._asking.discard(asking)
                 self._running -= 1
                 if not self._running:
                     self._idle.set()
             await patience.pause()
+
+    async def _on_election(self, _news: "Msg") -> None:
+        """Repeat requests that have no answer."""
+        for asking in self._asking:
+            asking.cancel()
 
     async def call(self, subject: str, content: bytes, seconds: float) -> bytes | None:
         """Send a request once and return the answer; None if nothing has subscribed to the subject.

@@ -53,7 +53,7 @@ _CONFIGURATION = """\
 server_name: {name}
 listen: {listen}
 http: {monitor}
-max_payload: 8MB
+max_payload: 16MB
 max_control_line: 16KB
 max_pending: 64MB
 write_deadline: "10s"

@@ -18,23 +18,23 @@ CALL_SECONDS = 20.0
 CHECK_SECONDS = 0.5
 """How often the caller checks whether the other node is present."""
 _NAME = b"\n"
-_ANSWER, _NOT_SERVED, _FAILED = b"+", b"-", b"!"
+_ANSWER, _FAILED = b"+", b"!"
 _log = logging.getLogger("svc.fleet")
 
-Receive = Callable[[str, bytes], Awaitable[bytes | None]]
+Receive = Callable[[str, bytes], Awaitable[bytes]]
 
 
 class NodeCalls:
     """Calls with a name and a content."""
 
     def __init__(
-        self, connection: NatsConnection, namespace: str, node: str, present: Callable[[str], bool]
+        self, connection: NatsConnection, namespace: str, node: str, present: Callable[[], set[str]]
     ) -> None:
         self._connection, self._node, self._present = connection, node, present
         self._subject = f"svc-calls.{namespace}"
 
     async def call(self, node: str, name: str, content: bytes) -> bytes | None:
-        """Return the answer of another node; None if it does not take the call.
+        """Return the answer of another node; None if it does not run.
 
         Raises `Unavailable` if no answer came: the other node may have taken the call.
         """
@@ -43,16 +43,14 @@ class NodeCalls:
         try:
             while not calling.done():
                 await asyncio.wait([calling], timeout=CHECK_SECONDS)
-                if not calling.done() and not self._present(node):
+                if not calling.done() and node not in self._present():
                     raise Unavailable(f"a call to the node {node}", CHECK_SECONDS)
             answer = calling.result()
         finally:
             await cancel([calling])
-        if answer is None or answer[:1] == _NOT_SERVED:
-            return None
-        if answer[:1] == _FAILED:
+        if answer is not None and answer[:1] == _FAILED:
             raise Unavailable(f"a call to the node {node}", CALL_SECONDS)
-        return answer[1:]
+        return answer and answer[1:]
 
     @asynccontextmanager
     async def serve(self, receive: Receive) -> AsyncGenerator[None, None]:
@@ -62,8 +60,7 @@ class NodeCalls:
         async def answer(message: Any) -> None:
             name, _, content = message.data.partition(_NAME)
             try:
-                body = await receive(name.decode(), content)
-                reply = _ANSWER + body if body is not None else _NOT_SERVED
+                reply = _ANSWER + await receive(name.decode(), content)
             except Exception:
                 _log.exception("a call of another node failed")
                 reply = _FAILED

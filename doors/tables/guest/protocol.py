@@ -54,8 +54,6 @@ class SqlRequest(NamedTuple):
     """Whether a read may miss the last writes of other nodes of a fleet."""
     idempotency_key: str = ""
     """If not empty, the answer to a write is stored, and a repeated request gets it."""
-    movable: bool = False
-    """Whether a write fails with `Conflict` when another node wrote first, so that it can run there."""
 
 
 def has_many_values(request: DoorRequest) -> bool:

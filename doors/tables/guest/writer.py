@@ -30,7 +30,6 @@ from doors.tables.sqlite.connections import (
     close_owner,
     max_size,
     open_writer,
-    settle,
 )
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import DoorResponse
@@ -138,7 +137,9 @@ class Writer:
         self._session.thread = threading.get_native_id()
         while group := self._next_group():
             try:
-                self._run_group(group)
+                self._run_together(group)
+            except Conflict as conflict:
+                self._fail(group, conflict)
             except ReplicationError as error:
                 self._fail(group, GuestProblem(error.code, error.message, error.hint))
             except BaseException as error:
@@ -168,28 +169,6 @@ class Writer:
             if not work.committed:
                 work.answer = error
         self._rollback()
-
-    def _run_group(self, group: Sequence[_QueuedWrite]) -> None:
-        """Run requests in one transaction, again if another node of the fleet commits first."""
-        while True:
-            try:
-                self._run_together(group)
-                return
-            except Conflict as conflict:
-                self._rollback()
-                group = [work for work in group if not work.committed]
-                if conflict.after is not None:
-                    for work in group:
-                        if work.request.movable:
-                            work.answer, work.committed = conflict, True
-                    group = [work for work in group if not work.committed]
-                    if not group:
-                        return
-                settle(self._session.connection)
-                if len(group) > 1:
-                    group = [work for work in group if work.deferred_at is None]
-                if not group:
-                    return
 
     def _run_together(self, group: Sequence[_QueuedWrite]) -> None:
         if len(group) > 1 and self._answers.missing(work.request for work in group):

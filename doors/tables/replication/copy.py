@@ -1,10 +1,12 @@
 """The local copy of replicated tables, as the thread that applies entries uses it."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from doors.tables.replication.digest import digest_of
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import STORAGE_ERRORS, CannotApply
 from doors.tables.replication.log_position import (
@@ -15,7 +17,14 @@ from doors.tables.replication.log_position import (
     sequences_of,
     store_log_position,
 )
-from doors.tables.sqlite.connections import Connection, Error, apsw, is_replica, open_replica
+from doors.tables.sqlite.connections import (
+    REPLICA_TABLE,
+    Connection,
+    Error,
+    apsw,
+    is_replica,
+    open_replica,
+)
 from engine.files.database_files import copy_database
 from engine.replication import LogMessage, LogSnapshot
 
@@ -35,6 +44,9 @@ class Copy:
         self._image = path.with_name(path.name + ".image")
         self._in_image: LogPosition | None = None
         self._image_bytes = 0
+        self._checked: tuple[int, Connection] | None = None
+        self._digesting = threading.Lock()
+        self._reading: Connection | None = None
         try:
             self.log_position = self._read()
             if self.log_position is not None:
@@ -46,6 +58,7 @@ class Copy:
     def _read(self) -> LogPosition | None:
         """Return the position, or None for a file that belongs to another log or to none."""
         if is_replica(self._connection):
+            self._add_lease_column()
             log_position = read_log_position(self._connection)
             return log_position if log_position.log == self._log else None
         if self._connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
@@ -55,6 +68,16 @@ class Copy:
             self._connection.execute(CREATE)
             store_log_position(self._connection, log_position)
         return log_position
+
+    def _add_lease_column(self) -> None:
+        """Change the table of a file that svc before 0.2 wrote."""
+        columns = self._connection.execute("SELECT name FROM pragma_table_info(?)", (REPLICA_TABLE,)).get
+        if "lease" not in columns:
+            with self._connection:
+                self._connection.execute(
+                    f"ALTER TABLE {REPLICA_TABLE} ADD COLUMN lease TEXT NOT NULL DEFAULT '';"
+                    f"UPDATE {REPLICA_TABLE} SET schema_shift = schema_shift - 1"
+                )
 
     @classmethod
     def restored(cls, path: Path, log: str, snapshot: LogSnapshot) -> "Copy":
@@ -113,7 +136,7 @@ class Copy:
                 raise CannotApply(f"the entry {sequence} follows another one than {log_position.sequence}")
             if entry.kind == "rows":
                 self._apply_rows(log_position, entry, sequence)
-            log_position = log_position.after(sequence, content)
+            log_position = log_position.after(sequence, content, entry.lease)
             if entry.kind != "image":
                 store_log_position(connection, log_position)
             connection.execute("COMMIT")
@@ -123,7 +146,45 @@ class Copy:
         if entry.kind == "image":
             log_position = self._add_to_image(log_position, entry)
         self.log_position = log_position
+        if entry.check:
+            self._begin_check(sequence)
         on_entry(log_position, entry)
+
+    def _begin_check(self, sequence: int) -> None:
+        """Hold the content at an entry for `take_digest`."""
+        self._end_check()
+        connection = open_replica(self.path)
+        connection.execute("BEGIN")
+        read_log_position(connection)
+        self._checked = sequence, connection
+
+    def _end_check(self) -> None:
+        checked, self._checked = self._checked, None
+        if checked is not None:
+            checked[1].close()
+
+    def take_digest(self) -> tuple[int, str] | None:
+        """Return the sequence of the last check and the digest of the content there, None without one.
+
+        The digest is empty if the file is damaged. Another thread than that of the entries may call it.
+        """
+        with self._digesting:
+            checked, self._checked = self._checked, None
+            if checked is None:
+                return None
+            sequence, self._reading = checked
+            try:
+                return sequence, digest_of(self._reading)
+            except (apsw.CorruptError, apsw.NotADBError):
+                return sequence, ""
+            finally:
+                self._reading.close()
+                self._reading = None
+
+    def interrupt(self) -> None:
+        """End `take_digest` early, which raises `InterruptError`."""
+        if (reading := self._reading) is not None:
+            reading.interrupt()
 
     def _apply_rows(self, log_position: LogPosition, entry: Entry, sequence: int) -> None:
         connection = self._connection
@@ -196,4 +257,5 @@ class Copy:
 
     def close(self) -> None:
         """Close the file."""
+        self._end_check()
         self._connection.close()

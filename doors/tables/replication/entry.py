@@ -23,9 +23,9 @@ _MORE, _LAST = b"+", b"."
 _CHANGES, _STATEMENT = b"C", b"S"
 _PLAIN, _ZLIB = b"R", b"Z"
 
-Kind = Literal["rows", "claim", "release", "image"]
-"""`rows`: a transaction. `claim`: other nodes wait until an entry ends the claim. `release`: does only that.
-`image`: a piece of a database file, with which a log can begin."""
+Kind = Literal["rows", "lease", "image"]
+"""`rows`: a transaction. `lease`: only the node with this lease writes after it. `image`: a piece of a
+database file, with which a log can begin."""
 Part = bytes | str
 
 
@@ -40,8 +40,9 @@ class Entry:
     parts: Sequence[Part] = ()
     sequences: Mapping[str, int | None] = field(default_factory=dict)
     """Changed rows of `sqlite_sequence`; None: removed."""
-    claim: str = ""
-    """The id of a claim, which this entry begins or ends."""
+    lease: str | None = None
+    check: bool = False
+    """Whether nodes compare their copies at this entry."""
     complete: bool = True
     """False for all pieces of an image but the last one."""
 
@@ -56,8 +57,10 @@ class Entry:
         }
         if self.sequences:
             head["sequences"] = dict(self.sequences)
-        if self.claim:
-            head["claim"] = self.claim
+        if self.lease is not None:
+            head["lease"] = self.lease
+        if self.check:
+            head["check"] = True
         if not self.complete:
             head["complete"] = False
         body = b"".join(_encode_parts(self.parts))
@@ -72,6 +75,7 @@ class Entry:
             head = json.loads(line)
             if head.pop("format") != FORMAT:
                 raise CannotApply("an entry of the log has a newer format; update svc on this node")
+            head.pop("claim", None)  # Of an entry of svc before 0.2, whose other kinds change nothing.
             raw = zlib.decompress(body[1:]) if body[:1] == _ZLIB else body[1:]
             return cls(parts=tuple(_decode_parts(raw)), **head)
         except (ValueError, KeyError, TypeError, zlib.error) as error:

@@ -14,15 +14,11 @@ class ReplicationError(SvcError):
 
 
 class Conflict(ReplicationError):
-    """Another node wrote first; the transaction was not stored and can be repeated.
+    """Another node writes to the tables; the transaction was not stored and can be repeated there."""
 
-    `after` is the sequence after which the log has an entry of that node, if that is known.
-    """
-
-    def __init__(self, after: int | None = None) -> None:
-        self.after = after
+    def __init__(self) -> None:
         super().__init__(
-            "busy", "another node of the fleet wrote to the tables first; nothing was changed", "Try again."
+            "busy", "another node of the fleet writes to the tables; nothing was changed", "Retry."
         )
 
 

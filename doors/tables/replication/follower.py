@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from doors.tables.replication.copy import Copy
 from doors.tables.replication.entry import Entry
@@ -31,6 +31,16 @@ _log = logging.getLogger("svc.tables")
 _T = TypeVar("_T")
 
 
+class Comparing(Protocol):
+    """The copies of all nodes."""
+
+    async def check(self) -> bool:
+        """Return whether this copy and that of another node are equal. Raises `SvcError`."""
+
+    async def ask_for_snapshot(self) -> None:
+        """Have the node that writes store a snapshot. Raises `SvcError`."""
+
+
 class CopyFollower:
     """Use on the event loop of the log."""
 
@@ -40,6 +50,7 @@ class CopyFollower:
         name: str,
         path: Path,
         threads: Executor,
+        nodes: Comparing,
     ) -> None:
         """`threads` runs SQLite."""
         self._log, self._name, self._path = log, name, path
@@ -49,17 +60,21 @@ class CopyFollower:
         self._copy: Copy | None = None
         self.log_position: LogPosition | None = None
         """The position of the file; None until it is open."""
-        self.claims: dict[str, tuple[str, float]] = {}
-        """Node and time of the claims that no entry has ended, by id."""
-        self.last_writer = ""
-        """The node of the last entry."""
+        self.digest: tuple[int, str | None] = 0, None
+        """The last check: the sequence of its entry, and the digest there.
+
+        The digest is empty for a damaged file, None until it is known.
+        """
         self._opened = False
         self._announced = self._writing = 0
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._rebuilt_at = -math.inf
+        self._has_snapshot = False
+        """Whether the writer stored a snapshot because the log could not be applied."""
         self._damage = self._failure = ""
-        self._snapshots = SnapshotTaker(log, name, path, self.in_thread)
+        self._snapshots = SnapshotTaker(log, name, path, self.in_thread, nodes.check)
+        self._nodes = nodes
         self._tasks: set[asyncio.Task[None]] = set()
         self.spawn(self._follow())
 
@@ -71,6 +86,8 @@ class CopyFollower:
 
     async def aclose(self) -> None:
         """Stop following, and close the file."""
+        if self._copy is not None:
+            self._copy.interrupt()
         await cancel(self._tasks)
         if self._copy is not None:
             await self.in_thread(self._copy.close)
@@ -82,7 +99,7 @@ class CopyFollower:
     @property
     def opened(self) -> bool:
         """Return whether the copy can be read."""
-        return self._opened
+        return self._opened and not self._damage
 
     @property
     def position(self) -> int:
@@ -90,9 +107,9 @@ class CopyFollower:
         return self.log_position.sequence if self.log_position is not None else -1
 
     @property
-    def changed(self) -> asyncio.Event:
-        """Is set at the next change of the state. Another event follows it."""
-        return self._changed
+    def writing(self) -> bool:
+        """Return whether a transaction of this node is being stored."""
+        return self._writing > 0
 
     # -- following ---------------------------------------------------------------------------------------
 
@@ -129,7 +146,12 @@ class CopyFollower:
                         return ""
                     reason = f"the file is damaged: {error}" if isinstance(error, Error) else str(error)
                     if time.monotonic() - self._rebuilt_at < REBUILD_SECONDS:
-                        return self._failure or reason
+                        if self._has_snapshot:
+                            return self._failure or reason
+                        await self._nodes.ask_for_snapshot()
+                        self._has_snapshot = True
+                    else:
+                        self._has_snapshot = False
                     await self._rebuild(reason)
         except Exception as failed:
             error = failed
@@ -171,8 +193,8 @@ class CopyFollower:
             return Copy(self._path, self._log.id)
         except (apsw.CorruptError, apsw.NotADBError) as error:
             aside = self._aside()
-            self._report_aside(aside, f"the file is damaged: {error}")
             move_database(self._path, aside)
+            self._report_aside(aside, f"the file is damaged: {error}")
             return Copy(self._path, self._log.id)
 
     async def _reopen(self) -> None:
@@ -200,20 +222,22 @@ class CopyFollower:
     def _on_entry(self, log_position: LogPosition, entry: Entry) -> None:
         if log_position.sequence > self.position:
             self.log_position = log_position
-        self._note_claim(entry)
         self._after_entry(log_position, entry.node)
+        if entry.check:
+            self.digest = log_position.sequence, None
+            self.spawn(self._take_digest())
+        self._notify()
+
+    async def _take_digest(self) -> None:
+        assert self._copy is not None
+        with suppress(apsw.InterruptError):
+            taken = await self.in_thread(self._copy.take_digest)
+            self.digest = taken if taken is not None else self.digest
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
-        self.last_writer = node
         if self._snapshots.is_due(log_position, node):
             self.spawn(self._snapshots.take())
-
-    def _note_claim(self, entry: Entry) -> None:
-        if entry.kind == "claim":
-            self.claims[entry.claim] = entry.node, time.monotonic()
-        else:
-            self.claims.pop(entry.claim, None)
 
     def _notify(self) -> None:
         self._changed.set()
@@ -226,22 +250,25 @@ class CopyFollower:
         self._damage = reason
         self._wake.set()
 
+    async def take_snapshot(self) -> None:
+        """Store a snapshot now. Raises `SvcError`, SQLite's errors and OSError."""
+        await self._snapshots.store()
+
     async def _rebuild(self, reason: str = "") -> None:
         """Build the content of the file from a snapshot and the log; put a copy of it aside for a reason."""
         copy = self._copy
         assert copy is not None
         self._rebuilt_at = time.monotonic()
         aside = self._aside()
-        if reason:
-            self._report_aside(aside, reason)
-        self.claims.clear()
         built = await self._begin_build(self._new)
         try:
             while messages := await self._log.read(self._name, built.after):
-                await self.in_thread(built.apply, messages, 0, self._on_built_entry)
+                await self.in_thread(built.apply, messages, 0, _ignore)
             if reason:
                 await self.in_thread(copy.save_aside, aside)
             await self.in_thread(copy.become, built)
+            if reason:
+                self._report_aside(aside, reason)
         finally:
             await self.in_thread(built.close)
             remove_database(self._new)
@@ -262,22 +289,19 @@ class CopyFollower:
         remove_database(path)
         return await self.in_thread(Copy, path, self._log.id)
 
-    def _on_built_entry(self, _log_position: LogPosition, entry: Entry) -> None:
-        self._loop.call_soon_threadsafe(self._note_claim, entry)
-
     def _aside(self) -> Path:
         return self._path.with_name(self._path.name + time.strftime(".aside-%Y%m%d-%H%M%S", time.gmtime()))
 
     def _report_aside(self, aside: Path, reason: str) -> None:
         _log.error(
-            "the tables of %s are put aside as %s and built from the log: %s", self._name, aside, reason
+            "the tables of %s were put aside as %s and built from the log: %s", self._name, aside, reason
         )
 
     # -- for readers and writers -------------------------------------------------------------------------
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = APPLY_SECONDS) -> None:
         """Wait until a condition holds, which changes of the state may affect. Raises `ReplicationError`."""
-        end = self._loop.time() + APPLY_SECONDS
+        end = self._loop.time() + seconds
         while not condition():
             self._wake.set()
             changed = self._changed
@@ -295,18 +319,19 @@ class CopyFollower:
         """Stop applying entries: a transaction of this node holds the file and is being stored."""
         self._writing += 1
 
-    def end_write(self, log_position: LogPosition | None, claim: str = "") -> None:
-        """Apply entries again. `log_position` is that of the file after the transaction, None if it lacks it.
-
-        `claim` is one that the transaction has ended.
-        """
+    def end_write(self, log_position: LogPosition | None) -> None:
+        """Apply entries again. `log_position` is that of the file then, None if it lacks the transaction."""
         self._writing -= 1
-        self.claims.pop(claim, None)
         if log_position is None:
             self._wake.set()
+            self._notify()
             return
         if log_position.sequence > self.position:
             self.log_position = log_position
         self._after_entry(log_position, self._log.node)
         self.announce(0)
         self._notify()
+
+
+def _ignore(_log_position: LogPosition, _entry: Entry) -> None:
+    pass

@@ -27,9 +27,6 @@ _WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
 """First words of statements that do not change the schema. It is checked before the commit."""
 _CACHED_SQL = 2048
-EXCLUSIVE_CONFLICTS = 3
-"""After so many conflicts a transaction claims the tables."""
-MAX_CONFLICTS = 20
 
 
 class Writing(Protocol):
@@ -37,29 +34,21 @@ class Writing(Protocol):
 
     node: str
 
-    def before_write(self, *, exclusive: bool) -> str:
-        """Wait for claims of other nodes; if `exclusive`, claim the tables and return the id of the claim."""
+    @property
+    def writes(self) -> bool:
+        """True while this node writes to the tables, and no other can."""
 
-    def is_behind(self, log_position: LogPosition) -> bool:
-        """Return whether the log has entries after a position. Raises `SvcError`."""
+    def acquire(self) -> None:
+        """Become the node that writes, until `release`. Raises `SvcError`."""
 
-    def publish(self, content: bytes, log_position: LogPosition, claim: str) -> int:
-        """Append an entry after a position, with a claim or none, and return its sequence.
+    def release(self) -> None:
+        """Allow other nodes to write."""
 
-        Raises `Conflict` and `SvcError`.
-        """
+    def publish(self, content: bytes, log_position: LogPosition) -> int:
+        """Append an entry after a position, and return its sequence. Raises `Conflict` and `SvcError`."""
 
-    def on_written(self, log_position: LogPosition | None, claim: str) -> None:
-        """Note the end of a publication, and of its claim. The position is None if the file lacks it."""
-
-    def release(self, claim: str) -> None:
-        """End a claim whose transaction changed nothing."""
-
-    def refresh(self) -> None:
-        """Wait until the copy has all entries of the log. Raises `SvcError`."""
-
-    def wait_for_entry(self, sequence: int) -> None:
-        """Wait until the copy has an entry after a sequence, which the log has. Raises `SvcError`."""
+    def on_written(self, log_position: LogPosition | None) -> None:
+        """Note the end of a publication. The position is None if the file lacks it."""
 
 
 @lru_cache(4096)
@@ -73,12 +62,7 @@ class Recorder:
 
     def __init__(self, connection: Connection, replica: Writing, *, exclusive: bool) -> None:
         self._connection, self._replica, self._exclusive = connection, replica, exclusive
-        self._claim = ""
-        self._conflicts = 0
-        self._lost_after: int | None = None
-        """The sequence of the last conflict."""
-        self._refreshed = False
-        """Whether the transaction began after the copy was brought up to date for another try of it."""
+        self._acquired = self._writing = False
         # SQLite compiles DELETE without WHERE to a truncation, unless a session exists.
         self._sentinel = apsw.Session(connection, "main")
         self._session: Any = None
@@ -114,9 +98,12 @@ class Recorder:
             case "begin" if not self._connection.in_transaction:
                 self._discard()
                 self._total = self._connection.total_changes()
-                if writes:
-                    exclusive = self._exclusive or self._conflicts >= EXCLUSIVE_CONFLICTS
-                    self._claim = self._replica.before_write(exclusive=exclusive)
+                self._writing = writes
+                if writes and self._exclusive:
+                    self._replica.acquire()
+                    self._acquired = True
+                elif writes and not self._replica.writes:
+                    raise Conflict
             case "commit" | "end" if self._connection.in_transaction:
                 with self._own_statements():
                     self._commit()
@@ -125,7 +112,6 @@ class Recorder:
                     self._refuse("a savepoint that is rolled back after a change of the schema")
             case "rollback":
                 self._discard()
-                self._refreshed = False
             case _ if writes and (self._session is None or word not in _ROWS):
                 with self._own_statements():
                     self._begin_statement(sql, rows=word in _ROWS)
@@ -251,15 +237,9 @@ class Recorder:
                 for name in self._sequences.keys() | now.keys()
                 if self._sequences.get(name) != now.get(name)
             },
-            claim=self._claim,
         )
         content = entry.encode()
-        try:
-            sequence = self._replica.publish(content, log_position, self._claim)
-        except Conflict as conflict:
-            self._lost_after = conflict.after
-            raise
-        claim, self._claim, self._conflicts, self._refreshed = self._claim, "", 0, False
+        sequence = self._replica.publish(content, log_position)
         after: LogPosition | None = log_position.after(sequence, content)
         try:
             assert after is not None
@@ -270,17 +250,14 @@ class Recorder:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         finally:
-            self._replica.on_written(after, claim)
+            self._replica.on_written(after)
             self._discard()
         connection.execute("BEGIN")
 
     def _end_unchanged(self) -> None:
         """Raise `Conflict` if the transaction may have changed nothing because the copy lacks entries."""
-        log_position = read_log_position(self._connection)
-        if not (self._claim or self._refreshed) and self._replica.is_behind(log_position):
-            self._lost_after = None
+        if self._writing and not self._replica.writes:
             raise Conflict
-        self._conflicts, self._refreshed = 0, False
         self._discard()
 
     def _discard(self) -> None:
@@ -289,21 +266,10 @@ class Recorder:
             self._session.close()
         self._parts.clear()
         self._session = self._pending = self._refused = None
-        if self._claim:
-            self._replica.release(self._claim)
-            self._claim = ""
-
-    def settle(self) -> None:
-        """Prepare for another try after `Conflict`. Raises `SvcError`, and `Conflict` after too many."""
-        self._conflicts += 1
-        if self._conflicts > MAX_CONFLICTS:
-            self._conflicts = 0
-            raise Conflict
-        if self._lost_after is None:
-            self._replica.refresh()
-            self._refreshed = True
-        else:
-            self._replica.wait_for_entry(self._lost_after)
+        self._writing = False
+        if self._acquired:
+            self._acquired = False
+            self._replica.release()
 
     def close(self) -> None:
         """End the recording of a connection that closes."""

@@ -22,13 +22,10 @@ class Replicated(Protocol):
     def refresh(self) -> None:
         """Wait until the local copy has all stored entries, on another thread than that of the event loop."""
 
-    async def forward(
-        self, request: DoorRequest, *, repeatable: bool, after: int | None = None
-    ) -> DoorResponse | None:
-        """Run a request of a guest on the node that writes to the tables, or return None: then run it here.
+    async def forward(self, request: DoorRequest, *, repeatable: bool) -> DoorResponse | None:
+        """Run a request of a guest on the node that writes, or return None: this node is that one.
 
-        Without an answer of that node, a `repeatable` request runs here too. `after` is that of a conflict.
-        Raises `SvcError`.
+        Without an answer of that node, a `repeatable` request is sent again. Raises `SvcError`.
         """
 
     def execute_with(self, execute: Callable[[DoorRequest], Awaitable[DoorResponse]] | None) -> None:

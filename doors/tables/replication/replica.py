@@ -1,34 +1,48 @@
 """The replica of one project's tables on this node: reads of its copy, and appends to the log.
 
-Its asynchronous methods run on the event loop of the log, the blocking ones on other threads.
+One node writes to the tables, while it holds the lease that the last entry of kind `lease` names. Others send
+requests of guests to it, and ask it for the last entry before a fresh read. For a transaction of an owner, a
+node becomes the writer. An entry is stored only after the one that its node expects.
+
+Asynchronous methods run on the event loop of the log, the blocking ones on other threads.
 """
 
 import asyncio
-import secrets
-import time
-from collections.abc import Coroutine, Sequence
+import json
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from doors.tables.replication.entry import Entry, messages_of
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.follower import CopyFollower
-from doors.tables.replication.forwarding import Execute, Forwarding
 from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATABASE_NAME, Connection
-from engine.door import DoorRequest, DoorResponse
+from engine.cancellation import cancel
+from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
 from engine.replication import ReplicatedLog
 
 WAIT_SECONDS = 5.0
-"""How long a write waits for the claim of another node, as one waits for another writer of a file."""
-CLAIM_SECONDS = 60.0
-"""After this time the claim of a node that is present is void."""
-CLAIM_CHECK_SECONDS = 0.5
-RELEASE_PAUSE_SECONDS = 0.01
+"""How long a transaction of an owner waits for those on another node, as it waits for writers of its file."""
+WRITER_SECONDS = 15.0
+"""How long a request waits for a writer: longer than the end of a lease and an election of the cluster."""
+PAUSE_SECONDS = 0.1
+COPIES, MAJORITY = 3, 2
+"""A check compares so many copies; those that are equal to each other are sound."""
+DIGEST_SECONDS = 600.0
+CHECK_SECONDS = 3600.0
+CHECK_PAUSE_SECONDS = 1.0
+"""Time for more nodes to open their copies before a check, as after a start of all."""
+DIFFERS = "it differs from those of two other nodes"
+_log = logging.getLogger("svc.tables")
+Execute = Callable[[DoorRequest], Awaitable[DoorResponse]]
 _T = TypeVar("_T")
 
 
@@ -40,12 +54,22 @@ class Replica:
         self._log, self._name = log, name
         self.node = log.node
         self._loop = asyncio.get_running_loop()
-        self._turn = asyncio.Lock()
-        """Held while a transaction of this node has a claim: another claim would conflict with it."""
+        self._taking, self._checking = asyncio.Lock(), asyncio.Lock()
         self._asking: asyncio.Task[int] | None = None
-        self.forwarding = Forwarding(log, name)
+        self._published = 0
+        """Sequence of the last entry of this node."""
+        self._doubtful = False
+        """Whether the log may have an entry after that of the copy although this node has the lease."""
+        self._owners = 0
+        """Transactions of owners, during which no other node becomes the writer."""
+        self._without_owners = asyncio.Event()
+        self._without_owners.set()
+        self._opened: set[str] = set()
+        """Nodes that have opened their copy since the last check."""
+        self._execute: Execute | None = None
         path = data / "tables" / DATABASE_NAME
-        self._copy = CopyFollower(log, name, path, threads)
+        self._copy = CopyFollower(log, name, path, threads, self)
+        self._copy.spawn(self._check_regularly())
 
     async def aclose(self) -> None:
         """Stop following, and close the file."""
@@ -58,6 +82,7 @@ class Replica:
 
     async def reach(self, sequence: int) -> None:
         """Wait until the copy has an entry. Raises `ReplicationError`."""
+        self._copy.announce(sequence)
         await self._copy.until(lambda: self._copy.position >= sequence)
 
     def repair(self, reason: str) -> None:
@@ -69,51 +94,297 @@ class Replica:
     async def open(self, *, fresh: bool) -> None:
         """Wait until the copy exists or, if `fresh`, has all entries. Raises `ReplicationError`."""
         await self._copy.until(lambda: self._copy.opened)
-        if fresh:
-            await self._fresh()
-
-    async def _fresh(self) -> None:
-        last = await self._last()
-        self._copy.announce(last)
-        await self._copy.until(lambda: self._copy.position >= last)
+        if fresh and not (self.writes and self._is_settled()):
+            await self.reach(await self._last())
 
     async def _last(self) -> int:
-        """Return the sequence of the last entry that was stored before this call."""
+        """Return the sequence of the last entry that was stored before this call, or of a later one."""
         if self._asking is not None:
             # A question asked before now may miss an entry that was stored before now.
             await asyncio.wait([self._asking])
         if self._asking is None or self._asking.done():
-            self._asking = self._loop.create_task(self._log.last(self._name))
-        try:
-            return await asyncio.shield(self._asking)
-        except SvcError as error:
-            raise _unavailable(error) from error
+            self._asking = self._loop.create_task(self._ask_for_last())
+        return await asyncio.shield(self._asking)
 
-    # -- writes of guests on other nodes -----------------------------------------------------------------
+    async def _ask_for_last(self) -> int:
+        while True:
+            answer = await self._ask_writer({"call": "last"}, repeatable=True)
+            sequence = int(answer[0]["sequence"]) if answer is not None else await self._last_as_writer()
+            if sequence is not None:
+                return sequence
 
-    async def forward(
-        self, request: DoorRequest, *, repeatable: bool, after: int | None = None
-    ) -> DoorResponse | None:
-        """Run a request on the node that writes to the tables, or return None: then run it here.
+    def _is_settled(self) -> bool:
+        return not self._copy.writing and self._copy.position >= self._published
 
-        Without an answer of that node, a `repeatable` request runs here too. `after` is that of a conflict.
-        Raises `ReplicationError`.
+    async def _last_as_writer(self) -> int | None:
+        """Return the sequence of the last entry; None if this node is not the writer."""
+        before = self._copy.position
+        await self._copy.until(lambda: self._is_settled() or self._copy.position > before)
+        position = self._copy.position
+        return position if self.writes else None
+
+    # -- the writer --------------------------------------------------------------------------------------
+
+    @property
+    def writes(self) -> bool:
+        """True while this node is the writer, and no other can have become it. Use it on any thread."""
+        log_position = self._copy.log_position
+        sound = self._copy.opened and not self._doubtful
+        return log_position is not None and sound and self._log.holds(log_position.lease)
+
+    async def _ask_writer(
+        self, question: dict[str, Any], body: bytes = b"", *, repeatable: bool
+    ) -> tuple[dict[str, Any], bytes] | None:
+        """Return the answer of the writer, which this node becomes if there is none; None if it is this node.
+
+        Raises `ReplicationError`: without an answer to a question that is not `repeatable`, for one.
         """
-        if after is not None:
-            await self._until_after(after)
-        node = self.forwarding.target(self._copy.last_writer, request.body)
-        if not node:
-            return None
-        try:
-            return await self.forwarding.send(node, request)
-        except ReplicationError:
-            if not repeatable:
-                raise
-            return None
+        end, failure = self._loop.time() + WRITER_SECONDS, "no node has the lease"
+        await self._copy.until(lambda: self._copy.log_position is not None)
+        while not self.writes:
+            lease, answer = self._lease(), None
+            node = lease.partition(".")[0]
+            try:
+                if node not in ("", self.node):
+                    answer = await self._log.send(node, self._name, _encode(question, body))
+            except SvcError as error:
+                if not repeatable:
+                    raise ReplicationError(
+                        "unavailable",
+                        f"the node {node} did not answer the write, which may be stored or not:"
+                        f" {error.message}",
+                        "Repeat it with its idempotency key, or check first.",
+                    ) from error
+                failure = error.message
+            if answer is not None:
+                document, rest = _decode(answer)
+                if "after" not in document:
+                    return document, rest
+                if document["after"] > self._copy.position:
+                    await self.reach(document["after"])
+                    continue
+            try:
+                doubtful = self._doubtful and lease == self._log.lease
+                if not lease or doubtful or await self._log.is_over(lease):
+                    await self._take()
+                    continue
+            except SvcError as error:
+                failure = error.message
+            if self._loop.time() > end:
+                raise ReplicationError("unavailable", f"the fleet does not answer: {failure}", "Retry.")
+            await asyncio.sleep(PAUSE_SECONDS)
+        return None
+
+    def _lease(self) -> str:
+        log_position = self._copy.log_position
+        return log_position.lease if log_position is not None else ""
+
+    async def _take(self) -> None:
+        """Become the writer, unless this node has no lease or another one was first. Raises `SvcError`."""
+        async with self._taking:
+            lease = self._log.lease
+            if not lease:
+                await asyncio.sleep(PAUSE_SECONDS)
+            elif not self.writes and await self._append_lease(lease) is not None:
+                self._doubtful = False
+
+    async def _append_lease(self, lease: str, *, check: bool = False) -> int | None:
+        """Make the node with a lease the writer, unless the log has entries that the copy lacks.
+
+        Returns once the copy has the entry, or one that it lacked. Raises `SvcError`.
+        """
+        log_position = self._copy.log_position
+        assert log_position is not None
+        entry = Entry(kind="lease", previous=log_position.chain, node=self.node, lease=lease, check=check)
+        sequence = await self._log.append(self._name, messages_of(entry.encode()), log_position.sequence)
+        await self.reach(sequence or log_position.sequence + 1)
+        return sequence
 
     def execute_with(self, execute: Execute | None) -> None:
-        """Set the function that runs the requests that other nodes forward."""
-        self.forwarding.execute = execute
+        """Set the function that runs the requests of guests on other nodes."""
+        self._execute = execute
+
+    async def forward(self, request: DoorRequest, *, repeatable: bool) -> DoorResponse | None:
+        """Run a request on the writer, or return None: this node is the writer.
+
+        Without an answer of the writer, a `repeatable` request is sent again. Raises `ReplicationError`.
+        """
+        caller = [request.caller.resource, request.caller.request_id]
+        question = {"call": "write", "path": request.path, "caller": caller, "lease": self._log.lease}
+        while (answer := await self._ask_writer(question, request.body, repeatable=repeatable)) is not None:
+            document, body = answer
+            if "status" in document:
+                headers = tuple((name, value.encode("latin-1")) for name, value in document["headers"])
+                return DoorResponse(document["status"], body, headers)
+            await self._receive(document)
+        return None
+
+    async def answer(self, content: bytes) -> bytes:
+        """Answer a question of another node."""
+        question, body = _decode(content)
+        try:
+            if self._doubtful and self._lease() == self._log.lease:
+                await self._take()
+            match question["call"]:
+                case "last":
+                    if (sequence := await self._last_as_writer()) is not None:
+                        return _encode({"sequence": sequence})
+                case "write" if self._execute is not None and self.writes:
+                    caller = Caller(*question["caller"])
+                    request = DoorRequest(
+                        "POST", question["path"], query="", headers=(), body=body, caller=caller
+                    )
+                    response = await self._execute(request)
+                    headers = [(name, value.decode("latin-1")) for name, value in response.headers]
+                    return _encode({"status": response.status, "headers": headers}, response.body)
+                case "digest":
+                    return _encode(await self._answer_digest(question["at"]))
+                case "rebuild":
+                    self._copy.repair(DIFFERS)
+                    return _encode({})
+                case "snapshot" if self.writes:
+                    await self._copy.take_snapshot()
+                    return _encode({})
+                case "check" if self.writes:
+                    if not self._opened:
+                        self._copy.spawn(self._check_opened())
+                    self._opened.add(question["node"])
+                    return _encode({})
+                case "lease" | "write":
+                    if (sequence := await self._give(question["lease"])) is not None:
+                        return _encode({"given": sequence})
+        except TimeoutError:
+            return _encode({"busy": True})
+        except (Conflict, SvcError):
+            pass
+        return _encode({"after": self._copy.position})
+
+    async def _give(self, lease: str, *, check: bool = False) -> int | None:
+        """Make the node with a lease the writer; None if this node is not the writer.
+
+        Raises `TimeoutError` and `SvcError`.
+        """
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self._owners:
+                await self._without_owners.wait()
+        if not self.writes:
+            return None
+        self._doubtful = True
+        await self._copy.until(self._is_settled)
+        sequence = await self._append_lease(lease, check=check)
+        if sequence is not None and lease == self._log.lease:
+            self._doubtful = False
+        return sequence
+
+    async def _receive(self, document: dict[str, Any]) -> None:
+        """Wait for the entry that made this node the writer. Raises `ReplicationError`."""
+        if "busy" in document:
+            message = "another node of the fleet is changing the tables; nothing was changed"
+            raise ReplicationError("busy", message, "Retry.")
+        await self.reach(document["given"])
+        self._doubtful = self._doubtful and self._lease() != self._log.lease
+
+    # -- comparing the copies ----------------------------------------------------------------------------
+
+    async def check(self) -> bool:
+        """Compare this copy and those of two other nodes at an entry; return whether two are equal.
+
+        A copy that differs from the other two is built again, from a snapshot that is taken now. Does nothing
+        if another node writes. Raises `TimeoutError` and `SvcError`.
+        """
+        async with self._checking:
+            sequence = await self._give(self._log.lease, check=True)
+            if sequence is None:
+                return False
+            # Nodes that have just opened their copy come first, the others by chance: each has its turn.
+            others = sorted(self._log.others(), key=lambda node: (node not in self._opened, random.random()))
+            nodes = [self.node, *others[: COPIES - 1]]
+            self._opened -= set(nodes)
+            compared = await self._digests_of(nodes, sequence)
+            digests = {node: digest for node, (digest, _) in compared.items()}
+            [(digest, equal)] = Counter(filter(None, digests.values())).most_common(1) or [("", 0)]
+            odd = [node for node, each in digests.items() if each != digest]
+            if equal < MAJORITY:
+                if odd:
+                    _log.error("the copies of the tables of %s differ, and no two are equal", self._name)
+            elif self.node in odd:
+                await self._give(next(lease for node, (_, lease) in compared.items() if node not in odd))
+                self._copy.repair(DIFFERS)
+            elif odd:
+                await self._copy.take_snapshot()
+                for node in odd:
+                    with suppress(SvcError):
+                        await self._log.send(node, self._name, _encode({"call": "rebuild"}))
+            return equal >= MAJORITY
+
+    async def ask_for_snapshot(self) -> None:
+        """Have the writer store a snapshot. Raises `ReplicationError`."""
+        await self._ask_writer({"call": "snapshot"}, repeatable=True)
+
+    async def _digests_of(self, nodes: Sequence[str], sequence: int) -> dict[str, tuple[str, str]]:
+        """Return the digests and the leases of nodes at the entry of a check.
+
+        A node is left out if it needs twice as long as two nodes whose copies are equal.
+        """
+        began = self._loop.time()
+        tasks = {asyncio.ensure_future(self._digest_of(node, sequence)): node for node in nodes}
+        waiting, end = set(tasks), began + DIGEST_SECONDS
+        found = dict[str, tuple[str, str]]()
+        while waiting and (left := end - self._loop.time()) > 0:
+            done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            found |= {tasks[task]: answer for task in done if (answer := task.result()) is not None}
+            if len({digest for digest, _ in found.values() if digest}) < len(found):
+                end = min(end, 2 * self._loop.time() - began + CHECK_PAUSE_SECONDS)
+        await cancel(waiting)
+        return found
+
+    async def _digest_of(self, node: str, sequence: int) -> tuple[str, str] | None:
+        """Return the digest of a node's copy at the entry of a check, and its lease; None if it has none."""
+        end = self._loop.time() + DIGEST_SECONDS
+        question = _encode({"call": "digest", "at": sequence})
+        while self._loop.time() < end:
+            with suppress(SvcError):
+                answer = await (
+                    self.answer(question) if node == self.node else self._log.send(node, self._name, question)
+                )
+                document = _decode(answer)[0] if answer is not None else {}
+                if not document.get("pending"):
+                    return (document["digest"], document["lease"]) if "digest" in document else None
+            await asyncio.sleep(PAUSE_SECONDS)
+        return None
+
+    async def _answer_digest(self, sequence: int) -> dict[str, Any]:
+        await self.reach(sequence)
+        at, digest = self._copy.digest
+        if at != sequence:
+            return {}
+        return {"pending": True} if digest is None else {"digest": digest, "lease": self._log.lease}
+
+    async def _check_regularly(self) -> None:
+        """Have this copy compared after it was opened, and the copies of the writer each hour."""
+        opened = False
+        while True:
+            with suppress(SvcError, TimeoutError):
+                if not opened:
+                    await self._copy.until(lambda: self._copy.opened)
+                    question = {"call": "check", "node": self.node}
+                    opened = (
+                        await self._ask_writer(question, repeatable=True) is not None or await self.check()
+                    )
+                elif self.writes:
+                    await self.check()
+            await asyncio.sleep(CHECK_SECONDS if opened else CHECK_PAUSE_SECONDS)
+
+    async def _check_opened(self) -> None:
+        """Compare the copies that were opened since the last check."""
+        try:
+            await asyncio.sleep(CHECK_PAUSE_SECONDS)
+            while self._opened and self.writes:
+                await self.check()
+        except (SvcError, TimeoutError) as error:
+            _log.warning("the copies of the tables of %s were not compared: %s", self._name, error)
+        finally:
+            self._opened.clear()
 
     # -- writing, on other threads -----------------------------------------------------------------------
 
@@ -128,144 +399,74 @@ class Replica:
         """Send the transactions of a connection to the log."""
         Recorder(connection, self, exclusive=exclusive)
 
-    def before_write(self, *, exclusive: bool) -> str:
-        """Wait for claims of other nodes; if `exclusive`, claim the tables and return the id of the claim.
+    def acquire(self) -> None:
+        """Become the writer until `release`. Raises `ReplicationError`."""
+        self._call(self._acquire())
 
-        Raises `ReplicationError`.
-        """
-        return self._call(self._prepare_write(exclusive)) if exclusive or self._copy.claims else ""
+    async def _acquire(self) -> None:
+        while not self.writes:
+            question = {"call": "lease", "lease": self._log.lease}
+            if (answer := await self._ask_writer(question, repeatable=True)) is not None:
+                await self._receive(answer[0])
+        self._owners += 1
+        self._without_owners.clear()
 
-    async def _prepare_write(self, exclusive: bool) -> str:
-        end = self._loop.time() + WAIT_SECONDS
-        if not exclusive:
-            await self._until_unclaimed(end)
-            return ""
-        try:
-            async with asyncio.timeout_at(end):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise _busy("another transaction") from None
-        try:
-            return await self._acquire_claim(end)
-        except BaseException:
-            self._turn.release()
-            raise
+    def release(self) -> None:
+        """Allow other nodes to become the writer."""
+        self._loop.call_soon_threadsafe(self._release)
 
-    async def _acquire_claim(self, end: float) -> str:
-        claim = secrets.token_hex(8)
-        while True:
-            await self._until_unclaimed(end)
-            position = self._copy.position
-            if await self._append_control("claim", claim):
-                return claim
-            await self._until_after(position)
+    def _release(self) -> None:
+        self._owners -= 1
+        if not self._owners:
+            self._without_owners.set()
 
-    async def _until_after(self, sequence: int) -> None:
-        await self._copy.until(lambda: self._copy.position > sequence)
-
-    async def _until_unclaimed(self, end: float) -> None:
-        """Wait until no other node has a claim, until a time of the event loop. Raises `ReplicationError`."""
-        while self._is_claimed():
-            if self._loop.time() > end:
-                raise _busy("another node of the fleet")
-            changed = self._copy.changed
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLAIM_CHECK_SECONDS):
-                    await changed.wait()
-
-    def _is_claimed(self) -> bool:
-        """Return whether another node has a claim that holds."""
-        oldest = time.monotonic() - CLAIM_SECONDS
-        return any(
-            node != self.node and since > oldest and self._log.present(node)
-            for node, since in self._copy.claims.values()
-        )
-
-    async def _append_control(self, kind: Literal["claim", "release"], claim: str) -> bool:
-        """Append a claim or its end, and wait until it is applied here. Return False after a conflict."""
-        log_position = self._copy.log_position
-        assert log_position is not None
-        content = Entry(kind=kind, previous=log_position.chain, node=self.node, claim=claim).encode()
-        try:
-            sequence = await self._log.append(self._name, messages_of(content), log_position.sequence)
-        except SvcError as error:
-            raise _unavailable(error) from error
-        if sequence is None:
-            return False
-        self._copy.announce(sequence)
-        await self._copy.until(lambda: self._copy.position >= sequence)
-        return True
-
-    def is_behind(self, log_position: LogPosition) -> bool:
-        """Return whether the log has entries after a position. Raises `ReplicationError`."""
-        return log_position.sequence < self._call(self._last())
-
-    def publish(self, content: bytes, log_position: LogPosition, claim: str) -> int:
-        """Append an entry after a position, with a claim or none, and return its sequence.
+    def publish(self, content: bytes, log_position: LogPosition) -> int:
+        """Append an entry after a position, and return its sequence.
 
         Raises `Conflict` and `ReplicationError`.
         """
-        messages = messages_of(content)
-        if len(messages) > self._log.max_messages:
+        if len(messages_of(content)) > self._log.max_messages:
             raise ReplicationError(
                 "too-large",
                 f"the changes have {len(content) >> 20} MiB, more than a transaction of a fleet can have",
                 "Import or change the rows in several steps.",
             )
-        return self._call(self._publish(messages, log_position, claim))
+        return self._call(self._publish(content, log_position))
 
-    async def _publish(self, messages: Sequence[bytes], log_position: LogPosition, claim: str) -> int:
-        # The thread that applied an entry, perhaps a claim, may not have reported it yet.
+    async def _publish(self, content: bytes, log_position: LogPosition) -> int:
+        # The thread that applied an entry may not have reported it yet.
         await self._copy.until(lambda: self._copy.position >= log_position.sequence)
-        if claim not in self._copy.claims and self._is_claimed():
+        if not self.writes:
             raise Conflict
         self._copy.begin_write()
         try:
-            sequence = await self._log.append(self._name, messages, log_position.sequence)
-        except SvcError as error:
+            sequence = await self._log.append(self._name, messages_of(content), log_position.sequence)
+        except BaseException as error:
+            self._doubtful = True
             self._copy.end_write(None)
+            if not isinstance(error, SvcError):
+                raise
             raise ReplicationError(
                 "unavailable",
                 f"the fleet did not confirm the write, which may be stored or not: {error.message}",
                 error.hint,
             ) from error
         if sequence is None:
+            self._doubtful = True
             self._copy.end_write(None)
-            self.forwarding.on_conflict()
-            raise Conflict(after=log_position.sequence)
+            raise Conflict
+        self._published = sequence
         return sequence
 
-    def on_written(self, log_position: LogPosition | None, claim: str) -> None:
-        """Note the end of a publication, and of its claim. The position is None if the file lacks it."""
-        self._loop.call_soon_threadsafe(self._on_written, log_position, claim)
-
-    def _on_written(self, log_position: LogPosition | None, claim: str) -> None:
-        if claim:
-            self._turn.release()
-        self._copy.end_write(log_position, claim)
-
-    def release(self, claim: str) -> None:
-        """End a claim whose transaction changed nothing."""
-        self._loop.call_soon_threadsafe(lambda: self._copy.spawn(self._release(claim)))
-
-    async def _release(self, claim: str) -> None:
-        try:
-            while claim in self._copy.claims:
-                with suppress(SvcError):
-                    if not await self._append_control("release", claim):
-                        await self._fresh()
-                await asyncio.sleep(RELEASE_PAUSE_SECONDS)
-        finally:
-            self._turn.release()
-
-    def wait_for_entry(self, sequence: int) -> None:
-        """Wait until the copy has an entry after a sequence, which the log has. Raises `ReplicationError`."""
-        self._call(self._until_after(sequence))
+    def on_written(self, log_position: LogPosition | None) -> None:
+        """Note the end of a publication. The position is None if the file lacks it."""
+        self._loop.call_soon_threadsafe(self._copy.end_write, log_position)
 
 
-def _busy(writer: str) -> ReplicationError:
-    return ReplicationError("busy", f"{writer} is changing the tables; nothing was changed", "Retry.")
+def _encode(document: dict[str, Any], body: bytes = b"") -> bytes:
+    return json.dumps(document).encode() + b"\n" + body
 
 
-def _unavailable(error: SvcError) -> ReplicationError:
-    return ReplicationError("unavailable", f"the fleet does not answer: {error.message}", error.hint)
+def _decode(content: bytes) -> tuple[dict[str, Any], bytes]:
+    line, _, body = content.partition(b"\n")
+    return json.loads(line), body

@@ -24,23 +24,22 @@ class Replicas:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-apply")
         self._replicas: dict[str, Replica] = {}
-        self._receiving: asyncio.Task[None] | None = None
+        self._taking_part: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Replicate the tables of this process from now on."""
         registry.activate(self._projects, self)
-        self._receiving = self._loop.create_task(self._receive())
+        self._taking_part = self._loop.create_task(self._take_part())
 
-    async def _receive(self) -> None:
+    async def _take_part(self) -> None:
         while True:
             with suppress(SvcError):
-                async with self._log.receive(self._execute):
+                async with self._log.take_part(self._answer):
                     await asyncio.Event().wait()
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _execute(self, name: str, content: bytes) -> bytes | None:
-        replica = self._replicas.get(name)
-        return await replica.forwarding.receive(content) if replica is not None else None
+    async def _answer(self, name: str, content: bytes) -> bytes:
+        return await self._create(self._projects / name).answer(content)
 
     def opened(self) -> dict[str, Replica]:
         """Return the replicas that were used since the start, by project."""
@@ -67,8 +66,8 @@ class Replicas:
     async def aclose(self) -> None:
         """Stop following the logs. Writing connections must be closed."""
         registry.deactivate(self._projects)
-        if self._receiving is not None:
-            await cancel([self._receiving])
+        if self._taking_part is not None:
+            await cancel([self._taking_part])
         for replica in self._replicas.values():
             await replica.aclose()
         self._threads.shutdown()

@@ -3,6 +3,7 @@
 The node whose entry makes the log large enough takes the next one. All nodes observe the same sizes.
 """
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
@@ -26,12 +27,19 @@ class SnapshotTaker:
     """Takes the snapshots of a file. Use on the event loop of the log."""
 
     def __init__(
-        self, log: ReplicatedLog, name: str, path: Path, in_thread: Callable[..., Awaitable[Any]]
+        self,
+        log: ReplicatedLog,
+        name: str,
+        path: Path,
+        in_thread: Callable[..., Awaitable[Any]],
+        check: Callable[[], Awaitable[bool]],
     ) -> None:
-        """`in_thread` runs a function that uses SQLite."""
+        """`in_thread` runs a function that uses SQLite, `check` compares the copies."""
         self._log, self._name, self._path, self._in_thread = log, name, path, in_thread
+        self._check = check
         self._due = 0
         self._busy = True
+        self._storing = asyncio.Lock()
 
     def begin(self, snapshots: LogSnapshots) -> None:
         """Begin to observe the log, which has these snapshots."""
@@ -54,33 +62,48 @@ class SnapshotTaker:
         return False
 
     async def take(self) -> None:
-        """Store a snapshot, unless another node has done so. Log errors."""
+        """Store a snapshot, unless another node has done so or no other copy is equal to this. Log errors."""
         if self._busy:
             return
         self._busy = True
-        file = snapshot_file(self._path)
         try:
             snapshots = await self._log.snapshots(self._name)
-            log_position, schema = await self._in_thread(_save, self._path, file)
             last = snapshots.stored[0].logged if snapshots.stored else 0
-            if log_position.logged - last >= self._interval():
-                digest, size = await self._in_thread(_digest_of, file)
-                snapshot = LogSnapshot(
-                    sequence=log_position.sequence,
-                    schema=schema,
-                    logged=log_position.logged,
-                    digest=digest,
-                    size=size,
-                )
-                await self._log.add_snapshot(self._name, snapshot, file)
-                last = log_position.logged
+            log_position = await self._in_thread(_position, self._path)
+            if log_position.logged - last >= self._interval() and await self._check():
+                last = await self.store()
             self._due = last + self._interval()
-        except (SvcError, Error, OSError) as error:
+        except (SvcError, Error, OSError, TimeoutError) as error:
             reason = error.message if isinstance(error, SvcError) else storage_failure(error)
             _log.warning("no snapshot of the tables of %s could be taken: %s", self._name, reason)
             self._due += self._interval() // 2
         finally:
             self._busy = False
+
+    async def store(self) -> int:
+        """Store a snapshot and return the size of the log up to there.
+
+        Raises `SvcError`, SQLite's errors and OSError.
+        """
+        file = snapshot_file(self._path)
+        async with self._storing:
+            return await self._store(file)
+
+    async def _store(self, file: Path) -> int:
+        try:
+            log_position: LogPosition
+            log_position, schema = await self._in_thread(_save, self._path, file)
+            digest, size = await self._in_thread(_digest_of, file)
+            snapshot = LogSnapshot(
+                sequence=log_position.sequence,
+                schema=schema,
+                logged=log_position.logged,
+                digest=digest,
+                size=size,
+            )
+            await self._log.add_snapshot(self._name, snapshot, file)
+            return log_position.logged
+        finally:
             with suppress(OSError):
                 await self._in_thread(remove_database, file)
 
@@ -88,6 +111,11 @@ class SnapshotTaker:
 def snapshot_file(path: Path) -> Path:
     """Return the path of the snapshot of a database while it is taken."""
     return path.with_name(path.name + ".snapshot")
+
+
+def _position(path: Path) -> LogPosition:
+    with closing(open_replica(path)) as connection:
+        return read_log_position(connection)
 
 
 def _save(path: Path, target: Path) -> tuple[LogPosition, int]:

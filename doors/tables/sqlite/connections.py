@@ -89,7 +89,7 @@ def iso(seconds: float) -> str:
 def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) -> Connection:
     """Open or create a database with no limit but its quota, for schema changes. Raises SQLite's errors.
 
-    Transactions of replicated tables go to the log. Those that are `exclusive` delay writers of other nodes.
+    Transactions of replicated tables go to the log. For `exclusive` ones this node becomes the writer.
     """
     connection = Connection(str(path), vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)
     try:
@@ -120,11 +120,6 @@ def is_replica(connection: Connection) -> bool:
 def recorder_of(connection: Connection) -> Any:
     """Return the recorder of a connection to replicated tables, or None."""
     return connection.exec_trace
-
-
-def settle(connection: Connection) -> None:
-    """Prepare another try of a transaction of replicated tables. Raises `ReplicationError`."""
-    recorder_of(connection).settle()
 
 
 def close_owner(connection: Connection) -> None:

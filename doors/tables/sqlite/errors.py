@@ -165,7 +165,8 @@ def wrap_error(error: Exception, error_prefix: str, file: str = "the file") -> T
         case apsw.FullError():
             reason, hint = "the disk is full", "Free disk space, then try again; nothing was changed."
         case apsw.BusyError() | apsw.LockedError():
-            reason, hint = "database busy: another writer is active", "Try again in a moment."
+            message = f"{error_prefix}: database busy: another writer is active"
+            return TablesError(message, "Try again in a moment.", code="busy")
         case apsw.CorruptError() | apsw.NotADBError():
             reason = f"{file} is damaged, or not an SQLite database"
             hint = "Restore a backup; `sqlite3 FILE .recover` extracts the readable rows."

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,10 +17,11 @@ from engine.fleet.blobs import StreamBlobs
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection, Patience
 from engine.fleet.errors import Unavailable
+from engine.fleet.lease import LEASE_SECONDS, SUBJECT
 from engine.fleet.stream import JetStream
-from engine.fleet.tables_log import CONFIRMATION, CONFIRMED_SECONDS, TablesLog
+from engine.fleet.tables_log import TablesLog
 from engine.replication import LogSnapshot
-from tests.doors.tables.replication.nodes import Node, content
+from tests.doors.tables.replication.nodes import Node, answer, content
 from tests.engine.fleet.cluster import Cluster
 from tests.engine.fleet.test_faults import opened, reopened
 from tests.support.buckets import Use
@@ -50,7 +52,10 @@ def snapshot_of(content: bytes, sequence: int) -> LogSnapshot:
 async def with_failing_request(
     bucket: JetStreamBucket, number: int, work: Callable[[], Awaitable[None]]
 ) -> bool:
-    """Do work that is interrupted after so many requests; return whether it was completed."""
+    """Do work that is interrupted after so many requests; return whether it was completed.
+
+    The renewals of the lease do not count.
+    """
     connection = bucket.connection
     request, left = connection.request, number
 
@@ -58,6 +63,8 @@ async def with_failing_request(
         subject: str, content: bytes, patience: Patience, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         nonlocal left
+        if SUBJECT.encode() in subject.encode() + content:
+            return await request(subject, content, patience, headers)
         left -= 1
         if left < 0:
             raise Interrupted
@@ -232,42 +239,105 @@ def test_append_whose_answer_is_lost_and_that_was_trimmed_may_be_stored(
     use(scenario)
 
 
-def test_leader_without_majority_does_not_answer_reads(cluster: Cluster, use: Use) -> None:
+async def answer_nothing(name: str, content: bytes) -> bytes:
+    return b""
+
+
+async def holding(log: TablesLog) -> str:
+    """Return the lease of a node that takes part once it has one."""
+    async with asyncio.timeout(30):
+        while not log.holds(log.lease):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return log.lease
+
+
+def test_lease_of_a_node_that_disappears_ends_for_the_node_before_it_ends_for_others(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        created = FleetLogs(opened(bucket)).node("a")
-        await created.create()
-        info = await opened(bucket).connection.api("STREAM.INFO.svc-tables", {})
-        names = [settings.name for settings in cluster.settings]
-        leader = names.index(info["cluster"]["leader"])
-        address = replace(cluster.address, servers=(cluster.address.servers[leader],))
-        connection = await NatsConnection.open(address)
-        log = TablesLog(connection, opened(bucket).namespace, "test", "b", lambda: set())
-        sequence = await log.append("shop", [b"x"], 0)
-        assert await log.last("shop") == sequence
-        with ExitStack() as stack:
-            for number in {0, 1, 2} - {leader}:
-                stack.enter_context(cluster.paused(number))
-            await asyncio.sleep(CONFIRMED_SECONDS)
-            with pytest.raises(Unavailable):
-                await log.last("shop")
-        await asyncio.to_thread(cluster.wait)
-        assert await log.last("shop") == sequence
-        assert len(await log._stream.page(CONFIRMATION, 0)) == 1
-        await connection.aclose()
+        other = await reopened(bucket)
+        first, second = FleetLogs(opened(bucket)).node("b"), FleetLogs(other).node("a")
+        await first.create()
+        async with first.take_part(answer_nothing):
+            async with second.take_part(answer_nothing):
+                lease, end = await holding(second), time.monotonic() + 2 * LEASE_SECONDS
+                while time.monotonic() < end:  # Renewed leases do not end.
+                    assert not await first.is_over(lease)
+                    assert second.holds(lease)
+                    await asyncio.sleep(0.05)
+                await other.connection._client.close()
+                while not await first.is_over(lease):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+                assert not second.holds(lease)
+            assert first.holds(await holding(first))
 
     use(scenario)
 
 
-def test_connection_to_another_server_is_confirmed_before_it_answers_reads(use: Use) -> None:
+def test_lease_ends_at_once_when_its_node_stops_or_starts_again(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        log = FleetLogs(opened(bucket)).node("a")
-        await log.create()
-        sequence = await log.append("shop", [b"x"], 0)
-        assert await log.last("shop") == sequence
-        assert await log._stream.page(CONFIRMATION, 0) == []
-        log._connection._client.stats["reconnects"] += 1
-        assert await log.last("shop") == sequence
-        assert len(await log._stream.page(CONFIRMATION, 0)) == 1
+        logs = FleetLogs(opened(bucket))
+        observer, first, again = logs.node("b"), logs.node("a"), logs.node("a")
+        await observer.create()
+        async with first.take_part(answer_nothing):
+            lease = await holding(first)
+            assert not await observer.is_over(lease)
+        assert await observer.is_over(lease)
+        assert not first.holds(lease)
+        killed = first.take_part(answer_nothing)
+        await killed.__aenter__()
+        lease = await holding(first)
+        async with again.take_part(answer_nothing):
+            assert await holding(again) != lease
+            assert await observer.is_over(lease)
+            assert await again.is_over(lease)
+        await killed.__aexit__(None, None, None)
+
+    use(scenario)
+
+
+def test_writer_without_majority_answers_no_fresh_reads(cluster: Cluster, use: Use, tmp_path: Path) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        address = replace(cluster.address, servers=cluster.address.servers[:1])
+        alone = await JetStreamBucket.open(address, opened(bucket).namespace, create=False)
+        logs = FleetLogs(alone)
+        await logs.node("a").create()
+        node = Node(logs, tmp_path, "a")
+        await node.change(TABLE, "INSERT INTO t (v) VALUES ('x')")
+        assert (await node.send("query", "SELECT v FROM t"))[0] == 200
+        with ExitStack() as stack:
+            for number in (1, 2):
+                stack.enter_context(cluster.paused(number))
+            await asyncio.sleep(LEASE_SECONDS)
+            assert not node.replicas.of(node.data).writes
+            status, document = await node.send("query", "SELECT v FROM t")
+            assert (status, document["code"]) == (503, "unavailable")
+            assert (await node.send("query", "SELECT v FROM t", stale_ok=True))[0] == 200
+        await asyncio.to_thread(cluster.wait)
+        assert await answer(node, "SELECT v FROM t") == [{"v": "x"}]
+        await node.close()
+        await alone.aclose()
+
+    use(scenario)
+
+
+def test_request_without_an_answer_is_repeated_when_another_leader_is_elected(
+    cluster: Cluster, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.fleet.connection.TRY_SECONDS", 600)
+
+    async def scenario(bucket: Bucket) -> None:
+        connection = opened(bucket).connection
+        stream = JetStream(connection, "test-election", "main")
+        await stream.create()
+        leader = (await connection.api("STREAM.INFO.test-election", {}))["cluster"]["leader"]
+        [number] = [at for at, settings in enumerate(cluster.settings) if settings.name == leader]
+        servers = tuple(url for at, url in enumerate(cluster.address.servers) if at != number)
+        other = await NatsConnection.open(replace(cluster.address, servers=servers))
+        with cluster.paused(number):
+            # The server of this connection has not noticed yet that the leader does not answer.
+            assert await JetStream(other, "test-election", "main").publish("a", expected=0) == 1
+        await other.aclose()
+        await asyncio.to_thread(cluster.wait)
+        await connection.api("STREAM.DELETE.test-election", {})
 
     use(scenario)
 
@@ -283,7 +353,7 @@ def test_call_of_another_node_returns_its_answer_or_says_that_it_may_have_been_t
         taken: list[bytes] = []
         waiting = asyncio.Event()
 
-        async def answer(name: str, content: bytes) -> bytes | None:
+        async def take(name: str, content: bytes) -> bytes:
             taken.append(content)
             match content:
                 case b"fail":
@@ -291,17 +361,16 @@ def test_call_of_another_node_returns_its_answer_or_says_that_it_may_have_been_t
                 case b"never":
                     waiting.set()
                     await asyncio.Event().wait()
-            return None if name == "unknown" else name.encode() + content
+            return name.encode() + content
 
         assert await first.send("b", "shop", b"early") is None
-        async with second.receive(answer):
+        async with second.take_part(take):
             large = b"\n" * 4_000_000
             found = None
             for _ in range(100):  # Until the server of the caller knows of the other one.
                 found = found or await first.send("b", "shop", large)
                 await asyncio.sleep(0 if found else 0.1)
             assert found == b"shop" + large
-            assert await first.send("b", "unknown", b"x") is None
             with pytest.raises(Unavailable):
                 await first.send("b", "shop", b"fail")
             calling = asyncio.ensure_future(first.send("b", "shop", b"never"))
@@ -309,7 +378,7 @@ def test_call_of_another_node_returns_its_answer_or_says_that_it_may_have_been_t
             nodes.remove("b")
             with pytest.raises(Unavailable):
                 await calling
-        assert taken == [large, b"x", b"fail", b"never"]
+        assert taken == [large, b"fail", b"never"]
         await other.aclose()
 
     use(scenario)

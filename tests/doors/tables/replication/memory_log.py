@@ -17,7 +17,9 @@ class MemoryLogs:
         self.listeners: list[tuple[str, Callable[[int], None]]] = []
         self.snapshots: dict[str, LogSnapshots] = {}
         self.files: dict[str, bytes] = {}
-        self.receivers: dict[str, Callable[[str, bytes], Awaitable[bytes | None]]] = {}
+        self.receivers: dict[str, Callable[[str, bytes], Awaitable[bytes]]] = {}
+        self.leases: dict[str, str] = {}
+        """The lease of each node that takes part."""
         self.sequence = 0
         self.available = True
         self.loses_news = False
@@ -87,8 +89,20 @@ class MemoryLog:
 
         return listen()
 
-    def present(self, node: str) -> bool:
-        return True
+    def others(self) -> list[str]:
+        return sorted(self._logs.receivers.keys() - {self.node})
+
+    @property
+    def lease(self) -> str:
+        return self._logs.leases.get(self.node, "")
+
+    def holds(self, lease: str) -> bool:
+        return self._logs.available and lease != "" and lease == self.lease
+
+    async def is_over(self, lease: str) -> bool:
+        await asyncio.sleep(0)
+        self._check()
+        return lease not in self._logs.leases.values()
 
     async def send(self, node: str, name: str, content: bytes) -> bytes | None:
         answer = await self._logs.receivers[node](name, content) if node in self._logs.receivers else None
@@ -96,18 +110,14 @@ class MemoryLog:
             raise SvcError("the answer was lost", code="bucket-unavailable")
         return answer
 
-    def receive(
-        self, answer: Callable[[str, bytes], Awaitable[bytes | None]]
-    ) -> AbstractAsyncContextManager[None]:
-        @asynccontextmanager
-        async def receiving() -> AsyncIterator[None]:
-            self._logs.receivers[self.node] = answer
-            try:
-                yield
-            finally:
-                del self._logs.receivers[self.node]
-
-        return receiving()
+    @asynccontextmanager
+    async def take_part(self, answer: Callable[[str, bytes], Awaitable[bytes]]) -> AsyncIterator[None]:
+        self._logs.receivers[self.node] = answer
+        self._logs.leases[self.node] = f"{self.node}.{len(self._logs.receivers)}{self._logs.sequence}"
+        try:
+            yield
+        finally:
+            del self._logs.receivers[self.node], self._logs.leases[self.node]
 
     async def snapshots(self, name: str) -> LogSnapshots:
         self._check()

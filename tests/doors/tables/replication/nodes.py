@@ -59,7 +59,8 @@ class Node:
 
     async def send(self, kind: str, sql: str, *params: Any, **members: Any) -> tuple[int, dict[str, Any]]:
         """Send a request of a guest; return its status and document."""
-        body = json.dumps({"sql": sql, "params": params, **members}).encode()
+        statement = {} if kind == "batch" else {"sql": sql, "params": params}
+        body = json.dumps({**statement, **members}).encode()
         caller = Caller("web", "1")
         request = DoorRequest("POST", f"/v1/{kind}", query="", headers=(), body=body, caller=caller)
         answer = self.door.answer(request)

@@ -60,7 +60,11 @@ def test_delete_without_condition_is_replicated(tmp_path: Path) -> None:
     run_nodes(tmp_path, scenario)
 
 
-def test_without_majority_fresh_reads_and_writes_fail_and_stale_reads_continue(tmp_path: Path) -> None:
+def test_without_majority_fresh_reads_and_writes_fail_and_stale_reads_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.replication.replica.WRITER_SECONDS", 0.2)
+
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await nodes[0].change(TABLE, "INSERT INTO t (v) VALUES ('x')")
         assert (await nodes[1].send("query", ALL))[0] == 200

@@ -10,7 +10,7 @@ from tests.doors.tables.replication.memory_log import MemoryLogs
 from tests.doors.tables.replication.nodes import Node, asides, content, run_nodes
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT)"
-NO_KEY = "CREATE TABLE n (v)"
+NUMBERS = "CREATE TABLE n (id INTEGER PRIMARY KEY, v)"
 INTERVAL = 50_000
 
 
@@ -31,7 +31,9 @@ async def write_until(
         status, _ = await node.send("exec", "INSERT INTO t (v) VALUES ($1)", f"{number}")
         assert status == 200
         if number % 7 == 0:
-            await node.change("DELETE FROM n WHERE rowid % 3 = 0", "INSERT INTO n VALUES (1), (2), (3), (4)")
+            await node.change(
+                "DELETE FROM n WHERE rowid % 3 = 0", "INSERT INTO n (v) VALUES (1), (2), (3), (4)"
+            )
     raise AssertionError("no snapshot")
 
 
@@ -43,7 +45,7 @@ def scenario_on(
     names: str, scenario: Callable[[list[Node], MemoryLogs], Awaitable[None]], root: Path
 ) -> None:
     async def prepare(nodes: list[Node], logs: MemoryLogs) -> None:
-        await nodes[0].change(TABLE, NO_KEY)
+        await nodes[0].change(TABLE, NUMBERS)
         await scenario(nodes, logs)
 
     run_nodes(root, prepare, names)
@@ -81,7 +83,7 @@ def test_node_that_returns_after_its_position_was_trimmed_is_equal(tmp_path: Pat
         assert not asides(away)
         await away.close()
 
-    scenario_on("a", scenario, tmp_path)
+    scenario_on("ab", scenario, tmp_path)
 
 
 def test_node_whose_position_is_trimmed_while_it_runs_is_equal(tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_node_whose_position_is_trimmed_while_it_runs_is_equal(tmp_path: Path) -
         assert await content(nodes[1]) == await content(nodes[0])
         assert not asides(nodes[1])
 
-    scenario_on("ab", scenario, tmp_path)
+    scenario_on("abc", scenario, tmp_path)
 
 
 def test_damaged_copy_is_built_from_a_snapshot(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_corrupt_snapshot_is_replaced_by_the_one_before(tmp_path: Path) -> None:
         assert "the snapshots of the tables of shop are corrupt" in document["detail"]
         await late.close()
 
-    scenario_on("a", scenario, tmp_path)
+    scenario_on("ab", scenario, tmp_path)
 
 
 def test_log_and_files_stay_bounded(tmp_path: Path) -> None:

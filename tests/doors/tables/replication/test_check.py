@@ -1,0 +1,114 @@
+"""Copies that differ from the others: damaged files, and rows that were changed outside of the log."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from doors.tables.sqlite.connections import apsw
+from engine.replication import LogMessage
+from tests.doors.tables.replication.memory_log import MemoryLogs
+from tests.doors.tables.replication.nodes import Node, asides, run_nodes
+
+TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)"
+INSERT = "INSERT INTO t (v) VALUES ($1)"
+FIRST = "SELECT v FROM t WHERE id = 1"
+SOUND, DAMAGED = "MARKER-AAAA", "MARKER-BBBB"
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doors.tables.replication.replica.CHECK_PAUSE_SECONDS", 0.01)
+
+
+async def fill(nodes: list[Node]) -> None:
+    """Store a marker, and enough rows that it is in the file of each node."""
+    await nodes[0].change(TABLE)
+    assert (await nodes[0].send("exec", INSERT, SOUND))[0] == 200
+    await nodes[0].change("INSERT INTO t (v) VALUES (hex(randomblob(2000)))")
+    for node in nodes:
+        assert await node.rows(FIRST) == [(SOUND,)]
+
+
+async def damage(nodes: list[Node], number: int, logs: MemoryLogs) -> None:
+    """Stop a node, change a value in its file, and start it."""
+    node = nodes[number]
+    await node.close()
+    with closing(apsw.Connection(str(node.path))) as connection:
+        connection.pragma("wal_checkpoint(truncate)")
+    content = node.path.read_bytes()
+    assert SOUND.encode() in content
+    node.path.write_bytes(content.replace(SOUND.encode(), DAMAGED.encode()))
+    nodes[number] = Node(logs, node.data.parents[1], node.data.parent.name)
+
+
+async def until_put_aside(node: Node) -> None:
+    async with asyncio.timeout(30):
+        while not asides(node):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [0, 2], ids=["writer", "another"])
+def test_damaged_copy_is_built_again_after_it_was_opened(tmp_path: Path, number: int) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        await damage(nodes, number, logs)
+        await nodes[number].send("query", FIRST)  # Opens the copy.
+        await until_put_aside(nodes[number])
+        for node in nodes:
+            assert await node.rows(FIRST) == [(SOUND,)]
+        assert (await nodes[number].send("exec", "UPDATE t SET v = v || '!' WHERE id = 1"))[0] == 200
+        for node in nodes:
+            assert await node.rows(FIRST) == [(f"{SOUND}!",)]
+        assert [bool(asides(node)) for node in nodes] == [at == number for at in range(3)]
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_rows_changed_outside_of_the_log_are_found_by_a_check(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        writer = nodes[0].replicas.of(nodes[0].data)
+        assert await writer.check()
+        with closing(apsw.Connection(str(nodes[1].path))) as foreign:
+            foreign.execute("DELETE FROM t WHERE id = 1")
+        assert await writer.check()
+        await until_put_aside(nodes[1])
+        assert await nodes[1].rows(FIRST) == [(SOUND,)]
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_copies_of_which_no_two_are_equal_are_reported_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        writer = nodes[0].replicas.of(nodes[0].data)
+        with closing(apsw.Connection(str(nodes[1].path))) as foreign:
+            foreign.execute("DELETE FROM t WHERE id = 1")
+        assert not await writer.check()
+        assert "the copies of the tables of shop differ, and no two are equal" in caplog.text
+        assert not any(asides(node) for node in nodes)
+
+    run_nodes(tmp_path, scenario, "ab")
+
+
+def test_entry_that_cannot_be_applied_is_replaced_by_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.replication.follower.RETRY_SECONDS", 0.01)
+
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        await nodes[1].close()
+        assert (await nodes[0].send("exec", "UPDATE t SET v = 'new' WHERE id = 1"))[0] == 200
+        last = logs.messages["shop"].pop()
+        logs.messages["shop"].append(LogMessage(last.sequence, b".unreadable"))
+        nodes[1] = Node(logs, tmp_path, "b")
+        assert await nodes[1].rows(FIRST) == [("new",)]
+        assert (await nodes[1].send("exec", INSERT, "after"))[0] == 200
+        assert await nodes[1].rows("SELECT v FROM t WHERE id = 3") == [("after",)]
+
+    run_nodes(tmp_path, scenario, "ab")
