@@ -35,7 +35,7 @@ UNORDERED = ("sqlite_stat1", "sqlite_stat4", "sqlite_sequence")
 class OneWriter:
     """Implements `Writing`: a log in memory, and copies that have all its entries."""
 
-    node = "a"
+    node, writes = "a", True
 
     def __init__(self, root: Path) -> None:
         paths = [root / f"{number}.db" for number in range(4)]
@@ -56,27 +56,18 @@ class OneWriter:
         for each in (*self._copies, *self.readers, self.connection):
             each.close()
 
-    def before_write(self, *, exclusive: bool) -> str:
-        return ""
+    def acquire(self) -> None:
+        pass
 
-    def is_behind(self, log_position: LogPosition) -> bool:
-        return False
-
-    def publish(self, content: bytes, log_position: LogPosition, claim: str) -> int:
+    def publish(self, content: bytes, log_position: LogPosition) -> int:
         for message in messages_of(content):
             self.messages.append(LogMessage(len(self.messages) + 1, message))
         return len(self.messages)
 
-    def on_written(self, log_position: LogPosition | None, claim: str) -> None:
+    def on_written(self, log_position: LogPosition | None) -> None:
         assert log_position is not None
 
-    def release(self, claim: str) -> None:
-        pass
-
-    def refresh(self) -> None:
-        pass
-
-    def wait_for_entry(self, sequence: int) -> None:
+    def release(self) -> None:
         pass
 
     def contents(self) -> list[dict[str, Any]]:
