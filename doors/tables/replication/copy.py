@@ -151,7 +151,7 @@ class Copy:
         on_entry(log_position, entry)
 
     def _begin_check(self, sequence: int) -> None:
-        """Hold the content at an entry for `take_digest`."""
+        """Open a transaction that sees the content at an entry, for `take_digest`."""
         self._end_check()
         connection = open_replica(self.path)
         connection.execute("BEGIN")

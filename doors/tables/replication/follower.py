@@ -38,7 +38,7 @@ class Comparing(Protocol):
         """Return whether this copy and that of another node are equal. Raises `SvcError`."""
 
     async def ask_for_snapshot(self) -> None:
-        """Have the node that writes store a snapshot. Raises `SvcError`."""
+        """Ask the node that writes to store a snapshot. Raises `SvcError`."""
 
 
 class CopyFollower:

@@ -318,7 +318,7 @@ class Replica:
             return equal >= MAJORITY
 
     async def ask_for_snapshot(self) -> None:
-        """Have the writer store a snapshot. Raises `ReplicationError`."""
+        """Ask the writer to store a snapshot. Raises `ReplicationError`."""
         await self._ask_writer({"call": "snapshot"}, repeatable=True)
 
     async def _digests_of(self, nodes: Sequence[str], sequence: int) -> dict[str, tuple[str, str]]:
@@ -361,7 +361,7 @@ class Replica:
         return {"pending": True} if digest is None else {"digest": digest, "lease": self._log.lease}
 
     async def _check_regularly(self) -> None:
-        """Have this copy compared after it was opened, and the copies of the writer each hour."""
+        """Ask for a comparison after this copy was opened; as the writer, compare the copies each hour."""
         opened = False
         while True:
             with suppress(SvcError, TimeoutError):

@@ -80,7 +80,7 @@ def test_rows_changed_outside_of_the_log_are_found_by_a_check(tmp_path: Path) ->
     run_nodes(tmp_path, scenario)
 
 
-def test_copies_of_which_no_two_are_equal_are_reported_and_kept(
+def test_copies_of_which_no_two_are_equal_are_reported_and_not_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
