@@ -70,7 +70,7 @@ class Copy:
         return log_position
 
     def _add_lease_column(self) -> None:
-        """Change the table of a file that svc before 0.2 wrote."""
+        """Change the table of a file that an earlier svc wrote."""
         columns = self._connection.execute("SELECT name FROM pragma_table_info(?)", (REPLICA_TABLE,)).get
         if "lease" not in columns:
             with self._connection:

@@ -75,7 +75,7 @@ class Entry:
             head = json.loads(line)
             if head.pop("format") != FORMAT:
                 raise CannotApply("an entry of the log has a newer format; update svc on this node")
-            head.pop("claim", None)  # Of an entry of svc before 0.2, whose other kinds change nothing.
+            head.pop("claim", None)  # Of an earlier svc, whose other kinds of entries change nothing.
             raw = zlib.decompress(body[1:]) if body[:1] == _ZLIB else body[1:]
             return cls(parts=tuple(_decode_parts(raw)), **head)
         except (ValueError, KeyError, TypeError, zlib.error) as error:

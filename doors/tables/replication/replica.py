@@ -264,17 +264,18 @@ class Replica:
 
         Raises `TimeoutError` and `SvcError`.
         """
-        async with asyncio.timeout(WAIT_SECONDS):
-            while self._owners:
-                await self._without_owners.wait()
-        if not self.writes:
-            return None
-        self._doubtful = True
-        await self._copy.until(self._is_settled)
-        sequence = await self._append_lease(lease, check=check)
-        if sequence is not None and lease == self._log.lease:
-            self._doubtful = False
-        return sequence
+        async with self._taking:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while self._owners:
+                    await self._without_owners.wait()
+            if not self.writes:
+                return None
+            self._doubtful = True
+            await self._copy.until(self._is_settled)
+            sequence = await self._append_lease(lease, check=check)
+            if sequence is not None and lease == self._log.lease:
+                self._doubtful = False
+            return sequence
 
     async def _receive(self, document: dict[str, Any]) -> None:
         """Wait for the entry that made this node the writer. Raises `ReplicationError`."""
@@ -436,8 +437,6 @@ class Replica:
     async def _publish(self, content: bytes, log_position: LogPosition) -> int:
         # The thread that applied an entry may not have reported it yet.
         await self._copy.until(lambda: self._copy.position >= log_position.sequence)
-        if not self.writes:
-            raise Conflict
         self._copy.begin_write()
         try:
             sequence = await self._log.append(self._name, messages_of(content), log_position.sequence)
@@ -452,7 +451,6 @@ class Replica:
                 error.hint,
             ) from error
         if sequence is None:
-            self._doubtful = True
             self._copy.end_write(None)
             raise Conflict
         self._published = sequence

@@ -42,11 +42,14 @@ def unsound_tables(connection: Connection) -> Mapping[str, Unsound]:
             reason = f"the rowids that table {table} has besides its primary key"
             remedy = f"Add WITHOUT ROWID to the CREATE TABLE of {table}."
             unsound[table] = reason, remedy, bool(not_null)
-    hidden = (
-        f"SELECT t.name FROM pragma_table_info(t.name, 'main') AS c, {_TABLES} GROUP BY t.name"
-        " HAVING max(c.pk) = 0 AND max(c.name = '_rowid_' COLLATE NOCASE)"
+    # Sessions of SQLite 3.54 record updates of more than a hundred rows of such tables wrongly.
+    without_key = (
+        "SELECT t.name, max(c.name = '_rowid_' COLLATE NOCASE) FROM"
+        f" pragma_table_info(t.name, 'main') AS c, {_TABLES} AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        " GROUP BY t.name HAVING max(c.pk) = 0"
     )
-    for (table,) in rows(connection, hidden):
-        reason = f"table {table}, which has no primary key and hides its rowid by the column _rowid_"
-        unsound[table] = reason, "Rename the column, or declare a primary key.", False
+    for table, hides_rowid in rows(connection, without_key):
+        reason = f"table {table}, which has no primary key"
+        remedy = f"Add id INTEGER PRIMARY KEY to the CREATE TABLE of {table}."
+        unsound[table] = reason, remedy, not hides_rowid
     return unsound

@@ -57,10 +57,11 @@ def rebuild(
     last = _last_rowid(connection, table)
     staged = [f"c{at}" for at in range(len(sources))]
     # Columns without a type do not convert values.
-    run(f"CREATE TABLE {staging} ({', '.join(['number', *staged])})")
+    run(f"CREATE TABLE {staging} (place INTEGER PRIMARY KEY, {', '.join(['number', *staged])})")
     order = number or ", ".join(map(quoted, table.key))
     run(
-        f"INSERT INTO {staging} SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
+        f"INSERT INTO {staging} ({', '.join(['number', *staged])})"
+        f" SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
         + (f" ORDER BY {order}" if order else "")
     )
     run(f"DROP TABLE {name}")
@@ -69,7 +70,7 @@ def rebuild(
     if number and not key_is_rowid and "WITHOUT" not in definition.options.upper():
         targets.append(number)
         staged.append("number")
-    run(f"INSERT INTO {name} ({', '.join(targets)}) SELECT {', '.join(staged)} FROM {staging} ORDER BY rowid")
+    run(f"INSERT INTO {name} ({', '.join(targets)}) SELECT {', '.join(staged)} FROM {staging} ORDER BY place")
     run(f"DROP TABLE {staging}")
     for (sql,) in dependants:
         run(sql)

@@ -28,7 +28,7 @@ def unbroken(connection: Connection, subject: str, hint: str) -> Iterator[None]:
 
 def find_broken(connection: Connection) -> str:
     """Return the message for the first broken view, trigger or full-text index, or an empty text."""
-    connection.execute("CREATE TABLE _svc_probe (a)")
+    connection.execute("CREATE TABLE _svc_probe (a INTEGER PRIMARY KEY)")
     try:
         # Renaming any column makes SQLite check all views and most of every trigger.
         connection.execute("ALTER TABLE _svc_probe RENAME a TO b")

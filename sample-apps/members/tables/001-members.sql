@@ -15,6 +15,7 @@ create table sessions (
 
 -- Attempts to log in, also for names without a member.
 create table attempts (
+  id integer primary key,
   name text not null collate nocase,
   expires timestamp not null default (strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+15 minutes'))
 );

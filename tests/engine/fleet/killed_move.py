@@ -20,7 +20,7 @@ from engine.fleet import fleet
 from engine.fleet.connection import NatsConnection
 from engine.fleet.fleet import Fleet
 from engine.fleet.node import find_node
-from svc_tui.serve.storage import copy_storage
+from svc_tui.serve.storage import check_replicable, copy_storage
 from tests.support.blobs import put
 from tests.support.killing import forked
 
@@ -42,7 +42,7 @@ async def move(data: Path) -> None:
     if node.node is not None and node.node.state == "founding":
         bucket = FolderBucket(data)
         try:
-            await node.start(bucket)
+            await node.start(bucket, partial(check_replicable, data))
             await node.move(partial(copy_storage, data, bucket))
         finally:
             await node.stop()

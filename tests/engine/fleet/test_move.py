@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from engine.fleet.node import NODE_FOLDER, FleetNode
 from engine.fleet.registry import Registry, new_member
 from engine.http.sockets import authority, bind
 from svc_tui.serve.server import ServiceSettings, _become_fleet
-from svc_tui.serve.storage import check_tables, copy_storage
+from svc_tui.serve.storage import check_replicable, check_tables, copy_storage
 from tests.engine.fleet.cluster import Cluster, free_addresses
 from tests.engine.fleet.killed_move import TABLES, VERSION, change, first_node, is_founding, move
 
@@ -196,7 +197,7 @@ def test_service_that_is_stopped_during_the_copy_answers_503_until_then(data: Pa
 
     async def main() -> None:
         bucket, node, stop = FolderBucket(data), first_node(data), asyncio.Event()
-        await node.start(bucket)
+        await node.start(bucket, partial(check_replicable, data))
         node.move = copy_forever  # type: ignore[method-assign]
         logged: list[str] = []
         settings = ServiceSettings(

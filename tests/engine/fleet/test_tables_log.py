@@ -50,7 +50,7 @@ def snapshot_of(content: bytes, sequence: int) -> LogSnapshot:
 
 
 async def with_failing_request(
-    bucket: JetStreamBucket, number: int, work: Callable[[], Awaitable[None]]
+    bucket: JetStreamBucket, number: int, work: Callable[[], Awaitable[object]]
 ) -> bool:
     """Do work that is interrupted after so many requests; return whether it was completed.
 
@@ -91,12 +91,10 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         await node.change(TABLE)
         taker = node.replicas.of(node.data)._copy._snapshots
         monkeypatch.setattr(taker, "is_due", lambda *_: False)
-        monkeypatch.setattr(taker, "_interval", lambda: 1)
         number = completed = 0
         while completed < 3:
             await node.change(f"INSERT INTO t (v) VALUES (hex(randomblob({number})))")
-            total = await with_failing_request(logs.bucket, number, taker.take)
-            taker._busy = False
+            total = await with_failing_request(logs.bucket, number, taker.store)
             late = Node(logs, tmp_path, f"late-{number}")
             assert await content(late) == await content(node)
             await late.close()
@@ -108,7 +106,7 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         assert first.sequence > found.trimmed > 0
         monkeypatch.setattr("engine.fleet.tables_snapshots.UNUSED_NS", 0)
         await node.change("INSERT INTO t (v) VALUES ('last')")
-        await taker.take()
+        await taker.store()
         blobs = log._snapshots._blobs("shop")
         named = {each.digest for each in (await log.snapshots("shop")).stored}
         assert {blob.digest async for blob in blobs.list()} == named

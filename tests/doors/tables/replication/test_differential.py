@@ -16,7 +16,7 @@ from tests.support.examples import examples
 
 SCHEMA = (
     "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, u UNIQUE, v, g AS (v || 'g') STORED)",
-    "CREATE TABLE n (v, w)",
+    "CREATE TABLE n (id INTEGER PRIMARY KEY, v, w)",
     "CREATE TABLE w (x TEXT NOT NULL, y NOT NULL, PRIMARY KEY (x, y)) WITHOUT ROWID",
     "CREATE TABLE log (id INTEGER PRIMARY KEY, text)",
     "CREATE TRIGGER after_a AFTER INSERT ON a BEGIN INSERT INTO log (text) VALUES (new.u); END",
