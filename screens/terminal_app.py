@@ -165,7 +165,7 @@ def require_local(app: App[Any], action: str) -> None:
 def _refused(app: App[Any]) -> dict[str, tuple[str, str]]:
     if downloads_of(app) is not None:
         return _LOCAL_ACTIONS
-    return _TERMINAL_ACTIONS if app.is_web else {}
+    return _TERMINAL_ACTIONS if app.is_web or app.is_headless else {}
 
 
 def _max_paste(focused: Widget | None) -> int | None:

@@ -145,6 +145,6 @@ def test_add_removes_its_files_after_a_failure(project: Path, capsys: pytest.Cap
     (project / "tables").rmdir()
     (project / "tables").write_text("not a folder")
     assert add("js", "api", "--table", "notes") == 1
-    assert "cannot add api" in capsys.readouterr().err
+    assert "tables cannot be read as a folder" in capsys.readouterr().err
     del before[str(project / "tables" / "users.sql")]
     assert contents(project) == {**before, str(project / "tables"): b"not a folder"}

@@ -130,5 +130,5 @@ async def test_blob_cell_reads_file(shop: Shop, tmp_path: Path) -> None:
 async def test_editor_without_terminal_is_refused(people: Shop) -> None:
     async with tables(people) as ui:
         await ui.press("l", "E")
-        await ui.until(lambda: "no terminal" in ui.notifications)
+        await ui.until(lambda: "in a terminal only" in ui.notifications)
         assert ui.screen.pending == 0
