@@ -55,6 +55,7 @@ class Replica:
         self.node = log.node
         self._loop = asyncio.get_running_loop()
         self._taking, self._checking = asyncio.Lock(), asyncio.Lock()
+        """`_taking` is held while this node appends a lease, and while it learns that it is the writer."""
         self._asking: asyncio.Task[int] | None = None
         self._published = 0
         """Sequence of the last entry of this node."""
@@ -166,7 +167,7 @@ class Replica:
             try:
                 doubtful = self._doubtful and lease == self._log.lease
                 if not lease or doubtful or await self._log.is_over(lease):
-                    await self._take()
+                    await self._take(lease)
                     continue
             except SvcError as error:
                 failure = error.message
@@ -179,13 +180,15 @@ class Replica:
         log_position = self._copy.log_position
         return log_position.lease if log_position is not None else ""
 
-    async def _take(self) -> None:
-        """Become the writer, unless this node has no lease or another one was first. Raises `SvcError`."""
+    async def _take(self, former: str) -> None:
+        """Become the writer after a lease, unless another node was first. Raises `SvcError`."""
         async with self._taking:
             lease = self._log.lease
             if not lease:
                 await asyncio.sleep(PAUSE_SECONDS)
-            elif not self.writes and await self._append_lease(lease) is not None:
+                return
+            expected = self._lease() == former and (self._doubtful or former != lease)
+            if expected and await self._append_lease(lease) is not None:
                 self._doubtful = False
 
     async def _append_lease(self, lease: str, *, check: bool = False) -> int | None:
@@ -224,7 +227,7 @@ class Replica:
         question, body = _decode(content)
         try:
             if self._doubtful and self._lease() == self._log.lease:
-                await self._take()
+                await self._take(self._log.lease)
             match question["call"]:
                 case "last":
                     if (sequence := await self._last_as_writer()) is not None:
@@ -283,7 +286,8 @@ class Replica:
             message = "another node of the fleet is changing the tables; nothing was changed"
             raise ReplicationError("busy", message, "Retry.")
         await self.reach(document["given"])
-        self._doubtful = self._doubtful and self._lease() != self._log.lease
+        async with self._taking:
+            self._doubtful = self._doubtful and self._lease() != self._log.lease
 
     # -- comparing the copies ----------------------------------------------------------------------------
 

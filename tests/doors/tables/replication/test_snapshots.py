@@ -1,6 +1,8 @@
 """Snapshots of replicated tables, and nodes that begin with one."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,18 +25,19 @@ async def write_until(
     logs: MemoryLogs, nodes: list[Node], condition: Callable[[LogSnapshots], bool]
 ) -> LogSnapshots:
     """Write on all nodes in turn until a condition on the snapshots holds."""
-    for number in range(2000):
-        found = logs.snapshots.get("shop", LogSnapshots())
-        if condition(found):
-            return found
-        node = nodes[number % len(nodes)]
-        status, _ = await node.send("exec", "INSERT INTO t (v) VALUES ($1)", f"{number}")
-        assert status == 200
-        if number % 7 == 0:
-            await node.change(
-                "DELETE FROM n WHERE rowid % 3 = 0", "INSERT INTO n (v) VALUES (1), (2), (3), (4)"
-            )
-    raise AssertionError("no snapshot")
+    async with asyncio.timeout(120):
+        for number in count():
+            found = logs.snapshots.get("shop", LogSnapshots())
+            if condition(found):
+                break
+            node = nodes[number % len(nodes)]
+            status, _ = await node.send("exec", "INSERT INTO t (v) VALUES ($1)", f"{number}")
+            assert status == 200
+            if number % 7 == 0:
+                await node.change(
+                    "DELETE FROM n WHERE id % 3 = 0", "INSERT INTO n (v) VALUES (1), (2), (3), (4)"
+                )
+    return found
 
 
 def trimmed(snapshots: LogSnapshots) -> bool:
