@@ -373,9 +373,9 @@ class Replica:
                 if not opened:
                     await self._copy.until(lambda: self._copy.opened)
                     question = {"call": "check", "node": self.node}
-                    opened = (
-                        await self._ask_writer(question, repeatable=True) is not None or await self.check()
-                    )
+                    if await self._ask_writer(question, repeatable=True) is None:
+                        await self.check()
+                    opened = True
                 elif self.writes:
                     await self.check()
             await asyncio.sleep(CHECK_SECONDS if opened else CHECK_PAUSE_SECONDS)
