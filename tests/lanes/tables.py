@@ -167,6 +167,18 @@ def batch_is_atomic(guests: Guests) -> None:
     assert guests.rows("select name from users order by id") == [("ada",), ("bob",)]
 
 
+def options_are_members_of_the_request(guests: Guests) -> None:
+    """The program repeats two writes with their keys, uses a key again and a long one, and reads stale."""
+    execs, batches, (reused, long), names, count = guests.json("/options")
+    ids = [{"changes": 1, "last_id": each, "rows": [{"id": each}]} for each in (1, 2, 3)]
+    assert execs == [ids[0], ids[0]] and batches == [ids[1:], ids[1:]]
+    assert (reused["code"], long["code"]) == ("key-reused", "bad-request")
+    assert "'one' was used for another request" in reused["message"]
+    assert "idempotency_key has 256 characters; the maximum is 255" in long["message"]
+    assert names == [{"name": "ada"}, {"name": "bob"}, {"name": "eve"}]
+    assert [each["rows"] for each in count] == [[{"n": 3}]]
+
+
 def rejected_statement_returns_code_and_position(guests: Guests) -> None:
     syntax, unique, count, writes = guests.json("/errors")
     assert (syntax["code"], syntax["status"]) == ("sql-error", 400)
@@ -206,6 +218,7 @@ CASES = (
     write_returns_changes_last_id_and_rows,
     statements_are_calls_of_the_trace,
     batch_is_atomic,
+    options_are_members_of_the_request,
     rejected_statement_returns_code_and_position,
     missing_endpoint_variable_is_reported,
     password_is_hashed_and_verified,

@@ -50,8 +50,8 @@ class SqlRequest(NamedTuple):
     statements: Sequence[SqlStatement]
     size: int
     call: Call | None = None
-    stale_ok: bool = False
-    """Whether a read may miss the last writes of other nodes of a fleet."""
+    stale_ok: bool | None = None
+    """Whether a read may miss the last writes of other nodes of a fleet; None: as those of its resource."""
     idempotency_key: str = ""
     """If not empty, the answer to a write is stored, and a repeated request gets it."""
 
@@ -98,20 +98,21 @@ def read_request(request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
     return SqlRequest(kind, (statement,), len(request.body), call, stale_ok, key)
 
 
-def _options(document: Any, form: str) -> tuple[bool, str]:
+def _options(document: Any, form: str) -> tuple[bool | None, str]:
     """Remove and return `stale_ok` and `idempotency_key`."""
     if type(document) is not dict:
-        return False, ""
-    stale_ok = document.pop("stale_ok", False)
-    if type(stale_ok) is not bool:
+        return None, ""
+    stale_ok = document.pop("stale_ok", None)
+    if stale_ok is not None and type(stale_ok) is not bool:
         raise GuestProblem("bad-request", "stale_ok is not true or false", form)
     if "idempotency_key" not in document:
         return stale_ok, ""
     key = document.pop("idempotency_key")
-    if type(key) is not str or not 0 < len(key) <= MAX_KEY or not key.isprintable():
-        raise GuestProblem(
-            "bad-request", f"idempotency_key is not a string of 1 to {MAX_KEY} printable characters", form
-        )
+    if type(key) is str and len(key) > MAX_KEY:
+        message = f"idempotency_key has {len(key)} characters; the maximum is {MAX_KEY}"
+        raise GuestProblem("bad-request", message, "Use its SHA-256.")
+    if type(key) is not str or not key or not key.isprintable():
+        raise GuestProblem("bad-request", "idempotency_key is not a string of printable characters", form)
     return stale_ok, key
 
 

@@ -108,6 +108,16 @@ declare module '@svc/guest' {
     /** Run statements in one transaction: all of them, or none. Resolves with a result for each. */
     function batch<Row = Record<string, Value>>(statements: Iterable<Statement>): Promise<Outcome<Row>[]>;
 
+    interface Options {
+      /** Apply a write once: a repeated request with this key, at most 255 characters, gets the stored answer. */
+      readonly idempotencyKey?: string;
+      /** Let a read miss the last writes of other machines of a fleet, instead of waiting for them. */
+      readonly staleOk?: boolean;
+    }
+
+    /** The functions for a request with options: `tables.withOptions({ staleOk: true }).query(…)`. */
+    function withOptions(options: Options): Pick<typeof tables, 'query' | 'exec' | 'batch'>;
+
     /** The tables' error for a rejected statement; `message` has SQLite's message and the position. */
     class Error extends globalThis.Error {
       /** The HTTP status of the response: 4xx for errors of the program. */

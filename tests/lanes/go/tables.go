@@ -3,12 +3,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"svc/guest"
@@ -24,6 +26,7 @@ func main() {
 	http.HandleFunc("/hostile", hostile)
 	http.HandleFunc("/exec", exec)
 	http.HandleFunc("/batch", batch)
+	http.HandleFunc("/options", options)
 	http.HandleFunc("/errors", failures)
 	http.HandleFunc("/unfit", unfit)
 	http.HandleFunc("/misfit", misfit)
@@ -188,6 +191,23 @@ func batch(w http.ResponseWriter, r *http.Request) {
 		tables.Prepare("select count(*) as n from users")))
 	_, err := tables.Batch(r.Context(), insert("eve"), insert("ada"))
 	answer(w, []any{[]any{wire(done[0]), wire(done[1]), wire(done[2])}, told(err)})
+}
+
+func options(w http.ResponseWriter, r *http.Request) {
+	const add = "insert into users (name) values ($1) returning id"
+	keyed := func(key string) context.Context { return tables.WithIdempotencyKey(r.Context(), key) }
+	execs := []any{wire(must(tables.Exec(keyed("one"), add, "ada"))), wire(must(tables.Exec(keyed("one"), add, "ada")))}
+	batches := []any{}
+	for range 2 {
+		done := must(tables.Batch(keyed(`two "2"`), tables.Prepare(add, "bob"), tables.Prepare(add, "eve")))
+		batches = append(batches, []any{wire(done[0]), wire(done[1])})
+	}
+	_, reused := tables.Exec(keyed("one"), add, "max")
+	_, long := tables.Exec(keyed(strings.Repeat("k", 256)), add, "max")
+	stale := tables.WithStaleOK(r.Context(), true)
+	names := must(tables.Query(stale, "select name from users"))
+	count := must(tables.Batch(stale, tables.Prepare("select count(*) as n from users")))
+	answer(w, []any{execs, batches, []any{told(reused), told(long)}, names, []any{wire(count[0])}})
 }
 
 func failures(w http.ResponseWriter, r *http.Request) {

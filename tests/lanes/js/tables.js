@@ -67,6 +67,22 @@ async function batch() {
   return [done.map(wire), await failure(tables.batch([insert('eve'), insert('ada')]))];
 }
 
+async function options() {
+  const add = 'insert into users (name) values ($1) returning id';
+  const keyed = (idempotencyKey) => tables.withOptions({ idempotencyKey });
+  const several = ['bob', 'eve'].map((name) => tables.sql(add, name));
+  const stale = tables.withOptions({ staleOk: true });
+  const execs = [await keyed('one').exec(add, 'ada'), await keyed('one').exec(add, 'ada')];
+  const batches = [await keyed('two "2"').batch(several), await keyed('two "2"').batch(several)];
+  return [
+    execs.map(wire),
+    batches.map((all) => all.map(wire)),
+    [await failure(keyed('one').exec(add, 'max')), await failure(keyed('k'.repeat(256)).exec(add, 'max'))],
+    await stale.query`select name from users`,
+    (await stale.batch([tables.sql('select count(*) as n from users')])).map(wire),
+  ];
+}
+
 async function errors() {
   await tables.exec`insert into users (name) values ('ada')`;
   return Promise.all([
@@ -145,6 +161,8 @@ const ROUTES = {
   '/hostile': hostile,
   '/exec': exec,
   '/batch': batch,
+  '/options': options,
+  '/unknown-option': () => failure(Promise.resolve().then(() => tables.withOptions({ stale_ok: true }))),
   '/errors': errors,
   '/unfit': unfit,
   '/d1': results,

@@ -37,6 +37,11 @@ def test_value_that_no_column_holds_is_rejected_before_sending(guests: Guests) -
     )
 
 
+def test_unknown_option_is_named(guests: Guests) -> None:
+    message = "TypeError: there is no option stale_ok; available: idempotencyKey, staleOk"
+    assert guests.json("/unknown-option") == message
+
+
 def test_d1_has_the_results_of_workers(guests: Guests) -> None:
     results = guests.json("/d1")
     errors = results.pop("errors")

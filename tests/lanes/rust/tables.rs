@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use svc_guest::tables::{self, params, FromRow, Outcome, Row, Sql, Statement, Value};
+use svc_guest::tables::{self, params, FromRow, Options, Outcome, Row, Sql, Statement, Value};
 use svc_guest::{password, quote, Error, HostError, Request, Response, Result};
 
 const TEXT: &str = "ü\"\\\n\0😀";
@@ -21,6 +21,7 @@ fn handle(request: Request) -> Result<Response> {
         "/hostile" => hostile()?,
         "/exec" => exec()?,
         "/batch" => batch()?,
+        "/options" => options()?,
         "/errors" => errors()?,
         "/unfit" => unfit(),
         "/misfit" => misfit(),
@@ -168,6 +169,23 @@ fn batch() -> Result<String> {
     Ok(list([
         list(done.iter().map(wire)),
         told(failed.map_err(|error| Error::from(error).context("adding two")).map(drop)),
+    ]))
+}
+
+fn options() -> Result<String> {
+    let add = "insert into users (name) values ($1) returning id";
+    let (once, fresh) = (Options::default().idempotency_key("one"), Options::default().idempotency_key("two \"2\""));
+    let several = || [Statement::new(add, params!["bob"]), Statement::new(add, params!["eve"])];
+    let exec = [once.exec(add, params!["ada"])?, once.exec(add, params!["ada"])?];
+    let batch = [fresh.batch(several())?, fresh.batch(several())?];
+    let long = Options::default().idempotency_key(&"k".repeat(256));
+    let stale = Options::default().stale_ok(true);
+    Ok(list([
+        list(exec.iter().map(wire)),
+        list(batch.iter().map(|all| list(all.iter().map(wire)))),
+        list([told(once.exec(add, params!["max"])), told(long.exec(add, params!["max"]))]),
+        tables::to_json(&stale.query("select name from users", params![])?),
+        list(stale.batch([Statement::new("select count(*) as n from users", params![])])?.iter().map(wire)),
     ]))
 }
 

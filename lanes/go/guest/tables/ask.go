@@ -57,12 +57,34 @@ type answer interface {
 	finish() error
 }
 
+// option is the name of a member of a request whose value is in the context.
+type option string
+
+// WithIdempotencyKey returns a context for one Exec or Batch, which is then applied once: a repeated request with that
+// key and the same statements gets the stored answer. The key has at most 255 characters.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, option("idempotency_key"), key)
+}
+
+// WithStaleOK returns a context whose reads may miss the last writes of other machines of a fleet, instead of waiting.
+func WithStaleOK(ctx context.Context, ok bool) context.Context {
+	return context.WithValue(ctx, option("stale_ok"), ok)
+}
+
 func ask(ctx context.Context, path string, question question, answer answer) error {
 	endpoint := os.Getenv("SVC_TABLES_ENDPOINT")
 	if endpoint == "" {
 		return errors.New("tables: SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc")
 	}
 	body, err := question.appendJSON(make([]byte, 0, 256))
+	for _, name := range []option{"idempotency_key", "stale_ok"} {
+		if value := ctx.Value(name); value != nil && err == nil {
+			if body, err = appendParam(append(body[:len(body)-1], `,"`+name+`":`...), value); err != nil {
+				err = fmt.Errorf("%s %w", name, err)
+			}
+			body = append(body, '}')
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("tables: %w", err)
 	}

@@ -49,15 +49,18 @@ func (s Statement) appendJSON(to []byte) ([]byte, error) {
 	return append(to, "]}"...), nil
 }
 
-// arraysOf is a statement whose rows are sent as arrays.
-type arraysOf struct{ Statement }
+// formed is a statement with the form of its rows, the rest of its JSON.
+type formed struct {
+	Statement
+	form string
+}
 
-func (a arraysOf) appendJSON(to []byte) ([]byte, error) {
-	to, err := a.Statement.appendJSON(to)
+func (f formed) appendJSON(to []byte) ([]byte, error) {
+	to, err := f.Statement.appendJSON(to)
 	if err != nil {
 		return nil, err
 	}
-	return append(to[:len(to)-1], `,"rows":"arrays"}`...), nil
+	return append(to[:len(to)-1], f.form...), nil
 }
 
 // appendParam appends a parameter as JSON. Its errors complete the text "parameter $1".

@@ -34,19 +34,8 @@ func ExecRaw(ctx context.Context, sql Text, params ...any) (Raw, error) {
 
 func raw(ctx context.Context, path string, sql Text, params []any) (Raw, error) {
 	var answer stored
-	err := ask(ctx, path, rawOf{Statement{sql, params}}, &answer)
+	err := ask(ctx, path, formed{Statement{sql, params}, `,"rows":"arrays","values":"stored"}`}, &answer)
 	return Raw{Result{Changes: answer.Changes, LastID: answer.LastID}, answer.Columns, answer.Rows}, err
-}
-
-// rawOf is a statement whose rows are sent as arrays of stored values.
-type rawOf struct{ Statement }
-
-func (r rawOf) appendJSON(to []byte) ([]byte, error) {
-	to, err := r.Statement.appendJSON(to)
-	if err != nil {
-		return nil, err
-	}
-	return append(to[:len(to)-1], `,"rows":"arrays","values":"stored"}`...), nil
 }
 
 // stored is Raw as JSON: a blob is {"base64": "AQI="}.

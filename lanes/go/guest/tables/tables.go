@@ -76,7 +76,7 @@ type Arrays struct {
 // values are those of a Row.
 func QueryArrays(ctx context.Context, sql Text, params ...any) (Arrays, error) {
 	var answer arrays
-	err := ask(ctx, "/v1/query", arraysOf{Statement{sql, params}}, &answer)
+	err := ask(ctx, "/v1/query", formed{Statement{sql, params}, `,"rows":"arrays"}`}, &answer)
 	return Arrays{answer.Columns, answer.Rows}, err
 }
 

@@ -33,6 +33,7 @@ mod value;
 
 use crate::client;
 use crate::error::{ErrorKind, HostError, Result};
+use crate::json::Value as _;
 
 pub use crate::__params as params;
 pub use crate::__row as row;
@@ -82,14 +83,80 @@ impl Statement {
     }
 }
 
+/// Options of a request: `Options::default().stale_ok(true).query(…)`. Its methods are the functions of this module.
+#[derive(Clone, Debug, Default)]
+pub struct Options(String);
+
+impl Options {
+    /// Apply a write once: a repeated request with this key, at most 255 characters, gets the stored answer.
+    #[must_use]
+    pub fn idempotency_key(mut self, key: &str) -> Self {
+        self.0.push_str(",\"idempotency_key\":");
+        key.write_json(&mut self.0);
+        self
+    }
+
+    /// Whether a read may miss the last writes of other machines of a fleet, instead of waiting for them.
+    #[must_use]
+    pub fn stale_ok(mut self, stale_ok: bool) -> Self {
+        self.0 += &format!(",\"stale_ok\":{stale_ok}");
+        self
+    }
+
+    /// See [`query()`].
+    pub fn query(&self, sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Vec<Row>, HostError> {
+        response::rows(&self.ask("/v1/query", written(&sql.into(), params))?).map_err(unreadable)
+    }
+
+    /// See [`query_as()`].
+    pub fn query_as<T: FromRow>(
+        &self,
+        sql: impl Into<Sql>,
+        params: &[&dyn Param],
+    ) -> Result<Vec<T>, HostError> {
+        self.query(sql, params)?.into_iter().map(T::from_row).collect()
+    }
+
+    /// See [`exec()`].
+    pub fn exec(&self, sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Outcome, HostError> {
+        response::outcome(&self.ask("/v1/exec", written(&sql.into(), params))?).map_err(unreadable)
+    }
+
+    /// See [`batch()`].
+    pub fn batch(&self, statements: impl IntoIterator<Item = Statement>) -> Result<Vec<Outcome>, HostError> {
+        let all: std::result::Result<Vec<String>, String> = statements
+            .into_iter()
+            .enumerate()
+            .map(|(at, statement)| statement.0.map_err(|error| format!("statement {}: {error}", at + 1)))
+            .collect();
+        let body = all.map(|all| format!("{{\"statements\":[{}]}}", all.join(",")));
+        response::outcomes(&self.ask("/v1/batch", body)?).map_err(unreadable)
+    }
+
+    fn ask(&self, path: &str, body: std::result::Result<String, String>) -> Result<String, HostError> {
+        let mut body = body.map_err(|error| HostError::new(ErrorKind::Invalid, error))?;
+        body.insert_str(body.len() - 1, &self.0);
+        let endpoint = std::env::var("SVC_TABLES_ENDPOINT").unwrap_or_default();
+        if endpoint.is_empty() {
+            let missing = "SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc";
+            return Err(HostError::new(ErrorKind::Other, missing));
+        }
+        let mut response = client::post(endpoint + path).json(body).send()?;
+        let text = response.text()?;
+        match response.status() {
+            200 => Ok(text),
+            status => Err(HostError::refused(Refusal::of(status, &text))),
+        }
+    }
+}
+
 /// Return the rows of a query.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Refused`] for a rejected statement, with a [`HostError::refusal`].
 pub fn query(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Vec<Row>, HostError> {
-    let response = ask("/v1/query", written(&sql.into(), params))?;
-    response::rows(&response).map_err(unreadable)
+    Options::default().query(sql, params)
 }
 
 /// Return the rows of a query as values of a type, of `row!` for instance.
@@ -119,7 +186,7 @@ pub struct Arrays {
 pub fn query_arrays(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Arrays> {
     let statement = written(&sql.into(), params);
     let body = statement.map(|json| format!("{},\"rows\":\"arrays\"}}", &json[..json.len() - 1]));
-    Ok(response::arrays(&ask("/v1/query", body)?)?)
+    Ok(response::arrays(&Options::default().ask("/v1/query", body)?)?)
 }
 
 /// Run a statement that writes. When it returns without an error, the changes are on the disk.
@@ -128,8 +195,7 @@ pub fn query_arrays(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Arrays
 ///
 /// As for [`query`].
 pub fn exec(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Outcome, HostError> {
-    let response = ask("/v1/exec", written(&sql.into(), params))?;
-    response::outcome(&response).map_err(unreadable)
+    Options::default().exec(sql, params)
 }
 
 /// Run statements in one transaction: all of them, or none. Returns a result for each.
@@ -150,18 +216,11 @@ pub fn exec(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Outcome, HostE
 ///
 /// As for [`query`].
 pub fn batch(statements: impl IntoIterator<Item = Statement>) -> Result<Vec<Outcome>, HostError> {
-    let all: std::result::Result<Vec<String>, String> = statements
-        .into_iter()
-        .enumerate()
-        .map(|(at, statement)| statement.0.map_err(|error| format!("statement {}: {error}", at + 1)))
-        .collect();
-    let response = ask("/v1/batch", all.map(|all| format!("{{\"statements\":[{}]}}", all.join(","))))?;
-    response::outcomes(&response).map_err(unreadable)
+    Options::default().batch(statements)
 }
 
 /// Write a statement as JSON; the error names the parameter that cannot be sent.
 fn written(sql: &Sql, params: &[&dyn Param]) -> std::result::Result<String, String> {
-    use crate::json::Value as _;
     let mut json = String::with_capacity(sql.0.len() + 32 + 16 * params.len());
     json.push_str("{\"sql\":");
     sql.0.write_json(&mut json);
@@ -174,21 +233,6 @@ fn written(sql: &Sql, params: &[&dyn Param]) -> std::result::Result<String, Stri
     }
     json.push_str("]}");
     Ok(json)
-}
-
-fn ask(path: &str, body: std::result::Result<String, String>) -> Result<String, HostError> {
-    let body = body.map_err(|error| HostError::new(ErrorKind::Invalid, error))?;
-    let endpoint = std::env::var("SVC_TABLES_ENDPOINT").unwrap_or_default();
-    if endpoint.is_empty() {
-        let missing = "SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc";
-        return Err(HostError::new(ErrorKind::Other, missing));
-    }
-    let mut response = client::post(endpoint + path).json(body).send()?;
-    let text = response.text()?;
-    match response.status() {
-        200 => Ok(text),
-        status => Err(HostError::refused(Refusal::of(status, &text))),
-    }
 }
 
 fn unreadable(message: &str) -> HostError {
