@@ -28,6 +28,15 @@ class Caller:
     request_id: str
     trace_id: str = ""
     span_id: str = ""
+    stale_reads: bool = False
+    """Whether its reads of tables may miss the last writes of other nodes of a fleet."""
+
+
+@dataclass(slots=True)
+class Session:
+    """The session of a client: the sequence of its last write to the tables of a fleet, or 0."""
+
+    written: int = 0
 
 
 class RunBudget(Protocol):
@@ -60,6 +69,7 @@ class DoorRequest:
     budget: RunBudget | None = None
     call: Call | None = None
     trace: RequestTrace | None = None
+    session: Session = field(default_factory=Session)
 
     def header(self, name: str) -> str:
         """Return the first value of a header field, or an empty string."""

@@ -151,13 +151,16 @@ class ProjectTables:
             if self._database is not None and not self._database.replicated:
                 self.close_in_background()
             if parsed.kind != "exec":
-                await replica.open(fresh=not parsed.stale_ok)
+                stale_ok = request.caller.stale_reads if parsed.stale_ok is None else parsed.stale_ok
+                await replica.open(fresh=not stale_ok, written=request.session.written)
                 with suppress(NotAQuery):
                     return await self._open_and_answer(parsed, request, writes=False)
             repeatable = bool(parsed.idempotency_key)
             while (response := await replica.forward(request, repeatable=repeatable)) is None:
                 with suppress(Conflict):
-                    return await self._open_and_answer(parsed, request)
+                    response = await self._open_and_answer(parsed, request)
+                    request.session.written = max(request.session.written, replica.written)
+                    return response
                 await replica.open(fresh=True)
         except ReplicationError as error:
             return self._refuse(GuestProblem(error.code, error.message, error.hint), request)

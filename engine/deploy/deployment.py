@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
-from engine.manifest.model import Mount, Project, Resource, targets
+from engine.manifest.model import Mount, Project, Reads, Resource, targets
 
 VERSION = 1
 
@@ -52,6 +52,7 @@ class DeployedResource:
     env: Mapping[str, str]
     secrets: tuple[str, ...]
     imports: tuple[str, ...] | None = None
+    reads: Reads = "fresh"
 
     @classmethod
     def of(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
+from engine.door import Session
 from engine.gateway.error_page import DebugDetail
 from engine.gateway.problem import send_problem, wants_page
 from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, Outdated, RouteTable, host_name
@@ -272,6 +273,7 @@ class Gateway:
             on_notice=on_notice,
             trace=exchange.call_trace(),
             time_shift_ns=self._settings.time_shift_ns,
+            session=exchange.begin_session() if endpoint.sessions else Session(),
         )
         report = await version.run(request)
         exchange.trace = request.trace

@@ -83,7 +83,7 @@ Version = BuiltVersion | Outdated
 class Endpoint:
     """A routing target: a resource with its version and its mounts."""
 
-    __slots__ = ("_endpoints", "_mounts", "name", "project", "public", "recorded", "version")
+    __slots__ = ("_endpoints", "_mounts", "name", "project", "public", "recorded", "sessions", "version")
 
     def __init__(
         self, project: Project, resource: Resource, version: Version, endpoints: Mapping[str, "Endpoint"]
@@ -91,6 +91,7 @@ class Endpoint:
         """`endpoints` maps the name of each resource of the project to its Endpoint."""
         self.project = project.name
         self.recorded = project.recorded
+        self.sessions = any(each.reads == "stale" for each in project.resources.values())
         self.name = resource.name
         self.public = resource.public
         self.version = version

@@ -1,7 +1,9 @@
 """An exchange with its request id, its recording and its trace."""
 
+import re
 import time
 
+from engine.door import Session
 from engine.gateway.tracing import request_id
 from engine.http.buffered import ResponseBytes
 from engine.http.exchange import Exchange, Headers
@@ -33,6 +35,8 @@ class TracedExchange:
         self.recording: Recording | None = None
         self.trace: RequestTrace | None = None
         self.started = False
+        self._session: Session | None = None
+        self._written = 0
 
     def record(self, project: str, redact: frozenset[str]) -> None:
         """Record the request and its response."""
@@ -60,6 +64,14 @@ class TracedExchange:
             self.trace.captures = True
         return self.trace
 
+    def begin_session(self) -> Session:
+        """Return the session of the client, whose cookie the response sets if the guest writes before it."""
+        cookies = b"; ".join(value for name, value in self.request.headers if name == b"cookie")
+        if match := re.search(rb"(?:^|;) *svc-written=(\d{1,18}) *(?:;|$)", cookies):
+            self._written = int(match[1])
+        self._session = Session(self._written)
+        return self._session
+
     @property
     def project(self) -> str:
         """The project that the unsent bytes of the response count for."""
@@ -78,6 +90,10 @@ class TracedExchange:
         """Send the status and the header fields, with `x-request-id`, without `_NOT_PASSED_ON`."""
         headers = [field for field in headers if field[0] not in _NOT_PASSED_ON]
         headers.append((b"x-request-id", self.id.encode()))
+        if self._session is not None and self._session.written > self._written:
+            secure = "; Secure" if self.scheme == "https" else ""
+            attributes = f"Path=/; Max-Age=3600; HttpOnly; SameSite=Lax{secure}"
+            headers.append((b"set-cookie", f"svc-written={self._session.written}; {attributes}".encode()))
         self.started = True
         if self.recording is not None:
             self.recording.status, self.recording.response_headers = status, headers

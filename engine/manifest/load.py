@@ -213,6 +213,7 @@ def _exclude(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
 
 
 def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
+    equal = {"lane", "public", "build", "spa", "run_limit_secs", "memory_limit_mb", "reads", "env"}
     workdir = (root / table.workdir).resolve()
     entry = (workdir / table.entry).resolve() if table.entry is not None else None
     default_entry = registered_lanes()[table.lane].default_entry
@@ -220,17 +221,11 @@ def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
         entry = default_entry(workdir, root)
     return Resource(
         name=name,
-        lane=table.lane,
         workdir=workdir,
-        public=table.public,
-        build=table.build,
         output=(workdir / table.output).resolve() if table.output is not None else None,
         entry=entry,
-        spa=table.spa,
         mounts=tuple(Mount(pattern, target) for pattern, target in table.mounts.items()),
-        run_limit_secs=table.run_limit_secs,
-        memory_limit_mb=table.memory_limit_mb,
         egress=tuple(table.egress),
-        env=dict(table.env),
         secrets=tuple(table.secrets),
+        **table.model_dump(include=equal),
     )

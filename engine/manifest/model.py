@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote
 
 from engine.manifest.lanes import kind_of
 
+Reads = Literal["fresh", "stale"]
 _ESCAPE = re.compile(r"%(?!2[Ff5])[0-9A-Fa-f]{2}|%2[Ff]")
 
 
@@ -74,6 +76,7 @@ class Resource:
     mounts: tuple[Mount, ...] = ()
     run_limit_secs: int = 30
     memory_limit_mb: int = 128
+    reads: Reads = "fresh"
     egress: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from engine.manifest.lanes import registered_lanes
+from engine.manifest.model import Reads
 
 NAME_LENGTH = 39
 NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
@@ -77,6 +78,7 @@ class ResourceTable(_ManifestTable):
         description="Maximum seconds of a request, including its streamed response. Also: runLimitSecs.",
     )
     memory_limit_mb: int = Field(128, ge=16, le=1024, description="Memory limit of an instance in MiB.")
+    reads: Reads = Field("fresh", description="stale: reads in a fleet can miss the last writes of others.")
     egress: list[str] = Field(
         [], description="Origins that the resource may call, e.g. https://api.example.com."
     )

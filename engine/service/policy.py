@@ -139,6 +139,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "egress": lambda r: ", ".join(r.egress),
         "run_limit_secs": lambda r: str(r.run_limit_secs),
         "memory_limit_mb": lambda r: str(r.memory_limit_mb),
+        "reads": lambda r: r.reads,
         "secrets": lambda r: ", ".join(r.secrets),
     }
     for field, show in formatters.items():

@@ -102,6 +102,17 @@ def test_door_receives_request_and_caller(host: Host, porch: Porch) -> None:
     assert asked.caller == Caller("api", "request-1", "7" * 32, "3" * 16)
 
 
+def test_calls_of_a_request_have_its_session_and_the_reads_of_the_resource(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    guest.call("ask", "porch", "/v1/thing", "one")
+    take_response(guest, posting(guest, "/v1/thing", b"two")[0])
+    guest.answer(b"fine")
+    assert through(host, porch, guest, reads="stale").body == b"fine"
+    first, second = porch.asked
+    assert first.session is second.session
+    assert first.caller.stale_reads and second.caller.stale_reads
+
+
 def test_door_request_without_body_has_empty_body(host: Host, porch: Porch) -> None:
     guest = Guest()
     future = guest.call("outgoing-handler/handle", new_request(guest, PORCH, "?q"), None)

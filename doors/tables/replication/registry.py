@@ -16,8 +16,12 @@ class Replicated(Protocol):
     def record(self, connection: Any, *, exclusive: bool) -> None:
         """Send the transactions of an SQLite connection to the log."""
 
-    async def open(self, *, fresh: bool) -> None:
-        """Wait until the local copy exists or, if `fresh`, has all stored entries. Raises `SvcError`."""
+    @property
+    def written(self) -> int:
+        """Sequence of the last entry that this node has stored or applied."""
+
+    async def open(self, *, fresh: bool, written: int = 0) -> None:
+        """Wait until the copy exists or, if `fresh` or if it lacks `written`, has all. Raises `SvcError`."""
 
     def refresh(self) -> None:
         """Wait until the local copy has all stored entries, on another thread than that of the event loop."""
@@ -25,7 +29,8 @@ class Replicated(Protocol):
     async def forward(self, request: DoorRequest, *, repeatable: bool) -> DoorResponse | None:
         """Run a request of a guest on the node that writes, or return None: this node is that one.
 
-        Without an answer of that node, a `repeatable` request is sent again. Raises `SvcError`.
+        Without an answer of that node, a `repeatable` one is sent again. Notes the write in its session.
+        Raises `SvcError`.
         """
 
     def execute_with(self, execute: Callable[[DoorRequest], Awaitable[DoorResponse]] | None) -> None:

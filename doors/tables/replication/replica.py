@@ -81,6 +81,11 @@ class Replica:
         """Sequence of the last entry in the copy; -1 until it is open."""
         return self._copy.position
 
+    @property
+    def written(self) -> int:
+        """Sequence of the last entry that this node has stored or applied."""
+        return max(self._copy.position, self._published)
+
     async def reach(self, sequence: int) -> None:
         """Wait until the copy has an entry. Raises `ReplicationError`."""
         self._copy.announce(sequence)
@@ -92,10 +97,13 @@ class Replica:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    async def open(self, *, fresh: bool) -> None:
-        """Wait until the copy exists or, if `fresh`, has all entries. Raises `ReplicationError`."""
+    async def open(self, *, fresh: bool, written: int = 0) -> None:
+        """Wait until the copy exists. If `fresh`, or if it lacks the entry `written`, wait for all entries.
+
+        The log may lack that entry: a client can name any. Raises `ReplicationError`.
+        """
         await self._copy.until(lambda: self._copy.opened)
-        if fresh and not (self.writes and self._is_settled()):
+        if (fresh or written > self._copy.position) and not (self.writes and self._is_settled()):
             await self.reach(await self._last())
 
     async def _last(self) -> int:
@@ -172,7 +180,9 @@ class Replica:
             except SvcError as error:
                 failure = error.message
             if self._loop.time() > end:
-                raise ReplicationError("unavailable", f"the fleet does not answer: {failure}", "Retry.")
+                what = "write" if question["call"] in ("write", "lease") else "read"
+                message = f"the fleet does not answer the {what}: {failure}"
+                raise ReplicationError("unavailable", message, "Retry.")
             await asyncio.sleep(PAUSE_SECONDS)
         return None
 
@@ -217,6 +227,7 @@ class Replica:
         while (answer := await self._ask_writer(question, request.body, repeatable=repeatable)) is not None:
             document, body = answer
             if "status" in document:
+                request.session.written = max(request.session.written, document["written"])
                 headers = tuple((name, value.encode("latin-1")) for name, value in document["headers"])
                 return DoorResponse(document["status"], body, headers)
             await self._receive(document)
@@ -239,7 +250,8 @@ class Replica:
                     )
                     response = await self._execute(request)
                     headers = [(name, value.decode("latin-1")) for name, value in response.headers]
-                    return _encode({"status": response.status, "headers": headers}, response.body)
+                    head = {"status": response.status, "headers": headers, "written": self.written}
+                    return _encode(head, response.body)
                 case "digest":
                     return _encode(await self._answer_digest(question["at"]))
                 case "rebuild":

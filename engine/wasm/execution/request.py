@@ -1,9 +1,10 @@
 """The input and the result of a run: values that the gateway and the runner exchange."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.door import Session
 from engine.grant import Grant
 from engine.http.exchange import Exchange, Headers
 from engine.trace import Call, CallKind, RequestTrace
@@ -36,6 +37,7 @@ class GuestRequest:
     on_notice: NoticeSink = lambda level, text, grant: None
     trace: RequestTrace | None = None
     time_shift_ns: int = 0
+    session: Session = field(default_factory=Session)
 
     def begin_call(self, kind: CallKind, name: str) -> Call | None:
         """Start a call of the trace; return None if it has the maximum of calls."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 
-from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, OpenDoor
+from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, Headers, OpenDoor
 from engine.manifest.egress import Origin
+from engine.manifest.model import Resource
 from engine.trace import Call
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
@@ -43,7 +44,7 @@ class DoorBinding:
 class DoorRouter:
     """Routes one resource's requests to its project's Doors, and all others to `fetch_external`."""
 
-    def __init__(self, doors: Mapping[str, DoorBinding], resource: str, fetch_external: Fetch) -> None:
+    def __init__(self, doors: Mapping[str, DoorBinding], resource: Resource, fetch_external: Fetch) -> None:
         self._doors = {f"{name}.{DOMAIN}": door for name, door in doors.items()}
         self._resource = resource
         self._fetch_external = fetch_external
@@ -73,29 +74,13 @@ class DoorRouter:
             return None
         if not (path.startswith("/") and is_path(path)):
             return None
-        route, _, query = path.partition("?")
-        span = _begin_call(run, "POST", host, route)
-        answer = _invoke(
-            run,
-            host,
-            door,
-            DoorRequest(
-                "POST",
-                route,
-                query=query,
-                headers=(),
-                body=body,
-                caller=self._caller(run),
-                budget=run,
-                call=span,
-                trace=run.request.trace,
-            ),
-        )
+        request = _begin_call(run, self._caller(run), "POST", host, path, (), body)
+        answer = _invoke(run, host, door, request)
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureResponse()
         run.waiting += 1
-        _PendingResponse(run, host, None, future, span).deliver(answer)
+        _PendingResponse(run, host, None, future, request.call).deliver(answer)
         return future
 
     def _no_such_door(self, origin: Origin) -> str:
@@ -107,7 +92,8 @@ class DoorRouter:
             return run.caller
         variables = run.request.env
         _, trace, span, _ = variables.get("TRACEPARENT", "---").split("-")
-        run.caller = Caller(self._resource, variables.get("SVC_REQUEST_ID", ""), trace, span)
+        request_id, stale = variables.get("SVC_REQUEST_ID", ""), self._resource.reads == "stale"
+        run.caller = Caller(self._resource.name, request_id, trace, span, stale)
         return run.caller
 
 
@@ -138,9 +124,24 @@ def _invoke(
     return answer
 
 
-def _begin_call(run: RunState, method: str, host: str, path: str) -> Call | None:
-    """Start the span of a call."""
-    return run.request.begin_call("door", f"{method} {host.removesuffix(_SUFFIX)}{path[:MAX_PATH_CHARS]}")
+def _begin_call(
+    run: RunState, caller: Caller, method: str, host: str, target: str, headers: Headers, body: bytes
+) -> DoorRequest:
+    """Start the span of a call, and return its request."""
+    path, _, query = target.partition("?")
+    name = f"{method} {host.removesuffix(_SUFFIX)}{path[:MAX_PATH_CHARS]}"
+    return DoorRequest(
+        method,
+        path,
+        query=query,
+        headers=headers,
+        body=body,
+        caller=caller,
+        budget=run,
+        call=run.request.begin_call("door", name),
+        trace=run.request.trace,
+        session=run.request.session,
+    )
 
 
 def _end_call(run: RunState, call: Call | None, answer: DoorResponse) -> None:
@@ -288,18 +289,9 @@ class _DoorCall:
     def _send(self) -> None:
         self._invoked = True
         self._run.held_bytes -= self._size
-        path, _, query = target_of(self._request).partition("?")
-        span = self._pending.span = _begin_call(self._run, self._method, self._host, path)
-        request = DoorRequest(
-            self._method,
-            path,
-            query=query,
-            headers=tuple([(name.decode(), value) for name, value in self._request.headers]),
-            body=b"".join(self._parts),
-            caller=self._caller,
-            budget=self._run,
-            call=span,
-            trace=self._run.request.trace,
-        )
+        target, body = target_of(self._request), b"".join(self._parts)
+        headers = tuple([(name.decode(), value) for name, value in self._request.headers])
+        request = _begin_call(self._run, self._caller, self._method, self._host, target, headers, body)
+        self._pending.span = request.call
         self._parts.clear()
         self._pending.deliver(_invoke(self._run, self._host, self._door, request))

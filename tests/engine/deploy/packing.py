@@ -28,6 +28,7 @@ RESOURCE = Resource(
     mounts=(Mount("/b/*", "b"), Mount("/a", "a")),
     run_limit_secs=7,
     memory_limit_mb=64,
+    reads="stale",
     egress=("https://api.example.com",),
     env={"GREETING": "ü \n"},
     secrets=("TOKEN",),

@@ -321,3 +321,47 @@ def test_unknown_host_is_explained_in_development_only(files: StaticResponder, *
         assert "api--shop" not in unknown
 
     with_site([FRONT, API], {"front": files, "api": echo()}, test, dev=dev)
+
+
+@pytest.mark.parametrize(("scheme", "secure"), [("", ""), ("https", "; Secure")])
+def test_cookie_has_the_last_write_of_a_session(scheme: str, secure: str) -> None:
+    seen: list[int] = []
+
+    async def body(request: GuestRequest) -> RunReport:
+        seen.append(request.session.written)
+        if request.method == "POST":
+            request.session.written = max(request.session.written, 7)
+        return await reply(request, b"")
+
+    async def test(site: Site) -> None:
+        written = await site.ask("/api/", method="POST")
+        attributes = f"Path=/; Max-Age=3600; HttpOnly; SameSite=Lax{secure}"
+        assert written.headers["set-cookie"] == f"svc-written=7; {attributes}"
+        site.client.cookies.clear()
+        for method, cookie in (
+            ("GET", "a=1; svc-written=7"),
+            ("POST", "svc-written=8;b=2"),
+            ("GET", "svc-written=x"),
+            ("GET", "my-svc-written=8"),
+        ):
+            answer = await site.ask("/api/", method=method, headers={"cookie": cookie})
+            assert "set-cookie" not in answer.headers
+        assert seen == [0, 7, 8, 0, 0]
+
+    stale = Resource("page", "js", ROOT, reads="stale")
+    with_site(
+        [FRONT, API, stale], {"front": echo(), "api": Scripted(body), "page": echo()}, test, scheme=scheme
+    )
+
+
+def test_project_without_stale_reads_sets_no_cookie() -> None:
+    async def body(request: GuestRequest) -> RunReport:
+        assert request.session.written == 0
+        request.session.written = 7
+        return await reply(request, b"")
+
+    async def test(site: Site) -> None:
+        answer = await site.ask("/", "api--shop.localhost", headers={"cookie": "svc-written=9"})
+        assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None)
+
+    with_api(Scripted(body), test)

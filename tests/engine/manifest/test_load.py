@@ -25,6 +25,7 @@ lane = "js"
 workdir = "api"
 runLimitSecs = 12
 memory_limit_mb = 64
+reads = "stale"
 egress = ["https://api.example.com", "https://*.example.org", "http://127.0.0.1:9000"]
 env = { COLOUR = "blue" }
 secrets = ["KEY"]
@@ -46,13 +47,14 @@ def test_load_reads_every_key(tmp_path: Path) -> None:
     assert front.mounts == (Mount("/api/*", "api"), Mount("/health", "api"))
     assert (front.public, front.spa, front.build, front.output) == (True, True, "make", root / "dist")
     assert (api.public, api.workdir, api.entry) == (False, root / "api", root / "api/src/index.ts")
-    assert (api.run_limit_secs, api.memory_limit_mb) == (12, 64)
+    assert (api.run_limit_secs, api.memory_limit_mb, api.reads) == (12, 64, "stale")
     assert (api.egress[2], api.env, api.secrets) == ("http://127.0.0.1:9000", {"COLOUR": "blue"}, ("KEY",))
 
 
 def test_load_applies_defaults(tmp_path: Path) -> None:
     api = load(write(tmp_path, '[project]\nname="a"\n[resource.api]\nlane="js"\n')).resources["api"]
     assert (api.public, api.run_limit_secs, api.memory_limit_mb, api.entry) == (False, 30, 128, None)
+    assert api.reads == "fresh"
 
 
 def test_entry_defaults_to_main_of_package_json(tmp_path: Path) -> None:

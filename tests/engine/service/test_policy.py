@@ -66,9 +66,11 @@ def test_capabilities_without_record_or_package_are_new(
         cell = await running.bucket.kv.get(key)
         assert cell is not None and cell.value is not None
         record = json.loads(cell.value)
-        del record["resources"]["api"]["imports"]
+        del record["resources"]["api"]["imports"], record["resources"]["api"]["reads"]
         older = await running.bucket.kv.cas(key, json.dumps(record).encode(), cell.revision)
         assert new in await running.plan(MANIFEST, {"api": after})
+        stale = await running.plan(f'{MANIFEST}reads = "stale"\n', {"api": before})
+        assert Change("api", "reads", "fresh", "stale") in stale
         assert isinstance(older, int)
         await running.bucket.kv.cas(key, cell.value, older)
         for digest in pack(before).package.digests:

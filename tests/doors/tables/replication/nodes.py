@@ -10,7 +10,7 @@ from doors.tables.door import ProjectTables, TablesDoor
 from doors.tables.replication.replicas import Replicas
 from doors.tables.sqlite.errors import transaction
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
-from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, Session
 from engine.replication import ReplicatedLog
 from tests.doors.tables.replication.memory_log import MemoryLogs
 
@@ -57,12 +57,27 @@ class Node:
 
         return await asyncio.to_thread(work)
 
-    async def send(self, kind: str, sql: str, *params: Any, **members: Any) -> tuple[int, dict[str, Any]]:
+    async def send(
+        self,
+        kind: str,
+        sql: str,
+        *params: Any,
+        session: Session | None = None,
+        stale_reads: bool = False,
+        **members: Any,
+    ) -> tuple[int, dict[str, Any]]:
         """Send a request of a guest; return its status and document."""
         statement = {} if kind == "batch" else {"sql": sql, "params": params}
         body = json.dumps({**statement, **members}).encode()
-        caller = Caller("web", "1")
-        request = DoorRequest("POST", f"/v1/{kind}", query="", headers=(), body=body, caller=caller)
+        request = DoorRequest(
+            "POST",
+            f"/v1/{kind}",
+            query="",
+            headers=(),
+            body=body,
+            caller=Caller("web", "1", stale_reads=stale_reads),
+            session=session or Session(),
+        )
         answer = self.door.answer(request)
         response = answer if isinstance(answer, DoorResponse) else await answer
         return response.status, json.loads(response.body)

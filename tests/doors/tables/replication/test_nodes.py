@@ -9,6 +9,7 @@ from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.seeding import seed
 from doors.tables.sqlite.connections import apsw, open_owner
 from doors.tables.sqlite.storage_quota import set_storage_quota
+from engine.door import Session
 from tests.doors.tables.replication.memory_log import MemoryLog, MemoryLogs
 from tests.doors.tables.replication.nodes import Node, content, run_nodes
 
@@ -69,17 +70,53 @@ def test_without_majority_fresh_reads_and_writes_fail_and_stale_reads_continue(
         await nodes[0].change(TABLE, "INSERT INTO t (v) VALUES ('x')")
         assert (await nodes[1].send("query", ALL))[0] == 200
         logs.available = False
-        for kind, sql in (("query", ALL), ("exec", "INSERT INTO t (v) VALUES ('y')")):
-            status, document = await nodes[1].send(kind, sql)
+        write = "INSERT INTO t (v) VALUES ('y')"
+        failed = await asyncio.gather(
+            nodes[1].send("query", ALL),
+            nodes[1].send("query", ALL, stale_reads=True, stale_ok=False),
+            nodes[1].send("query", ALL, stale_reads=True, session=Session(10**17)),
+            nodes[1].send("exec", write),
+            nodes[1].send("exec", write, stale_reads=True),
+        )
+        for (status, document), what in zip(failed, ["read"] * 3 + ["write"] * 2, strict=True):
             assert (status, document["code"]) == (503, "unavailable")
-            assert "no majority" in document["detail"]
-        status, document = await nodes[1].send("query", ALL, stale_ok=True)
-        assert (status, document["rows"]) == (200, [{"id": 1, "v": "x"}])
+            assert f"the fleet does not answer the {what}: no majority" == document["detail"]
+        for options in ({"stale_ok": True}, {"stale_reads": True}):
+            status, document = await nodes[1].send("query", ALL, **options)
+            assert (status, document["rows"]) == (200, [{"id": 1, "v": "x"}])
         with pytest.raises(ReplicationError, match="no majority"):
             await nodes[1].rows(ALL)
         logs.available = True
         assert (await nodes[1].send("exec", "INSERT INTO t (v) VALUES ('z')"))[0] == 200
         assert await nodes[0].rows("SELECT v FROM t ORDER BY id") == [("x",), ("z",)]
+
+    run_nodes(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("options", [{"stale_reads": True}, {"stale_ok": True}])
+@pytest.mark.parametrize("writing", [0, 1])
+def test_stale_read_has_the_last_write_of_its_session(
+    tmp_path: Path, options: dict[str, bool], writing: int
+) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE, "INSERT INTO t (v) VALUES ('x')")
+        for node in nodes:
+            assert (await node.send("query", ALL))[0] == 200
+        logs.loses_news = True
+        session, batch = Session(), [{"sql": "INSERT INTO t (v) VALUES ('z')"}]
+        assert (await nodes[writing].send("exec", "INSERT INTO t (v) VALUES ('y')", session=session))[
+            0
+        ] == 200
+        first = session.written
+        assert (await nodes[writing].send("batch", "", statements=batch, session=session))[0] == 200
+        assert 0 < first < session.written == logs.sequence
+        for node in nodes:
+            _, document = await node.send(
+                "query", "SELECT v FROM t", session=Session(logs.sequence), **options
+            )
+            assert document["rows"] == [{"v": "x"}, {"v": "y"}, {"v": "z"}]
+        status, _ = await nodes[2].send("query", ALL, session=Session(10**17), **options)
+        assert status == 200
 
     run_nodes(tmp_path, scenario)
 
