@@ -5,6 +5,7 @@ Heartbeats are not stored. A node is present while its last heartbeat is recent 
 
 import asyncio
 import json
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class Presence:
     def __init__(self, connection: NatsConnection, namespace: str, node: str) -> None:
         self._connection, self.node = connection, node
         self._subject = f"svc-nodes.{namespace}"
+        self._session = secrets.token_hex(4)
         self._last: dict[str, Heartbeat] = {}
         self._arrived = asyncio.Event()
 
@@ -51,8 +53,9 @@ class Presence:
         try:
             while True:
                 try:
-                    beat = json.dumps({**content(), "time_ns": time.time_ns()}).encode()
-                    await self._connection.publish(f"{self._subject}.{self.node}", beat)
+                    session = f"{self._session}-{self._connection.reconnects}"
+                    beat = {**content(), "time_ns": time.time_ns(), "session": session}
+                    await self._connection.publish(f"{self._subject}.{self.node}", json.dumps(beat).encode())
                 except BucketError:  # The next heartbeat may reach another server.
                     self._connection.check_open()
                 await asyncio.sleep(HEARTBEAT_SECONDS)

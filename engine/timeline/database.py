@@ -51,6 +51,15 @@ create table if not exists record (
 create index if not exists record_request on record (request_id) where request_id <> '';
 create table if not exists origin (only integer primary key check (only = 1), cursor integer not null) strict;
 """
+_COPIES = """
+alter table record add column node text not null default '';
+alter table record add column node_cursor integer;
+create index record_node on record (node, node_cursor) where node <> '';
+alter table origin add column node text not null default '';
+create table peer (node text primary key, cursor integer not null) strict;
+"""
+"""Additions for a fleet. A record of another node has its `node`, and its cursor there. `origin` has the name
+of this node, and `peer` the last copied cursor of each other one."""
 _EXCHANGES = """
 create table if not exists exchange (
   request_id text primary key,
@@ -78,10 +87,22 @@ create table if not exists metric (
   value real not null,
   bounds text,
   counts text,
-  primary key (resource, name, kind, attributes)
+  node text not null default '',
+  primary key (resource, name, kind, attributes, node)
 ) strict, without rowid;
 """
-"""Series of guests' metrics. `attributes`, `bounds` and `counts` are JSON."""
+"""Series of guests' metrics. `attributes`, `bounds` and `counts` are JSON; `node` is as in a record."""
+_OLD_METRICS = f"""
+alter table metric rename to old_metric;
+{_METRICS}
+insert into metric select *, '' from old_metric;
+drop table old_metric;
+"""
+_READ_OLD = """
+create temp view record as select *, '' as node, null as node_cursor from main.record;
+create temp view origin as select *, '' as node from main.origin;
+"""
+"""The views through which the file of an older svc is read."""
 
 
 class TimelineError(SvcError):
@@ -106,23 +127,40 @@ class TimelineDatabase(SqliteFile):
 
     title, located = "the timeline", "the timeline in {}"
     actions = "read the timeline", "write the timeline"
-    version = 1
+    version = 2
     error_type = TimelineError
     corrupt_type = CorruptTimeline
     newer_type = NewerTimeline
 
     def _prepare(self, write: bool) -> None:
+        self.empty = not self.run("pragma user_version")[0][0]
         if write:
             self.run("pragma journal_mode = wal")
             self.run("pragma synchronous = normal")
             self.run(f"pragma journal_size_limit = {WAL_BYTES}")
             if self.empty:
                 self.change(self._create_tables)
-                self.empty = False
             self.run(_EXCHANGES)
             self.run(_METRICS)
+            if not self.has_nodes():
+                self.change(self._add_nodes)
+            self.empty = False
         else:
+            if not self.empty and not self.has_nodes():
+                self.run(_READ_OLD)
             self.run("pragma query_only = on")
+
+    def has_nodes(self) -> bool:
+        """Return whether the tables have the columns for the records of a fleet: version 1 has none."""
+        return bool(self.run("pragma user_version")[0][0] >= self.version)
+
+    def _add_nodes(self) -> None:
+        if self.has_nodes():
+            return  # Another process was first.
+        self.run(_COPIES)
+        if not self.run("select 1 from pragma_table_info('metric', 'main') where name = 'node'"):
+            self.run(_OLD_METRICS)
+        self.run(f"pragma user_version = {self.version}")
 
     def _interrupted(self) -> SvcError:
         return TimelineError(
@@ -134,5 +172,4 @@ class TimelineDatabase(SqliteFile):
     def _create_tables(self) -> None:
         """Create the tables. Cursors start at the time in µs, so they exceed all those of an older file."""
         self.run(_SCHEMA)
-        self.run("insert or ignore into origin values (1, ?)", (time.time_ns() // 1000,))
-        self.run(f"pragma user_version = {self.version}")
+        self.run("insert or ignore into origin (only, cursor) values (1, ?)", (time.time_ns() // 1000,))

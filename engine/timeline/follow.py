@@ -4,7 +4,6 @@ It polls the file instead of the engine, so a slow follower costs the engine not
 a replaced file.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from engine.timeline.query import (
@@ -48,11 +47,6 @@ class TimelineFollower:
         page = reader.scan_cursors(self.position, self._filter, limit)
         self.position = page.position
         return page
-
-    def order_ns(self, cursors: Sequence[int]) -> dict[int, int]:
-        """Return the ends of records, as `TimelineReader.order_ns`."""
-        reader = self._open()
-        return reader.order_ns(cursors) if reader is not None else {}
 
     def _open(self) -> TimelineReader | None:
         if self._reader is not None and self._reader.replaced():

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,15 @@ READ_SECONDS = 30.0
 """Time limit of each method of a reader."""
 _CHUNK_RECORDS = 64
 """Number of records that are read at once where their texts are needed: at most 8 MiB."""
-_COLUMNS = ", ".join(("cursor", *FIELDS))
+_COLUMNS = f"cursor, {', '.join(FIELDS)}, coalesce(nullif(node, ''), (select node from origin))"
 _BODY, _ATTRIBUTES = 1 + FIELDS.index("body"), 1 + FIELDS.index("attributes")
 _ROOT_REQUEST_SQL = "case when kind = 'request' and root = 1 then request_id else '' end"
-_ORDER_SQL = "min(time_ns + coalesce(wall_ns, 0), written_ms * 1000000 + 999999)"
 _COUNTED_SQL = (
     "(kind <> 'request' or root = 1 or not exists (select 1 from record as whole "
     "where whole.request_id <> '' and whole.request_id = record.request_id and whole.root = 1))"
 )
 """SQL for records other than the inner spans of finished requests."""
+_NEXT = "select cursor, written_ms from record where cursor >= ? order by cursor limit 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,8 @@ class TimelineReader:
             more = len(rows) == chunk
             for row in rows:
                 position, read, size = row[0], read + 1, size + _text_bytes(row)
-                if record_filter.matches(row[1:]):
-                    records.append(decode(row[0], row[1:]))
+                if record_filter.matches(row[1:-1]):
+                    records.append(_record(row))
                 if size >= max_bytes:
                     more = True
                     break
@@ -140,7 +139,7 @@ class TimelineReader:
                 size += _text_bytes(row)
                 if size > max_bytes and records:
                     return records[::-1]
-                records.append(decode(row[0], row[1:]))
+                records.append(_record(row))
         return records[::-1]
 
     def tail_cursors(
@@ -168,46 +167,42 @@ class TimelineReader:
             cursors += self._inner_spans(roots, record_filter, after, last)
         return sorted(cursors)
 
-    def tail_times(self, count: int, record_filter: RecordFilter, after: int, last: int) -> list[int]:
-        """Return the ends of the records that `tail_cursors` counts with `whole_requests`, ascending."""
-        self._database.limit_time(READ_SECONDS)
-        requests = record_filter.resource is None and not record_filter.roots
-        cursors, _ = self._counted(count, record_filter, after, last, requests)
-        return list(accumulate(self.order_ns(cursors).values(), max))
+    def rows_of(self, node: str, after: int, limit: int, max_bytes: int) -> list[Sequence[Any]]:
+        """Return the next records of a node after its cursor: the cursor, and the values of `FIELDS`.
 
-    def order_ns(self, cursors: Sequence[int]) -> dict[int, int]:
-        """Return the ends of records by cursor, as Unix time; removed records are omitted.
-
-        An end that guests report is at most the time at which the record was written.
-        """
-        rows = self._database.run(
-            f"select cursor, {_ORDER_SQL} from record where cursor in (select value from json_each(?))",
-            (json.dumps(list(cursors)),),
-        )
-        return dict(sorted(rows))
-
-    def rows(self, after: int, last: int, limit: int, max_bytes: int) -> list[Sequence[Any]]:
-        """Return rows after a cursor, up to another: cursor, time written in ms, and the values of `FIELDS`.
-
-        At least one row is returned, if any.
+        At least one row is returned, if any. This node is "", also in the methods below.
         """
         self._database.limit_time(READ_SECONDS)
-        columns = ", ".join(("cursor", "written_ms", *FIELDS))
-        sql = f"select {columns} from record where cursor > ? and cursor <= ? order by cursor limit ?"
+        cursor, condition = of_node(node)
         rows: list[Sequence[Any]] = []
         size = 0
-        for row in self._database.run(sql, (after, last, limit)):
-            size += _text_bytes(row[1:])
+        for row in self._database.run(
+            f"select {cursor}, {', '.join(FIELDS)} from record where {condition} and {cursor} > ?"
+            f" order by {cursor} limit ?",
+            (node, after, limit),
+        ):
+            size += _text_bytes(row)
             if rows and size > max_bytes:
                 break
             rows.append(row)
         return rows
 
-    def metrics(self) -> list[Sequence[Any]]:
-        """Return the series of metrics."""
-        if not self._database.run("select 1 from sqlite_schema where name = 'metric'"):
-            return []  # written by a version of svc without metrics
-        return self._database.run("select * from metric")
+    def has(self, node: str, cursor: int) -> bool:
+        """Return whether the record of a node at its cursor exists."""
+        name, condition = of_node(node)
+        return bool(
+            self._database.run(f"select 1 from record where {condition} and {name} = ?", (node, cursor))
+        )
+
+    def metrics_of(self, node: str) -> list[Sequence[Any]]:
+        """Return the series of metrics of a node."""
+        if not self._database.has_nodes():
+            return []  # A file of an older svc, whose series are written again.
+        return [row[:-1] for row in self._database.run("select * from metric where node = ?", (node,))]
+
+    def copied(self) -> dict[str, int]:
+        """Return the last copied cursor of each other node."""
+        return dict(self._database.run("select * from peer")) if self._database.has_nodes() else {}
 
     def _counted(
         self, count: int, record_filter: RecordFilter, after: int, last: int, requests: bool
@@ -248,7 +243,7 @@ class TimelineReader:
         chunk = _CHUNK_RECORDS if texts else PAGE_RECORDS
         while rows := self._database.run(sql, (after, last, *values, chunk)):
             for row in rows:
-                if not texts or record_filter.matches(row[1:-1]):
+                if not texts or record_filter.matches(row[1:-2]):
                     yield row[0], row[-1]
             last = rows[-1][0] - 1
 
@@ -256,13 +251,17 @@ class TimelineReader:
         """Return the cursor after which all records were written at or after a time (Unix epoch)."""
         return self._database.view(lambda: self._cursor_before(time_ns // 1_000_000))
 
+    def last_before(self, time_ns: int) -> int:
+        """Return the cursor after which no record was written before a time, at any node."""
+        return self.bounds()[1] if self.copied() else self.cursor_before(time_ns)
+
     def _cursor_before(self, time_ms: int) -> int:
         low, high = self._bounds()
         while low <= high:
             middle = (low + high) // 2
-            ((written_ms,),) = self._database.run("select written_ms from record where cursor = ?", (middle,))
+            ((cursor, written_ms),) = self._database.run(_NEXT, (middle,))
             if written_ms < time_ms:
-                low = middle + 1
+                low = cursor + 1
             else:
                 high = middle - 1
         return low - 1
@@ -303,7 +302,7 @@ class TimelineReader:
                 size += _text_bytes(row)
                 if size > max_bytes and records:
                     return records
-                records.append(decode(row[0], row[1:]))
+                records.append(_record(row))
         return records
 
     def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
@@ -312,7 +311,7 @@ class TimelineReader:
         rows = self._rows(
             f"request_id <> '' and request_id in ({_placeholders(requests)}) and root = 0", requests
         )
-        return [decode(row[0], row[1:]) for row in rows]
+        return [_record(row) for row in rows]
 
     def _rows(self, condition: str, values: Sequence[Any]) -> list[Any]:
         return self._database.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
@@ -359,6 +358,16 @@ class TimelineReader:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+def of_node(node: str) -> tuple[str, str]:
+    """Return the column of a node's cursors, and the indexed condition on its records."""
+    return ("node_cursor", "node <> '' and node = ?") if node else ("cursor", "node = ?")
+
+
+def _record(row: Sequence[Any]) -> StoredRecord:
+    """Return the record of the values of `_COLUMNS`."""
+    return decode(row[0], row[1:-1], row[-1])
 
 
 def _text_bytes(row: Sequence[Any]) -> int:

@@ -1,8 +1,8 @@
 """Conditions on the records of a timeline."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from engine.door import Severity
@@ -19,6 +19,8 @@ _HEAD_SQL = (
     "not (kind = 'stderr' and substr(body, 1, 1) in (' ', char(9)) and exists (select 1 from record as head "
     "where head.cursor = record.cursor - 1 and head.kind = 'stderr' and head.request_id = record.request_id))"
 )
+_RECORDED_SQL = "iif(node = '', written_ms, (time_ns + coalesce(wall_ns, 0)) / 1000000)"
+"""SQL for the Unix time in ms at which a record was written first. Those of other nodes are written later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class RecordFilter:
     there by SQLite, case-insensitively for a-z; quotes and line ends in attributes appear as in JSON.
     `statuses` are the lowest and highest status of a request. `roots` selects, of the spans of a request,
     only the one that the client's request started. `heads` omits indented lines of stderr that follow a line
-    of the same request, such as the frames of a stack.
+    of the same request, such as the frames of a stack. `since_ns` and `until_ns` (exclusive) are Unix times.
     """
 
     resource: str | None = None
@@ -41,6 +43,8 @@ class RecordFilter:
     statuses: tuple[int, int] | None = None
     roots: bool = False
     heads: bool = False
+    since_ns: int | None = None
+    until_ns: int | None = None
 
     def condition(self) -> tuple[str, list[str | int]]:
         """Return the part that SQL evaluates, as an expression and its values."""
@@ -65,22 +69,14 @@ class RecordFilter:
             parts.append("(root = 1 or kind <> 'request')")
         if self.heads:
             parts.append(_HEAD_SQL)
+        if self.since_ns is not None:
+            parts.append(f"{_RECORDED_SQL} >= ?")
+            values.append(self.since_ns // 1_000_000)
+        if self.until_ns is not None:
+            parts.append(f"{_RECORDED_SQL} < ?")
+            values.append(self.until_ns // 1_000_000)
         return " and ".join(parts), values
 
     def matches(self, row: Sequence[Any]) -> bool:
         """Return whether the remaining part holds, given the values of `FIELDS`."""
         return self.pattern is None or self.pattern.search(searchable(row)) is not None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the conditions that are set, for `from_json`, without a pattern."""
-        document: dict[str, Any] = {
-            each.name: getattr(self, each.name) for each in fields(self) if each.name != "pattern"
-        }
-        return {name: value for name, value in document.items() if value not in (None, False)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "RecordFilter":
-        """Return the filter of a document. Raises `TypeError` and `ValueError` for an invalid one."""
-        statuses = document.get("statuses")
-        pair = None if statuses is None else (int(statuses[0]), int(statuses[1]))
-        return cls(**{**document, "statuses": pair})

@@ -14,14 +14,17 @@ from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
 from engine.timeline.bus import TimelineBus
+from engine.timeline.copies import UNKNOWN, CopiedBatch, Publisher
 from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineDatabase, TimelineError
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.store import Appended, Retention, TimelineStore
 from engine.trace import text_chars
 
 INTERVAL_SECONDS = 0.1
 BATCH = 500
+COPY_WEIGHT = 64
+"""A batch of copies counts as so many records."""
 RETRY_SECONDS = 1.0
 TRIM_SECONDS = 1.0
 OMITTED_SECONDS = 60.0
@@ -32,6 +35,9 @@ MAX_PENDING_BYTES = 64 << 20
 _RECORD_OVERHEAD = 512
 """Approximate size of a record besides its text."""
 _CALL_OVERHEAD = 300
+
+
+Entry = Record | Recording | CopiedBatch
 
 
 class TimelineRecorder:
@@ -48,8 +54,9 @@ class TimelineRecorder:
         retry: float = RETRY_SECONDS,
         max_pending_bytes: int = MAX_PENDING_BYTES,
         now_ns: Callable[[], int] = time.time_ns,
+        publisher: Publisher | None = None,
     ) -> None:
-        """Write to the file at `path`, which is created with the first record.
+        """Write to the file at `path`, which is created with the first record. `publisher` gets them, too.
 
         `warn` is called, on another thread, when the file becomes unusable and when it is moved aside.
         """
@@ -60,13 +67,16 @@ class TimelineRecorder:
         self._retry = retry
         self._max_pending_bytes = max_pending_bytes
         self._now_ns = now_ns
+        self._publisher = publisher
+        self._last = UNKNOWN
+        """Cursor of the last record of this node."""
         self._store: TimelineStore | None = None
         self._series = SeriesTable()
         self._omitted_warned = 0.0
         self._lock = threading.Lock()
-        self._incoming: list[Record | Recording | MeasurementBatch] = []
+        self._incoming: list[Entry | MeasurementBatch] = []
         # These are used by the writing thread only.
-        self._pending: deque[Record | Recording] = deque()
+        self._pending: deque[Entry] = deque()
         self._changed: dict[SeriesKey, Series] = {}
         self._bytes = 0  # of incoming and pending
         self._dropped = 0
@@ -83,16 +93,24 @@ class TimelineRecorder:
         self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
         self._thread.start()
 
-    def __call__(self, record: Record | Recording | MeasurementBatch) -> None:
-        """Queue a record, a recording after the record of its request, or measurements, without blocking."""
+    def __call__(self, record: Entry | MeasurementBatch) -> None:
+        """Queue a record, a recording after the record of its request, measurements or copies.
+
+        It does not block. Copies that are dropped are not counted: they can be read again.
+        """
         size = size_of(record)
         with self._lock:
-            if self._bytes + size > self._max_pending_bytes:
+            full = self._bytes + size > self._max_pending_bytes
+            if full and not isinstance(record, CopiedBatch):
                 self._dropped += 1
                 return
-            self._bytes += size
-            self._incoming.append(record)
+            if not full:
+                self._bytes += size
+                self._incoming.append(record)
             count = len(self._incoming)
+        if full and isinstance(record, CopiedBatch):
+            record.on_written(None, True)
+            return
         if count == 1:
             self._wakeup.set()
         elif count == BATCH:
@@ -128,7 +146,7 @@ class TimelineRecorder:
         while (batch := self._next_batch()) or self._changed:
             try:
                 store = self._open()
-                store.append(batch, self._now_ns(), self._changed.values())
+                written = store.append(batch, self._now_ns(), self._changed.values())
             except NewerTimeline:
                 raise
             except TimelineError as error:
@@ -139,11 +157,22 @@ class TimelineRecorder:
             with self._lock:
                 self._bytes -= sum(map(size_of, batch))
             self._changed.clear()
+            self._publish(batch, written)
             self._warn_omitted()
             self._failing = False
             if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:
                 self._trim(store)
         return True
+
+    def _publish(self, batch: list[Entry], written: Appended) -> None:
+        """Send what was written to other nodes, and report copies."""
+        if self._publisher is not None and (written.rows or written.series):
+            self._publisher.publish(self._last, written.rows, written.series)
+        if written.rows:
+            self._last = written.rows[-1][0]
+        copies = [each for each in batch if isinstance(each, CopiedBatch)]
+        for copy, (position, gap) in zip(copies, written.copied, strict=True):
+            copy.on_written(position, gap)
 
     def _trim(self, store: TimelineStore) -> None:
         self._trimmed = time.monotonic()
@@ -152,7 +181,7 @@ class TimelineRecorder:
         except TimelineError as error:
             self._recover(error)
 
-    def _next_batch(self) -> list[Record | Recording]:
+    def _next_batch(self) -> list[Entry]:
         """Aggregate measurements; return the next records, with a record about dropped ones after them."""
         with self._lock:
             for each in self._incoming:
@@ -169,13 +198,19 @@ class TimelineRecorder:
                 warning = PlatformRecord(self._now_ns(), "", "WARN", text)
                 self._bytes += size_of(warning)
                 self._pending.append(warning)
-        return [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
+        batch, room = list[Entry](), BATCH
+        while self._pending and room > 0:
+            batch.append(self._pending.popleft())
+            room -= COPY_WEIGHT if isinstance(batch[-1], CopiedBatch) else 1
+        return batch
 
     def _open(self) -> TimelineStore:
         if self._store is not None and self._store.replaced():
             self._close_file()
         if self._store is None:
             self._store = TimelineStore(self._path, self._retention)
+            if self._publisher is not None:
+                self._store.name(self._publisher.node)
         return self._store
 
     def _warn_omitted(self) -> None:
@@ -225,8 +260,10 @@ class TimelineRecorder:
         self._thread.join()
 
 
-def size_of(record: Record | Recording | MeasurementBatch) -> int:
+def size_of(record: Entry | MeasurementBatch) -> int:
     """Return the approximate size of a record in memory, in bytes."""
+    if isinstance(record, CopiedBatch):
+        return _RECORD_OVERHEAD + len(record.content)
     if isinstance(record, (Recording, MeasurementBatch)):
         return _RECORD_OVERHEAD + record.weight
     if isinstance(record, RequestRecord):

@@ -38,15 +38,16 @@ def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -
     if reader is None:
         yield RecordPage([], record_range.after or 0)
         return
+    times = replace(record_filter, since_ns=record_range.since_ns, until_ns=record_range.until_ns)
     with closing(reader):
-        yield from _pages(reader, record_filter, record_range)
+        yield from _pages(reader, times, record_range)
 
 
 def _pages(
     reader: TimelineReader, record_filter: RecordFilter, record_range: RecordRange
 ) -> Iterator[RecordPage]:
     begin, end = record_range.after or 0, reader.bounds()[1]
-    last = end if record_range.until_ns is None else min(end, reader.cursor_before(record_range.until_ns))
+    last = end if record_range.until_ns is None else min(end, reader.last_before(record_range.until_ns))
     if record_range.since_ns is not None:
         begin = max(begin, reader.cursor_before(record_range.since_ns))
     if record_range.tail is not None:

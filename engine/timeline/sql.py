@@ -44,7 +44,7 @@ _LEVEL = "case level {} end".format(
 )
 _SPANS = "from main.record as span where span.request_id = record.request_id and span.request_id <> ''"
 _NODE = "/* node */ "
-"""Place of the column `node` in the views of a file with the records of several nodes."""
+"""Place of the column `node` in the views of a fleet."""
 _VIEWS = {
     "requests": f"""
         select {_NODE}cursor, {_TIME} as time, time_ns, request_id, trace_id, resource,
@@ -123,9 +123,9 @@ class _SqlTimeline(TimelineDatabase):
     """A connection with the views and functions of a user's statement."""
 
     def _prepare(self, write: bool) -> None:
-        if not self.empty:
-            columns = {column[1] for column in self.run("pragma main.table_info(record)")}
-            node = "node, " if "node" in columns else ""
+        if self.run("pragma user_version")[0][0]:
+            own = self.run("select node from main.origin")[0][0] if self.has_nodes() else ""
+            node = f"coalesce(nullif(node, ''), {apsw.format_sql_value(own)}) as node, " if own else ""
             for name, select in _VIEWS.items():
                 self.run(f"create temp view {name} as {select.replace(_NODE, node)}")
             if not self.run("select 1 from main.sqlite_master where name = 'metric'"):

@@ -3,26 +3,39 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.measurement import MAX_SERIES, Series
+from engine.timeline.copies import UNKNOWN, CopiedBatch, Rows, decode_batch
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
+from engine.timeline.query import of_node
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording, to_exchange
 from engine.timeline.recording import encode as encode_exchange
 from engine.timeline.stored_record import encode, encode_series
 
-_ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
+_ROW = f"({', '.join('?' * (len(FIELDS) + 4))})"
 _ROWS_PER_INSERT = (128, 16, 4, 1)
 """Rows per statement. Other threads run while SQLite does, so few long statements delay them least."""
 _INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _ROWS_PER_INSERT}
 _ROWS_PER_TRIM = 10_000
 _MAX_TRIM_STEPS = 20
 _EXCHANGE = "insert or replace into exchange values (?, ?, ?, ?, ?, ?)"
-_METRIC = "insert or replace into metric values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_METRIC = "insert or replace into metric values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DELETE_SERIES = """
-delete from metric where time_ns / 1000000 < ?
-  or time_ns <= (select time_ns from metric order by time_ns desc limit 1 offset ?)
+delete from metric where time_ns / 1000000 < ? or (node, time_ns) in (
+  select node, time_ns from (
+    select node, time_ns, row_number() over (partition by node order by time_ns desc) as place from metric
+  ) where place > ?
+)
 """
+_SAMPLES = 1000
+_LARGEST = """
+with recursive sample (cursor) as (select ?1 union all select cursor + ?3 from sample where cursor + ?3 <= ?2)
+select node from sample join record using (cursor)
+group by node order by sum(length(body) + coalesce(length(attributes), 0) + 500) desc limit 1
+"""
+"""The node with the largest share of evenly distributed records. The first record is one of them."""
 _DELETE_OLDEST = """
 delete from exchange where cursor <= (
   select cursor from (select cursor, sum(weight) over (order by cursor desc) as total from exchange)
@@ -40,11 +53,24 @@ class Retention:
     max_recording_bytes: int = 64 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Records of this node that were written, with their cursors, and series.
+
+    `copied` has the last copied cursor of the node of each `CopiedBatch`, and whether records before it are
+    missing, so that it was not written.
+    """
+
+    rows: list[tuple[Any, ...]]
+    series: list[tuple[Any, ...]]
+    copied: list[tuple[int, bool]]
+
+
 class TimelineStore:
     """One open file. Use it from one thread at a time; every method raises `TimelineError`.
 
     Cursors have no gaps: every cursor between two others was written, and records are removed only from the
-    old end.
+    old end. Only the records of a node of a fleet with the largest share are removed between those of others.
     """
 
     def __init__(self, path: Path, retention: Retention | None = None) -> None:
@@ -54,28 +80,55 @@ class TimelineStore:
         self._page_bytes: int = self._database.run("pragma page_size")[0][0]
 
     def append(
-        self, records: Sequence[Record | Recording], now_ns: int, series: Iterable[Series] = ()
-    ) -> None:
-        """Add records and recordings in order, and replace series, in one transaction."""
-        rows = [encode(record) for record in records if not isinstance(record, Recording)]
+        self, records: Sequence[Record | Recording | CopiedBatch], now_ns: int, series: Iterable[Series] = ()
+    ) -> Appended:
+        """Add records and recordings in order, then copies, and replace series, in one transaction."""
+        own = [record for record in records if not isinstance(record, Recording | CopiedBatch)]
+        rows = [encode(record) for record in own]
         recordings = [record for record in records if isinstance(record, Recording)]
         exchanges = [(each, *encode_exchange(to_exchange(each))) for each in recordings]
-
+        copies = [
+            (each.node, *decode_batch(each.content)) for each in records if isinstance(each, CopiedBatch)
+        ]
+        now_ms = now_ns // 1_000_000
         metrics = [encode_series(each) for each in series]
 
-        def write() -> None:
+        def write() -> Appended:
             for values in metrics:
-                self._database.run(_METRIC, values)
-            if not rows and not exchanges:
-                return
-            last = self._insert(rows, now_ns // 1_000_000)
+                self._database.run(_METRIC, (*values, ""))
+            last = 0
+            if rows or exchanges:
+                last = self._insert([(*row, "", None) for row in rows], now_ms)
             for recording, head, request, response in exchanges:
                 weight = recording.weight + len(head)
                 self._database.run(_EXCHANGE, (recording.request_id, last, weight, head, request, response))
+            copied = [self._copy(*copy, now_ms) for copy in copies]
+            first = last - len(rows) + 1
+            return Appended([(first + at, *row) for at, row in enumerate(rows)], metrics, copied)
 
-        self._database.change(write)
+        return self._database.change(write)
 
-    def _insert(self, rows: list[tuple[object, ...]], now_ms: int) -> int:
+    def name(self, node: str) -> None:
+        """Set the name of this node of a fleet."""
+        self._database.run("update origin set node = ?1 where node <> ?1", (node,))
+
+    def _copy(self, node: str, after: int, rows: Rows, series: Rows, now_ms: int) -> tuple[int, bool]:
+        """Write a batch of another node, unless it lacks records before. See `Appended.copied`."""
+        for values in series:
+            self._database.run(_METRIC, (*values, node))
+        ((position,),) = self._database.run(
+            "select coalesce(max(cursor), 0) from peer where node = ?", (node,)
+        )
+        new = [row for row in rows if row[0] > position]
+        if not new:
+            return position, False
+        if after == UNKNOWN or after > position:
+            return position, True
+        self._insert([(*row[1:], node, row[0]) for row in new], now_ms)
+        self._database.run("insert or replace into peer values (?, ?)", (node, new[-1][0]))
+        return new[-1][0], False
+
+    def _insert(self, rows: Sequence[tuple[Any, ...]], now_ms: int) -> int:
         """Write rows; return the last cursor."""
         last = self._database.run("select cursor, written_ms from record order by cursor desc limit 1")
         if last:
@@ -126,8 +179,16 @@ class TimelineStore:
             return False
         share = 1 - 0.95 * self._retention.max_bytes / used
         rows = min(_ROWS_PER_TRIM, int((last - first + 1) * share) + 1)
-        self._database.run(remove, (min(first + rows, last),))
-        return True
+        if not self._database.run("select 1 from peer limit 1"):
+            self._database.run(remove, (min(first + rows, last),))
+            return True
+        # A flood of records of one node must not remove those of others.
+        step = (last - first) // _SAMPLES + 1
+        largest = self._database.run(_LARGEST, (first, last, step))[0][0]
+        column, condition = of_node(largest)
+        oldest = f"select cursor from record where {condition} and cursor < ? order by {column} limit ?"
+        self._database.run(f"delete from record where cursor in ({oldest})", (largest, last, rows))
+        return bool(self._database.run("select changes()")[0][0])
 
     def _used_bytes(self) -> int:
         ((pages,),) = self._database.run("pragma page_count")

@@ -44,7 +44,7 @@ _call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
 class StoredRecord:
     """A record with its cursor in the timeline. Cursors only increase.
 
-    `node` is the node of a fleet that stores it, or empty.
+    `node` is the node of a fleet that recorded it, or empty.
     """
 
     cursor: int
@@ -83,16 +83,16 @@ def encode(record: Record) -> tuple[Any, ...]:
     return (time_ns, kind, number, record.resource, record.request_id, body, *span, *_NO_REQUEST)
 
 
-def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
+def decode(cursor: int, row: Sequence[Any], node: str = "") -> StoredRecord:
     """Return the record of a row, given the values of `FIELDS`; an error record for corrupt values."""
     try:
-        return _decode(cursor, row)
+        return StoredRecord(cursor, _decode(row), node)
     except (KeyError, TypeError, ValueError, RecursionError):
         time_ns = row[0] if type(row[0]) is int else 0
-        return StoredRecord(cursor, PlatformRecord(time_ns, "", "ERROR", "this record is corrupt"))
+        return StoredRecord(cursor, PlatformRecord(time_ns, "", "ERROR", "this record is corrupt"), node)
 
 
-def _decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
+def _decode(row: Sequence[Any]) -> Record:
     time_ns, kind, number, resource, request_id, body, trace_id, span_id, attributes, *request = row
     severity = _SEVERITIES[number]
     record: Record
@@ -128,7 +128,7 @@ def _decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
         record = PlatformRecord(time_ns, resource, severity, body, request_id, grant=grant)
     else:
         record = LineRecord(time_ns, request_id, resource, kind, body)
-    return StoredRecord(cursor, record)
+    return record
 
 
 def searchable(row: Sequence[Any]) -> str:

@@ -5,20 +5,29 @@ A thread writes, so that neither a slow disk nor another process delays a reques
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.timeline.bus import TimelineBus
 from engine.usage.aggregate import MINUTE_NS, Aggregator, Key, UsageCount
-from engine.usage.store import CorruptUsage, UsageError, UsageStore
+from engine.usage.store import CorruptUsage, UsageCopy, UsageError, UsageRow, UsageStore
 
 INTERVAL_SECONDS = 1.0
 RETENTION_MINUTES = 31 * 24 * 60
 DELETE_EVERY_MINUTES = 60
 MAX_UNWRITTEN = 20_000
 """Maximum number of unwritten sums (one per minute and resource)."""
+
+
+class UsagePublisher(Protocol):
+    """Sends sums of a project to the other nodes of a fleet."""
+
+    def publish_usage(self, rows: Sequence[UsageRow]) -> None:
+        """Send changed sums. May be called from any thread."""
 
 
 class UsageRecorder:
@@ -32,8 +41,9 @@ class UsageRecorder:
         *,
         interval: float = INTERVAL_SECONDS,
         now_ns: Callable[[], int] = time.time_ns,
+        publisher: UsagePublisher | None = None,
     ) -> None:
-        """Write to the file at `path`, which is created with the first sums.
+        """Write to the file at `path`, which is created with the first sums. `publisher` gets changed sums.
 
         `warn` is called, on another thread, when writing starts to fail and when a corrupt file is moved
         aside.
@@ -42,6 +52,8 @@ class UsageRecorder:
         self._warn = warn
         self._interval = interval
         self._now_ns = now_ns
+        self._publisher = publisher
+        self._copies: deque[UsageCopy] = deque()
         self._aggregator = Aggregator()
         self._store: UsageStore | None = None
         self._deleted_at = 0
@@ -51,6 +63,15 @@ class UsageRecorder:
         self._thread = threading.Thread(target=self._work, name="usage", daemon=True)
         self._thread.start()
 
+    def copy(self, node: str, rows: Sequence[UsageRow]) -> None:
+        """Queue sums of another node."""
+        self._copies.extend((node, row) for row in rows)
+
+    @property
+    def full(self) -> bool:
+        """True while no further sums should be queued."""
+        return len(self._copies) > MAX_UNWRITTEN
+
     def _work(self) -> None:
         while not self._stop.wait(self._interval):
             self._write()
@@ -59,24 +80,30 @@ class UsageRecorder:
 
     def _write(self) -> None:
         counts = self._aggregator.take()
-        if not counts:
+        copies = [self._copies.popleft() for _ in range(len(self._copies))]
+        if not counts and not copies:
             return
         try:
-            store = self._add(counts)
+            store, sums = self._add(counts, copies)
         except SvcError as error:
+            self._copies.extendleft(reversed(copies))
             self._aggregator.restore(counts, MAX_UNWRITTEN)
             if not self._failing:
                 self._warn(error)
             self._failing = True
             return
         self._failing = False
+        if sums and self._publisher is not None:
+            self._publisher.publish_usage(sums)
         self._delete_old(store)
 
-    def _add(self, counts: Mapping[Key, UsageCount]) -> UsageStore:
-        """Add to the file, or to a new one that replaces a corrupt one; return the file."""
+    def _add(
+        self, counts: Mapping[Key, UsageCount], copies: Sequence[UsageCopy]
+    ) -> tuple[UsageStore, list[UsageRow]]:
+        """Add to the file, or to a new one that replaces a corrupt one; return the file and changed sums."""
         try:
             store = self._open()
-            store.add(counts)
+            return store, store.add(counts, copies)
         except CorruptUsage as error:
             self._close_file()
             quarantined = quarantine_database(self._path, "usage", UsageStore.is_corrupt)
@@ -86,8 +113,7 @@ class UsageRecorder:
                 UsageError(f"{error.message}; a new file was created", f"Find the old file at {quarantined}.")
             )
             store = self._open()
-            store.add(counts)
-        return store
+            return store, store.add(counts, copies)
 
     def _open(self) -> UsageStore:
         if self._store is not None and self._store.replaced():

@@ -6,9 +6,12 @@ and a writer could work concurrently, but a process that opens the file while an
 without waiting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
@@ -17,8 +20,7 @@ from engine.usage.aggregate import Key, UsageCount
 
 USAGE_FILE = "usage.db"
 
-_SCHEMA = """
-create table if not exists usage (
+_COLUMNS = """
   minute integer not null,
   resource text not null,
   requests integer not null,
@@ -28,10 +30,17 @@ create table if not exists usage (
   peak_memory integer not null,
   bytes_in integer not null,
   bytes_out integer not null,
-  primary key (minute, resource)
-) strict, without rowid;
+"""
+_SCHEMA = f"""
+create table if not exists usage ({_COLUMNS} primary key (minute, resource)) strict, without rowid;
 pragma user_version = 1;
 """
+_COPIES = f"""
+create table if not exists peer_usage (
+  {_COLUMNS} node text not null, primary key (minute, resource, node)
+) strict, without rowid;
+"""
+"""The sums of other nodes of a fleet."""
 _ADD = """
 insert into usage values (?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict do update set
@@ -43,8 +52,24 @@ on conflict do update set
   bytes_in = bytes_in + excluded.bytes_in,
   bytes_out = bytes_out + excluded.bytes_out
 """
-_READ = "select * from usage where minute >= ? order by minute, resource"
-_PAGE = "select * from usage where (minute, resource) > (?, ?) order by minute, resource limit ?"
+_COPY = """
+insert or replace into peer_usage select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 where not exists (
+  select 1 from peer_usage where minute = ?1 and resource = ?2 and node = ?10 and requests > ?3
+)
+"""
+"""Sums only grow, so that older ones that arrive later are ignored."""
+_SUMS = "select * from usage where minute = ? and resource = ?"
+_ALL = """
+select *, '' as node from usage where (minute, resource) > (?1, ?2)
+union all select * from peer_usage where (minute, resource) > (?1, ?2) order by minute, resource
+"""
+_OF_NODE = f"select * from ({_ALL}) where node = ?3 order by minute, resource limit ?4"
+
+
+UsageRow = Sequence[Any]
+"""A minute, a resource's name, and the numbers of a `UsageCount`."""
+UsageCopy = tuple[str, UsageRow]
+"""A node and its sums."""
 
 
 class UsageError(SvcError):
@@ -77,23 +102,56 @@ class UsageStore(SqliteFile):
     def _prepare(self, write: bool) -> None:
         if self.empty and write:
             self.change(lambda: self._database.execute(_SCHEMA).fetchall())
+        if write:
+            self.run(_COPIES)
 
-    def add(self, counts: Mapping[Key, UsageCount]) -> None:
-        """Add counts to the stored sums, in one transaction."""
+    def add(self, counts: Mapping[Key, UsageCount], copies: Iterable[UsageCopy] = ()) -> list[UsageRow]:
+        """Add counts to the stored sums, and replace those of other nodes, in one transaction.
+
+        Returns the sums of the same minutes and resources.
+        """
         rows = [(minute, resource, *astuple(count)) for (minute, resource), count in counts.items()]
-        self.change(lambda: self._database.executemany(_ADD, rows))
+
+        def write() -> list[UsageRow]:
+            self._database.executemany(_ADD, rows)
+            self._database.executemany(_COPY, [(*row, node) for node, row in copies])
+            return [row for key in counts for row in self.run(_SUMS, key)]
+
+        return self.change(write)
+
+    def last_copied(self, node: str) -> int:
+        """Return the last minute with sums of another node. 0 without one."""
+        return int(self.run("select max(minute) from peer_usage where node = ?", (node,))[0][0] or 0)
 
     def delete_before(self, before: int) -> None:
         """Delete all minutes before one."""
-        self.change(lambda: self.run("delete from usage where minute < ?", (before,)))
+        for table in ("usage", "peer_usage"):
+            self.run(f"delete from {table} where minute < ?", (before,))
 
     def read(self, since: int) -> dict[Key, UsageCount]:
-        """Return the sums from a minute on, in the order of minutes and names."""
+        """Return the sums of all nodes from a minute on, in the order of minutes and names."""
         return {
             (minute, resource): UsageCount.of(numbers)
-            for minute, resource, *numbers in self.run(_READ, (since,))
+            for minute, resource, *numbers in self.page((since, ""), None)
         }
 
-    def page(self, after: Key, limit: int) -> list[list[int | str]]:
-        """Return the next rows after a minute and name: minute, name, and the numbers of a `UsageCount`."""
-        return [list(row) for row in self.run(_PAGE, (*after, limit))]
+    def page(self, after: Key, limit: int | None) -> list[UsageRow]:
+        """Return the next sums of all nodes: minute, name, and the numbers of a `UsageCount`."""
+
+        def read() -> list[UsageRow]:
+            rows = (row[:-1] for row in self._database.execute(_ALL, after))
+            return [_sum(list(group)) for _, group in islice(groupby(rows, itemgetter(0, 1)), limit)]
+
+        return self._retry_busy(read)
+
+    def page_of(self, node: str, after: Key, limit: int) -> list[UsageRow]:
+        """Return the next sums of a node ("": this one), as `page`."""
+        return [row[:-1] for row in self.run(_OF_NODE, (*after, node, limit))]
+
+
+def _sum(rows: Sequence[UsageRow]) -> UsageRow:
+    """Return the sum of the rows of several nodes."""
+    if len(rows) == 1:
+        return rows[0]
+    counts = (UsageCount.of(row[2:]) for row in rows)
+    return (*rows[0][:2], *astuple(sum(counts, UsageCount())))

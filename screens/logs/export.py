@@ -58,19 +58,6 @@ def export_records(
             return
 
 
-def export_of_fleet(
-    client: ProjectClient, filter: RecordSelection, missing: set[str], *, lines: bool
-) -> Iterator[bytes]:
-    """Yield the encoded records of all nodes of a fleet that match a filter. Raises `SvcError`.
-
-    Adds the nodes that do not answer to `missing`.
-    """
-    for document in client.lines("GET", "/logs", params=dict(filter.params())):
-        missing |= {node["node"] for node in document.get("missing", ())}
-        if "kind" in document:
-            yield _encoded(document, lines)
-
-
 def _encoded(document: dict[str, Any], lines: bool) -> bytes:
     spans = document.pop("spans", ())
     text = line(document, spans) if lines else json.dumps(document, ensure_ascii=False)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any
 
 from screens.logs.filter import RecordSelection
 from screens.logs.format import removed_row, row
@@ -32,9 +32,6 @@ class RecordSource:
     only in `merge_history`, which the UI thread calls.
     """
 
-    STREAM: ClassVar[str] = "/logs/cursors"
-    """The stream that the threads read."""
-
     def __init__(
         self,
         client: ProjectClient,
@@ -49,8 +46,6 @@ class RecordSource:
         """True once all records that existed at the start are rows."""
         self.dropped = 0
         """The number of records that were deleted or dropped before they could be shown."""
-        self.missing: tuple[str, ...] = ()
-        """The nodes of a fleet that do not answer."""
         self.room = 0
         """The text width on a narrow screen, or 0. This and the following attributes affect the rows."""
         self.search = ""
@@ -202,7 +197,7 @@ class RecordSource:
                 self.dropped += dropped
 
     def _lines(self, params: Mapping[str, Any], generation: int) -> Iterator[Mapping[str, Any]]:
-        for line in self._client.lines("GET", self.STREAM, params=dict(params)):
+        for line in self._client.lines("GET", "/logs/cursors", params=dict(params)):
             if generation != self._generation:
                 return
             yield line

@@ -15,7 +15,6 @@ from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
 from screens.logs.bindings import LOGS_BINDINGS
 from screens.logs.export_form import LogExportForm
 from screens.logs.filter import RecordSelection
-from screens.logs.fleet_records import FleetRecordSource
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
 from screens.logs.grants import Grants
 from screens.logs.record_source import RecordSource
@@ -104,10 +103,7 @@ class LogsScreen(ConsoleScreen):
 
     def engine_connected(self) -> None:
         """Start reading, or resume after the last record."""
-        if isinstance(self._source, FleetRecordSource) == self.client.in_fleet:
-            self._source.start()
-        else:
-            self._replace_source(self._source.filter)
+        self._source.start()
 
     @property
     def rows(self) -> VirtualRows:
@@ -134,8 +130,7 @@ class LogsScreen(ConsoleScreen):
         self._replace_source(filter)
 
     def _new_source(self, filter: RecordSelection) -> RecordSource:
-        kind = FleetRecordSource if self.client.in_fleet else RecordSource
-        return kind(self.client, filter, self._on_error, self._now)
+        return RecordSource(self.client, filter, self._on_error, self._now)
 
     def _replace_source(self, filter: RecordSelection) -> None:
         old = self._source

@@ -79,9 +79,6 @@ class StatusBar(Horizontal):
             text = f"{text}   ❚❚ paused, {source.waiting():,} waiting"
         elif source.follows:
             text = f"{text}   {'following ●' if following else '○ G follows'}"
-        if source.missing:
-            nodes = source.missing[0].partition("-")[0] if len(source.missing) == 1 else len(source.missing)
-            text = f"{nodes} {'nodes ' if len(source.missing) > 1 else ''}away   {text}"
         if source.dropped:
             text = f"{source.dropped:,} dropped: too many   {text}"
         new = "[b $background on $primary @click=screen.bottom] $unseen new ↓ [/]   " if unseen else ""

@@ -3,7 +3,7 @@
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -17,7 +17,6 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
-from engine.timeline.fleet_cursor import FleetCursor
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
 from engine.timeline.query import open_reader
@@ -28,7 +27,7 @@ from engine.timeline.stored_record import StoredRecord, encode
 from svc_tui.commands.completion import resource_names
 from svc_tui.logs.format import LogFormatter
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
-from svc_tui.logs.remote import LogQuery, RemoteLogs, local_time, warn_missing
+from svc_tui.logs.remote import LogQuery, RemoteLogs
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.tones import toned
 from svc_tui.terminal.units import plural
@@ -131,13 +130,12 @@ def logs(
         else:
             stdout.styled_lines([line for entry in entries for line in formatter.lines(entry.record)])
 
-    cursor = None if after is None else _cursor(after, of_fleet=credentials is not None)
+    cursor = None if after is None else _cursor(after)
     if credentials is not None:
         filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": cursor}
         filters |= {"since": seconds, "until": older}
         query = LogQuery(filters=filters, pattern=record_filter.pattern, tail=tail, follow=follow)
-        on_missing = _print_missing if as_json else None
-        RemoteLogs(credentials, load(root).name, query, show, _warn_dropped, on_missing=on_missing).run()
+        RemoteLogs(credentials, load(root).name, query, show, _warn_dropped).run()
     else:
         _check_resource(root, resource, path)
         has_records = path.exists()
@@ -145,9 +143,8 @@ def logs(
             stderr.note("no records yet: " + ("waiting for `svc dev`" if follow else "start `svc dev`"))
             if not follow:
                 return
-        first = None if cursor is None else int(cursor)
-        record_range = RecordRange(_time_of_age(seconds), first, tail, _time_of_age(older))
-        position = first or 0
+        record_range = RecordRange(_time_of_age(seconds), cursor, tail, _time_of_age(older))
+        position = cursor or 0
         # After "no records yet", records that are written before the first poll must not be skipped.
         for page in select(path, record_filter, record_range) if has_records else ():
             _warn_dropped(page.dropped)
@@ -171,13 +168,6 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
     print_rows(
         result, ColumnTypes(), as_json=as_json, as_grid=stdout.is_terminal() and not as_json and not as_csv
     )
-    if missing := result.get("missing"):
-        warn_missing(missing)
-    for node in result.get("partial", ()):
-        stderr.warn(
-            f"records of {node['node']} before {local_time(node['since'])} were not read",
-            "SQL reads the last 100,000 records of each node.",
-        )
     if result["truncated"]:
         rows = plural(len(result["rows"]), "row")
         stderr.warn(f"the result ends after {rows}: it was too long", "Narrow the query: WHERE, LIMIT.")
@@ -213,19 +203,12 @@ def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]],
             stdout.pause(POLL_SECONDS)
 
 
-def _cursor(text: str, *, of_fleet: bool) -> str:
-    """Return a cursor, which may be `of_fleet`. Raises `InvalidUsage` for another text."""
+def _cursor(text: str) -> int:
     if text.isascii() and text.isdecimal() and int(text[:20]) <= MAX_CURSOR:
-        return text
-    if of_fleet and FleetCursor.parse(text) is not None:
-        return text
+        return int(text)
     raise InvalidUsage(
         f"--after {text[:80]} is not a cursor", "Use the cursor of a record, as --json prints it."
     )
-
-
-def _print_missing(nodes: Sequence[Mapping[str, Any]]) -> None:
-    stdout.data_lines([{"kind": "missing", "nodes": list(nodes)}])
 
 
 def _warn_dropped(count: int) -> None:

@@ -13,7 +13,6 @@ from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from svc_tui.commands.options import AsJson
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
-from svc_tui.logs.remote import warn_missing
 from svc_tui.logs.sql import TimelineSql, open_timeline
 from svc_tui.logs.top import SORTS, Activity, read_activity
 from svc_tui.terminal import stderr, stdout
@@ -77,7 +76,6 @@ def _note(activity: Activity) -> None:
         stderr.note(f"no requests in the last {_period(activity.seconds)}")
     elif activity.partial:
         stderr.warn("only the last records of this time were read", "Pass a shorter --since.")
-    warn_missing(activity.missing)
 
 
 def _live(timeline: TimelineSql, seconds: int, sort: str, where: str) -> None:
@@ -106,8 +104,6 @@ def _screen(activity: Activity, sort: str, title: str, columns: int, lines: int)
     head = f"{total:.1f} req/s in {_period(activity.seconds)} by {sort}"
     if activity.partial:
         head += ", of the last records"
-    if activity.missing:
-        head += f", without {', '.join(node['node'] for node in activity.missing)}"
     foot = "  ".join(f"{key} {name}" for key, name in _KEYS.items()) + "  q quit"
     resources, routes = _tables(activity, max(columns, _MIN_COLUMNS))
     room = lines - 4

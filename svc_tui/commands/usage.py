@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from engine.usage.store import UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
-from svc_tui.logs.remote import warn_missing
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import Cell, format_table
 from svc_tui.terminal.units import duration, size
@@ -49,20 +48,17 @@ def usage(
     first = time.time_ns() // MINUTE_NS - minutes + 1
     credentials = resolve_target(root, service)
     memory: dict[str, int] | None = None
-    missing: list[dict[str, Any]] = []
     if credentials is None:
         counts = _read(usage_path(root), first)
     else:
-        counts, memory, missing = _query(credentials, load(root).name, minutes)
+        counts, memory = _query(credentials, load(root).name, minutes)
     if resource is not None:
         counts = {key: count for key, count in counts.items() if key[1] == resource}
     rows = _added(counts, first, by)
     documents = [_document(key, rows[key]) for key in rows]
     if as_json:
-        stdout.data({"since": _iso(first), "by": by, "rows": documents, "missing": missing, "memory": memory})
+        stdout.data({"since": _iso(first), "by": by, "rows": documents, "memory": memory})
         return
-    if missing:
-        warn_missing(missing)
     if not rows:
         of = f" to {resource}" if resource is not None else ""
         source = "`svc dev`" if credentials is None else "the service"
@@ -84,13 +80,13 @@ def _read(path: Path, first: int) -> dict[Key, UsageCount]:
 
 def _query(
     credentials: Credentials, project: str, minutes: int
-) -> tuple[dict[Key, UsageCount], dict[str, int] | None, list[dict[str, Any]]]:
-    """Return the counts of a service, its memory (`budget` and `used` in bytes) and missing nodes."""
+) -> tuple[dict[Key, UsageCount], dict[str, int] | None]:
+    """Return the counts of a service, and its memory (`budget` and `used` in bytes)."""
     with open_client(credentials) as client:
         answer = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})
     rows = answer["rows"]
     counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}
-    return counts, answer.get("memory"), answer.get("missing", [])
+    return counts, answer.get("memory")
 
 
 def _added(counts: dict[Key, UsageCount], first: int, by: By) -> dict[Key, UsageCount]:

@@ -1,13 +1,12 @@
 """Activity of resources and routes in a window of the timeline."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.timeline.json_format import parse_utc
 from svc_tui.logs.sql import TimelineSql
 
 MAX_RECORDS = 50_000
-"""Maximum records that are read: the newest ones. A fleet has another limit for each node."""
+"""Maximum records that are read: the newest ones."""
 MAX_ROUTES = 1_000
 """Maximum routes: those with most requests."""
 SORTS = {
@@ -40,15 +39,13 @@ class Activity:
     """Requests of a window of `seconds`, by resource and by route.
 
     The rows have `name`, `requests`, `p95_ms`, `failures`, `compute_ms` and `peak_memory`, which is None
-    without guests. With `partial`, older records of the window were not read. `missing` has the nodes of a
-    fleet that did not answer: `node`, `since`, `reason`.
+    without guests. With `partial`, older records of the window were not read.
     """
 
     seconds: int
     resources: list[dict[str, Any]]
     routes: list[dict[str, Any]]
     partial: bool
-    missing: list[dict[str, Any]] = field(default_factory=list)
 
     def sorted(self, by: str) -> "Activity":
         """Return the rows in an order of `SORTS`: names ascending, numbers descending."""
@@ -63,18 +60,12 @@ class Activity:
 
 def read_activity(timeline: TimelineSql, seconds: int, now_ns: int) -> Activity:
     """Read the activity of the last seconds before a Unix time. Raises `SvcError`."""
-    result = timeline.run(_LAST)
-    last, missing, in_fleet = result["rows"][0]["last"], result.get("missing", []), "partial" in result
+    last = timeline.run(_LAST)["rows"][0]["last"]
     if last is None:
-        return Activity(seconds, [], [], partial=False, missing=missing)
+        return Activity(seconds, [], [], partial=False)
     since_ns = now_ns - seconds * 1_000_000_000
-    # In a fleet, each node has cursors of its own, and the service limits what it reads of each.
-    after = -1 if in_fleet else last - MAX_RECORDS
-    fields = {"sums": _SUMS, "after": after, "since_ns": since_ns, "limit": MAX_ROUTES}
+    fields = {"sums": _SUMS, "after": last - MAX_RECORDS, "since_ns": since_ns, "limit": MAX_ROUTES}
     resources, routes = (timeline.run(sql.format(**fields))["rows"] for sql in (_RESOURCES, _ROUTES))
-    if in_fleet:
-        partial = any(parse_utc(node["since"]) > since_ns for node in result["partial"])
-    else:
-        omitted = timeline.run(_OMITTED.format(**fields))["rows"]
-        partial = bool(omitted) and omitted[0]["time_ns"] >= since_ns
-    return Activity(seconds, resources, routes, partial, missing)
+    omitted = timeline.run(_OMITTED.format(**fields))["rows"]
+    partial = bool(omitted) and omitted[0]["time_ns"] >= since_ns
+    return Activity(seconds, resources, routes, partial)

@@ -1,4 +1,4 @@
-"""The part of a service that only a node of a fleet has: replicas of tables, and questions to other nodes."""
+"""The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
 from functools import partial
 from pathlib import Path
@@ -10,8 +10,8 @@ from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.facts import FleetFacts, find_facts
 from engine.fleet.fleet import Fleet
 from engine.fleet.peers import FleetPeers
+from engine.fleet.records import FleetRecords
 from engine.fleet.tables_log import TablesLog
-from engine.timeline.fleet_sql import remove_copies
 from svc_tui.serve.control_api import project_dir
 
 
@@ -20,12 +20,12 @@ class NodeOfFleet:
 
     def __init__(self, data: Path) -> None:
         self.peers: FleetPeers | None = None
+        self.records: FleetRecords | None = None
         self._data = data
         self._replicas: Replicas | None = None
-        remove_copies(data / "projects")
 
     async def start(self, bucket: JetStreamBucket, fleet: Fleet) -> None:
-        """Replicate tables, ask and answer from now on. Raises `SvcError`."""
+        """Replicate tables, publish records, ask and answer from now on. Raises `SvcError`."""
         node, presence = fleet.require_node(), fleet.presence
         assert presence is not None
         log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, presence.present)
@@ -45,6 +45,8 @@ class NodeOfFleet:
         answers = NodeAnswers(partial(project_dir, self._data), lag_ms)
         self.peers = FleetPeers(bucket.connection, bucket.namespace, presence, members, answers)
         await self.peers.start()
+        self.records = FleetRecords(bucket.connection, bucket.namespace, presence, self.peers)
+        await self.records.start()
         self._connection = bucket.connection
 
     async def facts(self, project: str) -> FleetFacts:
@@ -55,6 +57,8 @@ class NodeOfFleet:
 
     async def aclose(self) -> None:
         """Stop. The tables must be closed."""
+        if self.records is not None:
+            await self.records.aclose()
         if self.peers is not None:
             await self.peers.aclose()
         if self._replicas is not None:

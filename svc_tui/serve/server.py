@@ -37,6 +37,7 @@ from engine.fleet.fleet import Fleet
 from engine.fleet.login_attempts import share_attempts
 from engine.fleet.node import NodeAddress
 from engine.fleet.preparing import Preparation
+from engine.fleet.records import ProjectFiles
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.console import at_domain, below_root, receiver
 from engine.gateway.problem import send_problem, wants_page
@@ -167,8 +168,13 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
     def record(project: str, timeline: TimelineBus) -> None:
         folder = project_dir(settings.data, project)
-        recorders.append(TimelineRecorder(folder / database.TIMELINE_FILE, timeline, warn))
-        recorders.append(UsageRecorder(folder / store.USAGE_FILE, timeline, warn))
+        publisher = peers.records.publisher(project) if peers.records is not None and project else None
+        path, usage_path = folder / database.TIMELINE_FILE, folder / store.USAGE_FILE
+        recorder = TimelineRecorder(path, timeline, warn, publisher=publisher)
+        usage_recorder = UsageRecorder(usage_path, timeline, warn, publisher=publisher)
+        recorders.extend((recorder, usage_recorder))
+        if publisher is not None:
+            publisher.follow(ProjectFiles(path, usage_path, timeline, recorder, usage_recorder))
         rates[project] = RateMeter(lambda: serving.project(project))
         timeline.subscribe(rates[project])
         timeline.subscribe(meter.follower(project))
@@ -273,6 +279,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         project_dirs = ProjectDirs(settings.data, deployer)
         if isinstance(bucket, JetStreamBucket):
             await follower.start(bucket.kv.watch)
+            assert peers.records is not None
+            peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, throttle)
             assert node.presence is not None
             preparation = Preparation(

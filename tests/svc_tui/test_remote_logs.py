@@ -16,7 +16,7 @@ from engine.timeline.store import TimelineStore
 from engine.timeline.stored_record import StoredRecord
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
-from svc_tui.logs.remote import LogQuery, MissingNodes, RemoteLogs
+from svc_tui.logs.remote import LogQuery, RemoteLogs
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
 
 ALL = LogQuery()
@@ -158,16 +158,3 @@ def test_remote_follow_ends_when_the_token_is_revoked(hosted: Hosted, tmp_path: 
             owner.call("DELETE", "/v1/tokens/ci")
             assert follower.wait(60) == 3
             assert "rejected SVC_TOKEN: expired, revoked" in follower.stderr.read()
-
-
-def test_missing_node_is_named_once_and_again_when_it_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    nodes = [{"node": name, "since": None, "reason": "does not answer"} for name in ("n1-a", "n2-b")]
-    missing = MissingNodes()
-    missing(nodes[:1])
-    missing(nodes)
-    missing(nodes[1:])
-    assert capsys.readouterr().err.splitlines() == [
-        "warning: the node n1-a does not answer; its data is missing",
-        "warning: the node n2-b does not answer; its data is missing",
-        "the node n1-a answers again, or was removed",
-    ]

@@ -1,24 +1,18 @@
 """`svc top`: what it reads, prints, and shows on a terminal."""
 
-import asyncio
 import json
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.timeline.database import timeline_path
-from engine.timeline.fleet_sql import FleetSql
 from engine.timeline.record import RequestRecord
 from engine.timeline.store import TimelineStore
 from engine.trace import Call
 from svc_tui.logs import top as top_module
-from svc_tui.logs.sql import TimelineSql
 from svc_tui.main import run
-from tests.engine.timeline.folders import NOW_MS, Folders
 from tests.engine.timeline.records import REQUEST
 from tests.support.service import environ_of, svc
 from tests.support.terminal import terminal
@@ -181,23 +175,3 @@ def test_terminal_shows_the_tables_live_and_sorts_by_keys(project: Path, size: t
         opened.until(lambda screen: len(screen.rstrip("\n").splitlines()) == size[1] - 2)
         opened.keys("q")
         opened.restored()
-
-
-def test_nodes_of_a_fleet_have_cursors_of_their_own(tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
-    for at, node in enumerate(folders.names):
-        for _ in range(at * 3):  # Their cursors begin at the time of their first record.
-            folders.write(node, request(resource=f"old{at}", time_ns=NOW_MS * 10**6), written_ms=NOW_MS)
-        folders.write(node, request(target=f"/{node}"), written_ms=NOW_MS + at * 10**9)
-    folders.down.add("n3")
-
-    class FleetTimeline(TimelineSql):
-        def run(self, sql: str, limit: int = 1000) -> Any:
-            async def in_thread(work: Callable[[], Any]) -> Any:
-                return work()
-
-            return json.loads(asyncio.run(FleetSql().run(folders, tmp_path / "n1", in_thread, sql, limit)))
-
-    found = top_module.read_activity(FleetTimeline(tmp_path, None), 60, time.time_ns())
-    assert {row["name"] for row in found.routes} == {"GET /n1", "GET /n2"}
-    assert [node["node"] for node in found.missing] == ["n3"] and not found.partial

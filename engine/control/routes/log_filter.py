@@ -46,6 +46,7 @@ class LogFilter(QueryModel):
             if minimum is None:
                 names = ", ".join(each.lower() for each in SEVERITIES)
                 raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
+        since_ns, until_ns = self.times()
         return RecordFilter(
             self.resource,
             self.request,
@@ -54,6 +55,8 @@ class LogFilter(QueryModel):
             statuses=_statuses(self.status) if self.status is not None else None,
             roots=self.roots,
             heads=self.heads,
+            since_ns=since_ns,
+            until_ns=until_ns,
         )
 
     def times(self) -> tuple[int | None, int | None]:
@@ -67,7 +70,7 @@ class LogFilter(QueryModel):
         since, until = self.times()
         return (
             reader.cursor_before(since) if since is not None else 0,
-            reader.cursor_before(until) if until is not None else MAX_CURSOR,
+            reader.last_before(until) if until is not None else MAX_CURSOR,
         )
 
     def check_follow(self, *, follow: bool) -> None:

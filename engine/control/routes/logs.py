@@ -25,10 +25,8 @@ from engine.control.routes import log_stream
 from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
-from engine.peers import Peers
 from engine.timeline import database
 from engine.timeline import sql as timeline_sql
-from engine.timeline.fleet_sql import FleetSql
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
 from engine.timeline.query import (
@@ -108,8 +106,7 @@ class LogSqlColumn(BaseModel):
 class LogSqlOut(BaseModel):
     """The result of a statement, in the form of the SQL of the tables.
 
-    `truncated` is `rows` or `bytes` if the result is incomplete. In a fleet, `missing` has the nodes that do
-    not answer, and `partial` those of which only the records from `since` on were read.
+    `truncated` is `rows` or `bytes` if the result is incomplete.
     """
 
     columns: list[LogSqlColumn]
@@ -117,8 +114,6 @@ class LogSqlOut(BaseModel):
     truncated: str | None
     changes: int
     last_id: int
-    missing: list[dict[str, Any]] = []
-    partial: list[dict[str, Any]] = []
 
 
 class RecordsOut(BaseModel):
@@ -152,15 +147,9 @@ class CursorsLine(BaseModel):
     error: dict[str, Any] | None = None
 
 
-def blueprint(
-    projects: Projects, peers: Peers | None = None, *, scan_records: int = SCAN_RECORDS
-) -> Blueprint:
-    """Return the routes, which raise `SvcError`. `scan_records` is the number of records scanned per line.
-
-    `peers` has the other nodes of a fleet.
-    """
+def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Blueprint:
+    """Return the routes, which raise `SvcError`. `scan_records` is the number of records scanned per line."""
     routes = Blueprint("logs", __name__)
-    fleet_sql = FleetSql()
     threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
 
     @routes.get("/v1/projects/<project>/logs")
@@ -170,19 +159,13 @@ def blueprint(
         """Send records as NDJSON, oldest first. `{"dropped": n}` counts records removed before their turn.
 
         A following stream sends `{"position": cursor}` after the existing records, and again after each
-        second without a match: all matching records up to that cursor were sent. A fleet sends the records of
-        all nodes, each with the member `node`, and `{"missing": […]}` for those that do not answer.
+        second without a match: all matching records up to that cursor were sent.
         """
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
         query_args.filter()
-        if peers is not None:
-            query_args.position()
-            return ndjson.ndjson_response(log_stream.gathered(peers, project, query_args))
-        query_args.position_here()
-        lines = log_stream.records(streams.of(project), path, query_args)
-        return ndjson.ndjson_response(lines)
+        return ndjson.ndjson_response(log_stream.records(streams.of(project), path, query_args))
 
     @routes.get("/v1/projects/<project>/logs/window")
     @validate_querystring(LogWindowQuery)
@@ -239,10 +222,6 @@ def blueprint(
         """Run one SELECT over the views of the timeline. Requires the role viewer."""
         require(project, "viewer")
         folder = projects.data_dir(project)
-        if peers is not None:
-            in_thread = threads.of(str(folder))
-            document = await fleet_sql.run(peers, folder, in_thread, data.sql, data.limit)
-            return Response(document, content_type="application/json")
         run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit)
         return Response(await threads.run(str(folder), run), content_type="application/json")
 

@@ -5,12 +5,10 @@ It reads the usage database page by page, in threads: a month of many resources 
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
-from functools import partial
-from itertools import islice
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 from quart import Blueprint, Response
@@ -21,21 +19,11 @@ from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel
 from engine.control.schemas.memory import MemorySource, MemoryState, no_memory_state
-from engine.peers import Peers
-from engine.usage import store
 from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
-from engine.usage.gather import answer, gather_usage
+from engine.usage.store import USAGE_FILE, UsageStore
 
 _CHUNK_ROWS = 1000
 _NAMES = ("minute", "resource", *(each.name for each in fields(UsageCount)))
-
-
-class MissingNode(BaseModel):
-    """A node of the fleet that did not answer, the reason, and since when (RFC 3339), if known."""
-
-    node: str
-    since: str | None
-    reason: str
 
 
 class UsageQuery(QueryModel):
@@ -61,18 +49,15 @@ class UsageRow(BaseModel):
 class UsageOut(BaseModel):
     """One row per resource and minute with activity, summed over the nodes of a fleet.
 
-    `missing` are nodes that did not answer. `memory` is that of the service on the node that was asked.
+    `memory` is that of the service on the node that was asked.
     """
 
     rows: list[UsageRow]
-    missing: list[MissingNode] = []
     memory: MemoryState | None
 
 
-def blueprint(
-    projects: Projects, peers: Peers | None = None, memory: MemorySource = no_memory_state
-) -> Blueprint:
-    """Return the route. `peers` has the other nodes of a fleet."""
+def blueprint(projects: Projects, memory: MemorySource = no_memory_state) -> Blueprint:
+    """Return the route."""
     routes = Blueprint("usage", __name__)
     threads = ProjectThreads("usage")
 
@@ -83,11 +68,7 @@ def blueprint(
         """Return the usage of each resource per minute."""
         require(project, "viewer")
         first = time.time_ns() // MINUTE_NS - query_args.minutes + 1
-        path, missing = projects.data_dir(project) / store.USAGE_FILE, list[Mapping[str, Any]]()
-        next_rows: Callable[[], bytes] = _Pages(path, first).next_rows
-        if peers is not None:
-            usage = await gather_usage(peers, project, first)
-            missing, next_rows = usage.missing, partial(_next_of, iter(usage.counts.items()))
+        next_rows = _Pages(projects.data_dir(project) / USAGE_FILE, first).next_rows
         run = threads.of(project)
         first_rows = await run(next_rows)
 
@@ -99,7 +80,7 @@ def blueprint(
                 if rows := await run(next_rows):
                     yield b","
             state = memory()
-            rest = {"missing": missing, "memory": None if state is None else state.model_dump(mode="json")}
+            rest = {"memory": None if state is None else state.model_dump(mode="json")}
             yield b"]," + json.dumps(rest).encode()[1:]
 
         return Response(document(), content_type="application/json")
@@ -116,19 +97,10 @@ class _Pages:
 
     def next_rows(self) -> bytes:
         """Return the next rows as JSON, or nothing at the end. Raises `UsageError`."""
-        rows = answer(self._path, {"after": self._after}, _CHUNK_ROWS)["rows"]
+        if not self._path.exists():
+            return b""
+        with closing(UsageStore(self._path)) as store:
+            rows = store.page(self._after, _CHUNK_ROWS)
         if rows:
             self._after = rows[-1][0], rows[-1][1]
-        return _encoded(dict(zip(_NAMES, row, strict=True)) for row in rows)
-
-
-def _next_of(counts: Iterator[tuple[Key, UsageCount]]) -> bytes:
-    """Return the next rows of counts as JSON, or nothing at the end."""
-    return _encoded(
-        {"minute": minute, "resource": resource, **asdict(count)}
-        for (minute, resource), count in islice(counts, _CHUNK_ROWS)
-    )
-
-
-def _encoded(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    return b",".join(json.dumps(row).encode() for row in rows)
+        return b",".join(json.dumps(dict(zip(_NAMES, row, strict=True))).encode() for row in rows)

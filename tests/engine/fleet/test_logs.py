@@ -18,9 +18,9 @@ import pytest
 from textual.screen import Screen
 
 from screens.board.screen import BoardScreen
-from screens.logs.export import export_of_fleet
+from screens.logs.export import export_records
 from screens.logs.filter import RecordSelection
-from screens.logs.fleet_records import FleetRecordSource
+from screens.logs.record_source import RecordSource
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client, SvcError
 from tests.engine.fleet.cluster import Cluster
@@ -61,12 +61,6 @@ class Followed:
     def targets(self) -> list[str]:
         """The targets of the requests."""
         return [document["target"] for document in self.documents if document["kind"] == "request"]
-
-    @property
-    def missing(self) -> list[str]:
-        """The nodes that do not answer."""
-        items = [document["nodes"] for document in self.documents if document["kind"] == "missing"]
-        return [node["node"] for node in items[-1]] if items else []
 
     def stop(self) -> None:
         self._process.kill()
@@ -122,28 +116,25 @@ def test_stream_of_the_founder_continues_with_all_nodes(machines: Machines) -> N
     assert len(nodes) >= 2
 
 
-def test_records_of_all_nodes_are_in_the_order_of_their_time(machines: Machines) -> None:
+def test_every_node_has_the_records_of_all(machines: Machines) -> None:
     sent = [each for name in ("b", "c") for number in (3, 1, 2) for each in send(machines, number, name)]
-    until(lambda: len(targets(printed(machines, 2))) == 5 + len(sent))
-    documents = printed(machines, 2, "--tail", "4")
-    assert len(documents) == 4
-    assert set(targets(documents)) < set(sent)
-    everything = printed(machines, 3, "--since", "1h")
-    last = targets(everything)[-len(sent) :]
-    assert set(last[:3]) == set(sent[:3])
-    assert set(last[3:]) == set(sent[3:])
-    request = everything[-1]
-    assert printed(machines, 1, "--request", request["request_id"]) == [request]
+    for number in (1, 2, 3):
+        until(lambda number=number: len(targets(printed(machines, number, "--since", "1h"))) == 5 + len(sent))
+    first, *others = [printed(machines, number, "--since", "1h") for number in (1, 2, 3)]
 
+    def key(document: dict[str, Any]) -> tuple[str, str]:
+        return document["request_id"], document["node"]
 
-def test_cursor_of_one_node_continues_with_all(machines: Machines) -> None:
-    everything = printed(machines, 1, "--since", "1h")
-    own = next(each["node"] for each in everything if each.get("target") == "/?old-1-1")
-    cursor = next(each["cursor"] for each in everything if each["node"] == own)
-    rest = printed(machines, 1, "--after", str(cursor))
-    assert set(targets(everything)) - set(targets(rest)) == {"/?old-1-1"}
-    refused = machines.client.get(f"{machines.servers[0].control}{LOGS}?after=@1,n1")
-    assert refused.status_code == 422
+    for documents in others:
+        assert sorted(map(key, documents)) == sorted(map(key, first))
+    assert {document["node"] for document in first} == {document["node"] for document in others[0]}
+    assert len({document["node"] for document in first}) == 3
+    request = next(document for document in first if document["target"] == sent[0])
+    (found,) = printed(machines, 1, "--request", request["request_id"])
+    assert found == request
+    rest = printed(machines, 1, "--after", str(first[-3]["cursor"]))
+    assert rest == first[-2:]
+    assert len(printed(machines, 2, "--tail", "4")) == 4
 
 
 def test_stream_ends_on_every_node_when_the_token_is_revoked(machines: Machines) -> None:
@@ -175,9 +166,7 @@ def test_usage_is_the_sum_of_all_nodes(machines: Machines) -> None:
 
     until(lambda: usage(1)["rows"][0]["requests"] == count)
     for number in (2, 3):
-        document = usage(number)
-        assert document["rows"] == usage(1)["rows"]
-        assert document["missing"] == []
+        until(lambda number=number: usage(number)["rows"] == usage(1)["rows"])
 
 
 def test_sql_reads_the_records_of_all_nodes(machines: Machines) -> None:
@@ -199,7 +188,6 @@ def test_sql_reads_the_records_of_all_nodes(machines: Machines) -> None:
     refused = run(machines.project, machines.environ_at(2), *sql)
     assert refused.returncode == 1
     assert "cannot modify requests" in refused.stderr
-    assert list(machines.root.glob("m*/projects/*/timeline-copy-*")) == []
 
 
 def test_board_and_status_show_nodes_quorum_and_lag(machines: Machines) -> None:
@@ -246,50 +234,29 @@ def client_of(machines: Machines, number: int) -> ProjectClient:
     return client
 
 
-def shown(source: FleetRecordSource) -> list[str]:
+def shown(source: RecordSource) -> list[str]:
     """Return the targets of all rows."""
     source.merge_history()
     keys = [source.cursor(at) for at in range(source.count())]
     return [(source.document(key) or {}).get("target", "") for key in keys]
 
 
-def test_console_logs_have_the_records_of_all_nodes(
-    machines: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_console_logs_have_the_records_of_all_nodes(machines: Machines) -> None:
     expected = Counter(targets(printed(machines, 1, "--since", "1h")))
     client, failures = client_of(machines, 3), list[SvcError]()
-    source = FleetRecordSource(client, RecordSelection(), failures.append)
+    source = RecordSource(client, RecordSelection(), failures.append)
     source.start()
     until(lambda: Counter(shown(source)) == expected)
+    newest = [*send(machines, 1, "newest"), *send(machines, 2, "newest")]
+    until(lambda: Counter(shown(source)) == expected + Counter(newest))
     source.stop()
-    missed = [*send(machines, 1, "stopped"), *send(machines, 2, "stopped")]
-    until(lambda: set(missed) <= set(targets(printed(machines, 1, "--since", "1h"))))
-    source.start()
-    until(lambda: Counter(shown(source)) == expected + Counter(missed))
-    last = source.cursor(source.count() - 1)
-    first = source.next(last, -1, {"text": "OLD-1"})
-    assert first is not None
-    assert (source.document(first) or {})["target"] == "/?old-1-1"
-    assert source.index(first) == source.nearest(first)
-    assert source.next(first, -1, {}) is None
-    assert source.next(first, 1, {"level": "error"}) is None
-    assert len(source.window(0, 5)) == 5
-
-    monkeypatch.setattr("screens.logs.fleet_records.MAX_FLEET_RECORDS", source.count())
-    count, newest = source.count(), send(machines, 2, "newest")
-    until(lambda: source.read() > count)
-    assert source.merge_history() < 0
-    assert shown(source)[-1:] == newest
-    assert source.index(first) is None
-    source.stop()
-
-    found = FleetRecordSource(client, RecordSelection.parse("stopped-2 since:1h"), failures.append)
-    found.start()
-    until(lambda: shown(found) == ["/?stopped-2"])
-    found.stop()
     assert failures == []
-    exported = [json.loads(line) for line in export_of_fleet(client, RecordSelection(), set(), lines=False)]
-    assert Counter(targets(exported)) == expected + Counter(missed) + Counter(newest)
+    exported = export_records(client, RecordSelection(), lines=False, on_progress=lambda *_: None)
+    documents = [json.loads(line) for page in exported for line in page.splitlines()]
+    assert Counter(targets(documents)) == expected + Counter(newest)
+    assert {document["node"] for document in documents} == {
+        document["node"] for document in printed(machines, 1, "--since", "1h")
+    }
     client.disconnect()
 
 
@@ -306,49 +273,25 @@ def test_followed_logs_lose_and_repeat_nothing_while_nodes_are_killed(machines: 
 
         expect(1, 2, 3, name="all")
         machines.kill(3)
-        until(lambda: len(followed.missing) == 1)
-        node = followed.missing[0]
-        assert node.startswith("n")
-        assert node in run(machines.project, machines.environ_at(2), "usage", "--service").stderr
-        status = ("fleet", "status", *machines.data(2))
-
-        def listed() -> str:
-            return run(machines.project, machines.environ, *status).stdout
-
-        until(lambda: "2 of 3 nodes present, quorum yes" in listed())  # No quorum until a leader is elected.
-        assert "away since " in listed()
-        sql = ("logs", "--service", "--sql", "select 1 as one")
-        assert (
-            f"the node {node} does not answer" in run(machines.project, machines.environ_at(2), *sql).stderr
-        )
-        warned = run(machines.project, machines.environ_at(2), "logs", "--service", "--tail", "1")
-        assert f"warning: the node {node} does not answer since " in warned.stderr
-        client = client_of(machines, 2)
-        source = FleetRecordSource(client, RecordSelection(), lambda error: None)
-        source.start()
-        until(lambda: source.missing == (node,))
         expect(1, 2, name="two")
+        listed = printed(machines, 2, "--since", "1h")
+        assert "/?all-19-3" in targets(listed)
         machines.restart(3)
-        until(lambda: source.missing == ())
-        source.stop()
-        client.disconnect()
-        until(lambda: followed.missing == [])
         expect(3, 1, name="back")
-
         machines.kill(1)
         sent += send(machines, 2, *(f"away-{each}" for each in range(20)))
         machines.restart(1)
         expect(1, 2, 3, name="end")
         machines.kill(2)
-        until(lambda: len(followed.missing) == 1)
         machines.restart(2)
-        until(lambda: followed.missing == [])
         expect(2, name="last")
         counted = Counter(followed.targets[known:])
     assert [target for target in sent if counted[target] != 1] == []
     for number in (1, 2, 3):
         own = [target for target in followed.targets if target in set(sent) and target.endswith(str(number))]
         assert own == [target for target in sent if target.endswith(f"-{number}")]
+    for number in (1, 2, 3):
+        until(lambda number=number: set(sent) <= set(targets(printed(machines, number, "--since", "1h"))))
 
 
 def test_status_without_a_majority_lists_all_nodes(machines: Machines) -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from pathlib import Path
 
 import apsw
@@ -159,3 +160,35 @@ def test_uncreatable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / ".svc").write_text("in the way")
     with pytest.raises(UsageError, match="cannot store usage"):
         UsageStore(usage_path(tmp_path))
+
+
+def test_sums_of_other_nodes_are_added(path: Path) -> None:
+    store = UsageStore(path)
+    own, theirs = UsageCount(3, peak_memory=9), UsageCount(2, 1, peak_memory=12)
+    assert store.add({(7, "api"): own}) == [(7, "api", *astuple(own))]
+    assert store.add({(7, "api"): own}) == [(7, "api", 6, 0, 0, 0, 9, 0, 0)]
+    rows = [(7, "api", *astuple(theirs)), (8, "web", *astuple(theirs))]
+    store.add({}, [("n2", row) for row in rows])
+    store.add({}, [("n3", rows[0])])
+    store.add({}, [("n2", (7, "api", *astuple(UsageCount(1))))])  # Older, and arrives later.
+    assert store.read(0) == {(7, "api"): UsageCount(10, 2, peak_memory=12), (8, "web"): theirs}
+    assert [row[:3] for row in store.page((7, "api"), 10)] == [(8, "web", 2)]
+    assert [row[:3] for row in store.page((0, ""), 1)] == [(7, "api", 10)]
+    assert [row[:3] for row in store.page_of("", (0, ""), 10)] == [(7, "api", 6)]
+    assert store.page_of("n2", (0, ""), 10) == rows
+    assert store.page_of("n2", (7, "api"), 10) == rows[1:]
+    assert (store.last_copied("n2"), store.last_copied("n4")) == (8, 0)
+    store.delete_before(8)
+    assert store.read(0) == {(8, "web"): theirs}
+    store.close()
+
+
+def test_file_of_an_older_svc_gets_the_table_of_other_nodes(path: Path) -> None:
+    store = UsageStore(path)
+    store.add({(7, "api"): UsageCount(3)})
+    store.run("drop table peer_usage")
+    store.close()
+    store = UsageStore(path)
+    store.add({}, [("n2", (7, "api", *astuple(UsageCount(2))))])
+    assert store.read(0) == {(7, "api"): UsageCount(5)}
+    store.close()

@@ -1,0 +1,261 @@
+"""Records and usage of all nodes of a fleet: each publishes its own, and stores those of the others.
+
+The cluster does not store the messages. A node that lacks some reads the rest from the node that recorded
+them. It notices that by a batch that begins after the end of its copy, or by the session of a node, which
+changes with its starts and connections.
+"""
+
+import asyncio
+import json
+import time
+import zlib
+from base64 import b64decode
+from collections.abc import Coroutine, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.bucket.errors import BucketError
+from engine.cancellation import cancel
+from engine.errors import SvcError
+from engine.fleet.connection import NatsConnection
+from engine.fleet.members import Presence
+from engine.peers import NodeAway, Peers
+from engine.timeline.bus import TimelineBus
+from engine.timeline.copies import CopiedBatch, Rows, messages
+from engine.timeline.query import open_reader
+from engine.timeline.record import PlatformRecord
+from engine.timeline.recorder import TimelineRecorder
+from engine.usage.recorder import UsageRecorder
+from engine.usage.store import UsageRow, UsageStore
+
+WATCH_SECONDS = 0.5
+RETRY_SECONDS = 2.0
+FULL_SECONDS = 0.2
+"""Pause while usage that was copied waits to be written."""
+MAX_UNSENT = 1000
+"""Maximum messages that wait to be sent. Others are dropped, and the nodes told to read what they lack."""
+LATE_MINUTES = 60
+"""Minutes whose usage may still have changed since the last one that was copied."""
+_LOST = "records of the node {} may be missing on {}: older ones were removed before they were copied"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """The files of a project and what writes them."""
+
+    timeline: Path
+    usage: Path
+    bus: TimelineBus
+    recorder: TimelineRecorder
+    usage_recorder: UsageRecorder
+
+
+class FleetRecords:
+    """Publishes and copies records. Use on one event loop, except the publishers."""
+
+    def __init__(self, connection: NatsConnection, namespace: str, presence: Presence, peers: Peers) -> None:
+        self.node = presence.node
+        self._connection, self._presence, self._peers = connection, presence, peers
+        self._subject = f"svc-records.{namespace}"
+        self._loop = asyncio.get_running_loop()
+        self._projects: dict[str, ProjectFiles] = {}
+        self._unsent: asyncio.Queue[tuple[str, str, bytes]] = asyncio.Queue(MAX_UNSENT)
+        self._dropped: set[str] = set()
+        """Projects with messages that were not sent."""
+        self._usage_seen: dict[tuple[str, str], int] = {}
+        self._sessions: dict[str, object] = {}
+        self._copying: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._again: set[tuple[str, str]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def follow(self, project: str, files: ProjectFiles) -> None:
+        """Store copies of the records of a project, too."""
+        self._projects[project] = files
+        for node in self._sessions:
+            self._copy(node, project)
+
+    def publisher(self, project: str) -> "ProjectPublisher":
+        """Return what gets the new records of a project."""
+        return ProjectPublisher(self, project)
+
+    def send(self, project: str, kind: str, content: bytes) -> None:
+        """Send a message to all nodes. May be called from any thread."""
+        self._loop.call_soon_threadsafe(self._enqueue, kind, project, content)
+
+    def _enqueue(self, kind: str, project: str, content: bytes) -> None:
+        if self._unsent.full():
+            self._dropped.add(project)
+        else:
+            self._unsent.put_nowait((kind, project, content))
+
+    async def start(self) -> None:
+        """Publish and copy new records from now on. Raises `BucketError`."""
+        await self._connection.subscribe(f"{self._subject}.*.*.*", self._receive)
+        self._spawn(self._send())
+
+    def catch_up(self) -> None:
+        """Copy older records, too, now and whenever this node may lack some."""
+        self._spawn(self._watch())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def aclose(self) -> None:
+        """Stop publishing and copying."""
+        await cancel(list(self._tasks))
+
+    async def _send(self) -> None:
+        while True:
+            kind, project, content = await self._unsent.get()
+            with suppress(BucketError):  # The session will change.
+                await self._connection.publish(f"{self._subject}.{kind}.{self.node}.{project}", content)
+            while self._unsent.empty() and self._dropped:
+                self._enqueue("dropped", self._dropped.pop(), b"")
+
+    async def _receive(self, message: Any) -> None:
+        kind, node, project = message.subject.rsplit(".", 3)[1:]
+        files = self._projects.get(project)
+        if files is None or node == self.node:
+            return
+        if kind == "records":
+
+            def on_written(position: int | None, gap: bool) -> None:
+                if gap:
+                    self._loop.call_soon_threadsafe(self._copy, node, project)
+
+            files.recorder(CopiedBatch(node, message.data, on_written))
+            return
+        if kind != "usage":
+            self._copy(node, project)
+            return
+        number, rows = json.loads(zlib.decompress(message.data))
+        if number != self._usage_seen.get((node, project), 0) + 1:
+            self._copy(node, project)
+        self._usage_seen[node, project] = number
+        files.usage_recorder.copy(node, rows)
+
+    async def _watch(self) -> None:
+        """Copy what this node lacks of nodes that appear, or that had or have another connection."""
+        while True:
+            for node in self._presence.present() - {self.node}:
+                beat = self._presence.last(node)
+                session = (beat and beat.content.get("session"), self._connection.reconnects)
+                if self._sessions.get(node) != session:
+                    self._sessions[node] = session
+                    self._spawn(self._copy_all(node))
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _copy_all(self, node: str) -> None:
+        for project in list(self._projects):
+            await asyncio.wait([self._copy(node, project)])
+            if node not in self._sessions:
+                return  # It is away.
+
+    def _copy(self, node: str, project: str) -> asyncio.Task[None]:
+        """Copy what this node lacks of a project, once more if it is being copied."""
+        key = node, project
+        if key in self._copying:
+            self._again.add(key)
+        else:
+            self._copying[key] = self._spawn(self._copying_project(node, project))
+        return self._copying[key]
+
+    async def _copying_project(self, node: str, project: str) -> None:
+        key = node, project
+        try:
+            while True:
+                self._again.discard(key)
+                others = await self._copy_node(node, project, node)
+                for other in others - self._presence.present() - {self.node}:
+                    await self._copy_node(node, project, other)
+                if key not in self._again:
+                    return
+        except SvcError:  # The node is away or stops, or a file cannot be read.
+            await asyncio.sleep(RETRY_SECONDS)
+            self._sessions.pop(node, None)  # Once it is present, everything is copied.
+        finally:
+            del self._copying[key]
+
+    async def _copy_node(self, node: str, project: str, of: str) -> set[str]:
+        """Copy what a node has of itself, or of another one; return the nodes of which it has copies."""
+        files, name = self._projects[project], "" if of == node else of
+        others: set[str] = set()
+        position = await asyncio.to_thread(_copied_records, files.timeline, of)
+        end = False
+        while not end:
+            answer = await self._peers.ask(node, "records", project, {"after": position, "of": name})
+            others, end = set(answer["copied"]), answer["end"]
+            if end and not files.timeline.exists():
+                break
+            if answer["lost"]:
+                text = _LOST.format(of, self.node)
+                files.bus.append(PlatformRecord(time.time_ns(), "", "WARN", text))
+            before, position = position, await self._write(files, of, b64decode(answer["content"]))
+            end = end or position == before
+        after: tuple[int, str] = await asyncio.to_thread(_copied_usage, files.usage, of), ""
+        while rows := (await self._peers.ask(node, "usage", project, {"after": after, "of": name}))["rows"]:
+            files.usage_recorder.copy(of, rows)
+            after = rows[-1][0], rows[-1][1]
+            while files.usage_recorder.full:  # noqa: ASYNC110
+                await asyncio.sleep(FULL_SECONDS)
+        return others
+
+    async def _write(self, files: ProjectFiles, node: str, content: bytes) -> int:
+        """Write a page, and return the last copied cursor. Raises `NodeAway`."""
+        written: asyncio.Future[int | None] = self._loop.create_future()
+
+        def on_written(position: int | None, gap: bool) -> None:
+            self._loop.call_soon_threadsafe(_set, written, position)
+
+        files.recorder(CopiedBatch(node, content, on_written))
+        if (position := await written) is None:
+            raise NodeAway("too many records wait to be written")
+        return position
+
+
+class ProjectPublisher:
+    """See `engine.timeline.copies.Publisher`; also publishes usage."""
+
+    def __init__(self, records: FleetRecords, project: str) -> None:
+        self._records, self._project, self.node = records, project, records.node
+        self._number = time.time_ns()
+
+    def publish(self, after: int, rows: Rows, series: Rows) -> None:
+        """See the protocol."""
+        for content in messages(after, rows, series):
+            self._records.send(self._project, "records", content)
+
+    def publish_usage(self, rows: Sequence[UsageRow]) -> None:
+        """Send changed sums to the other nodes, with the number of the message."""
+        self._number += 1
+        content = zlib.compress(json.dumps([self._number, rows]).encode())
+        self._records.send(self._project, "usage", content)
+
+    def follow(self, files: ProjectFiles) -> None:
+        """Store the records of the other nodes in these files."""
+        self._records.follow(self._project, files)
+
+
+def _copied_records(path: Path, node: str) -> int:
+    reader = open_reader(path)
+    if reader is None:
+        return 0
+    with closing(reader):
+        return reader.copied().get(node, 0)
+
+
+def _copied_usage(path: Path, node: str) -> int:
+    if not path.exists():
+        return 0
+    with closing(UsageStore(path)) as store:
+        return max(0, store.last_copied(node) - LATE_MINUTES)
+
+
+def _set(future: "asyncio.Future[int | None]", position: int | None) -> None:
+    if not future.done():
+        future.set_result(position)

@@ -1,0 +1,96 @@
+"""Copies of the records of other nodes of a fleet: their form between nodes, and pages to copy.
+
+A batch has the cursor after which it begins, so that the other node notices whether it lacks records before.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from engine.timeline.database import FIELDS
+from engine.timeline.query import open_reader
+
+Rows = Sequence[Sequence[Any]]
+PAGE_RECORDS, PAGE_BYTES = 1000, 256 << 10
+"""Maximum size of a page: to parse a larger one would hold the interpreter's lock for long."""
+MESSAGE_RECORDS = 64
+"""Maximum records of a published batch. Each has up to 0.6 MiB."""
+SERIES_FIELDS = 11
+UNKNOWN = -1
+"""Begin of a batch if the cursor before it is unknown. It exceeds no other."""
+
+
+class Publisher(Protocol):
+    """Sends the records of a project to the other nodes. May be called from any thread."""
+
+    @property
+    def node(self) -> str:
+        """The id of this node."""
+
+    def publish(self, after: int, rows: Rows, series: Rows) -> None:
+        """Send rows of records, each with its cursor, which follow that at `after`, and rows of series."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBatch:
+    """A batch of another node.
+
+    `on_written` is called from any thread, with the last copied cursor, or None if the batch was dropped, and
+    with true if the batch was not written because it was dropped or records before it are missing.
+    """
+
+    node: str
+    content: bytes
+    on_written: Callable[[int | None, bool], None]
+
+
+def encode_batch(after: int, rows: Rows, series: Rows) -> bytes:
+    """Return the form that `decode_batch` reads."""
+    return zlib.compress(json.dumps([after, rows, series], ensure_ascii=False).encode(), 1)
+
+
+def decode_batch(content: bytes) -> tuple[int, Rows, Rows]:
+    """Return the begin, the records and the series of a batch, without those of another version of svc."""
+    after, rows, series = json.loads(zlib.decompress(content))
+    return (
+        after,
+        [row for row in rows if len(row) == len(FIELDS) + 1],
+        [row for row in series if len(row) == SERIES_FIELDS],
+    )
+
+
+def messages(after: int, rows: Rows, series: Rows) -> Iterator[bytes]:
+    """Yield batches of a bounded size."""
+    for begin in range(0, max(len(rows), 1), MESSAGE_RECORDS):
+        part = rows[begin : begin + MESSAGE_RECORDS]
+        yield encode_batch(after, part, series)
+        after, series = (part[-1][0] if part else after), ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsPage:
+    """The next records of a node. At the end there are none, and `content` has the series.
+
+    `lost` says that records before the page may have been removed. `copied` are the nodes with copies here.
+    """
+
+    content: bytes
+    end: bool
+    lost: bool
+    copied: list[str]
+
+
+def read_page(path: Path, node: str, after: int) -> RecordsPage:
+    """Return the records of a node ("": this one) after its cursor. Raises `TimelineError`."""
+    reader = open_reader(path)
+    if reader is None:
+        return RecordsPage(encode_batch(after, (), ()), end=True, lost=False, copied=[])
+    with closing(reader):
+        rows = reader.rows_of(node, after, PAGE_RECORDS, PAGE_BYTES)
+        series = () if rows else reader.metrics_of(node)
+        lost = after > 0 and bool(rows) and not reader.has(node, after)
+        return RecordsPage(encode_batch(after, rows, series), not rows, lost, list(reader.copied()))
