@@ -32,6 +32,7 @@ from engine.usage.store import UsageRow, UsageStore
 
 WATCH_SECONDS = 0.5
 RETRY_SECONDS = 2.0
+CLOSE_SECONDS = 1.0
 FULL_SECONDS = 0.2
 """Pause while usage that was copied waits to be written."""
 MAX_UNSENT = 1000
@@ -106,7 +107,13 @@ class FleetRecords:
         return task
 
     async def aclose(self) -> None:
-        """Stop publishing and copying."""
+        """Send the last records, which recorders that are closed have written, and stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.sleep(0)  # They are in calls that wait for the loop.
+                await self._unsent.join()
+        await self._connection.flush()
+        self._projects.clear()
         await cancel(list(self._tasks))
 
     async def _send(self) -> None:
@@ -114,6 +121,7 @@ class FleetRecords:
             kind, project, content = await self._unsent.get()
             with suppress(BucketError):  # The session will change.
                 await self._connection.publish(f"{self._subject}.{kind}.{self.node}.{project}", content)
+            self._unsent.task_done()
             while self._unsent.empty() and self._dropped:
                 self._enqueue("dropped", self._dropped.pop(), b"")
 

@@ -55,7 +55,10 @@ def encode_batch(after: int, rows: Rows, series: Rows) -> bytes:
 
 def decode_batch(content: bytes) -> tuple[int, Rows, Rows]:
     """Return the begin, the records and the series of a batch, without those of another version of svc."""
-    after, rows, series = json.loads(zlib.decompress(content))
+    try:
+        after, rows, series = json.loads(zlib.decompress(content))
+    except (zlib.error, ValueError):
+        return UNKNOWN, (), ()
     return (
         after,
         [row for row in rows if len(row) == len(FIELDS) + 1],

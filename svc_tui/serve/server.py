@@ -190,13 +190,13 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         forwarder = LogForwarder(settings.log)
         stack.callback(forwarder.uninstall)
         bucket, node = await stack.enter_async_context(_open(settings, stop))
+        peers = NodeOfFleet(settings.data)
+        stack.push_async_callback(peers.aclose)
         stack.callback(close_recorders)
         exports = Exports(
             settings.otlp, meter, lambda: service_state(), lambda name: serving.collector(name), settings.log
         )
         stack.push_async_callback(exports.aclose)
-        peers = NodeOfFleet(settings.data)
-        stack.push_async_callback(peers.aclose)
         tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
         stack.push_async_callback(tenants.aclose)
         runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])

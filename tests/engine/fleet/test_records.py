@@ -66,12 +66,12 @@ class Node:
         self.records.catch_up()
 
     async def stop(self) -> None:
+        self.recorder.close()
+        self.usage_recorder.close()
         await self.records.aclose()
         await self.peers.aclose()
         await cancel(self._tasks)
         await self.connection.aclose()
-        await asyncio.to_thread(self.recorder.close)
-        await asyncio.to_thread(self.usage_recorder.close)
 
     def write(self, *texts: str) -> None:
         for text in texts:
@@ -164,6 +164,21 @@ def test_node_that_starts_later_gets_what_it_missed_once(with_nodes: Any) -> Non
         await shown(lambda: second.texts()[-1:] == ["n1 away"] and second.usage() == {"requests": 2})
         assert len(second.texts()) == 5001
         await first.stop()
+        await second.stop()
+
+    with_nodes(scenario)
+
+
+def test_last_records_are_sent_when_a_node_stops(with_nodes: Any) -> None:
+    async def scenario(cluster: Cluster, first: Node, second: Node) -> None:
+        await first.start(cluster)
+        await second.start(cluster)
+        first.write("a")
+        await shown(lambda: second.texts() == ["n1 a"])
+        first.write("last")
+        first.request("/1")
+        await first.stop()
+        await shown(lambda: second.texts() == ["n1 a", "n1 last"] and second.usage() == {"requests": 1})
         await second.stop()
 
     with_nodes(scenario)

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,8 @@ def test_page_has_the_records_of_this_node_only(path: Path, monkeypatch: pytest.
 
 def test_batch_of_another_version_is_ignored(path: Path) -> None:
     content = encode_batch(0, [(5, *encode(line("a")), "new column")], [("too", "few")])
-    assert append(path, CopiedBatch("n2", content, lambda position, gap: None)).copied == [(0, False)]
+    for each in (content, b"other", zlib.compress(b"other")):
+        assert append(path, CopiedBatch("n2", each, lambda position, gap: None)).copied == [(0, False)]
 
 
 def test_messages_have_a_bounded_number_of_records() -> None:
