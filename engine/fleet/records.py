@@ -119,8 +119,11 @@ class FleetRecords:
     async def _send(self) -> None:
         while True:
             kind, project, content = await self._unsent.get()
-            with suppress(BucketError):  # The session will change.
+            try:
                 await self._connection.publish(f"{self._subject}.{kind}.{self.node}.{project}", content)
+            except BucketError:
+                self._dropped.add(project)
+                await asyncio.sleep(RETRY_SECONDS)
             self._unsent.task_done()
             while self._unsent.empty() and self._dropped:
                 self._enqueue("dropped", self._dropped.pop(), b"")
@@ -141,6 +144,8 @@ class FleetRecords:
         if kind != "usage":
             self._copy(node, project)
             return
+        if files.usage_recorder.full:
+            return  # The next number shows that these are missing.
         number, rows = json.loads(zlib.decompress(message.data))
         if number != self._usage_seen.get((node, project), 0) + 1:
             self._copy(node, project)

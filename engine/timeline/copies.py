@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.timeline.database import FIELDS
-from engine.timeline.query import open_reader
+from engine.timeline.query import open_reader, text_bytes
 
 Rows = Sequence[Sequence[Any]]
 PAGE_RECORDS, PAGE_BYTES = 1000, 256 << 10
 """Maximum size of a page: to parse a larger one would hold the interpreter's lock for long."""
 MESSAGE_RECORDS = 64
-"""Maximum records of a published batch. Each has up to 0.6 MiB."""
+"""Maximum records of a published batch, of which the last one may exceed the size of a page."""
 SERIES_FIELDS = 11
 UNKNOWN = -1
 """Begin of a batch if the cursor before it is unknown. It exceeds no other."""
@@ -68,10 +68,15 @@ def decode_batch(content: bytes) -> tuple[int, Rows, Rows]:
 
 def messages(after: int, rows: Rows, series: Rows) -> Iterator[bytes]:
     """Yield batches of a bounded size."""
-    for begin in range(0, max(len(rows), 1), MESSAGE_RECORDS):
-        part = rows[begin : begin + MESSAGE_RECORDS]
+    part, size = list[Sequence[Any]](), 0
+    for row in rows:
+        part.append(row)
+        size += text_bytes(row)
+        if len(part) == MESSAGE_RECORDS or size > PAGE_BYTES:
+            yield encode_batch(after, part, series)
+            after, series, part, size = row[0], (), [], 0
+    if part or series:
         yield encode_batch(after, part, series)
-        after, series = (part[-1][0] if part else after), ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class TimelineReader:
             rows = self._database.run(sql, (position, *values, chunk))
             more = len(rows) == chunk
             for row in rows:
-                position, read, size = row[0], read + 1, size + _text_bytes(row)
+                position, read, size = row[0], read + 1, size + text_bytes(row)
                 if record_filter.matches(row[1:-1]):
                     records.append(_record(row))
                 if size >= max_bytes:
@@ -136,7 +136,7 @@ class TimelineReader:
         for end in range(len(cursors), 0, -_CHUNK_RECORDS):
             rows = self._rows(*_at(cursors[max(0, end - _CHUNK_RECORDS) : end]))
             for row in reversed(rows):
-                size += _text_bytes(row)
+                size += text_bytes(row)
                 if size > max_bytes and records:
                     return records[::-1]
                 records.append(_record(row))
@@ -181,7 +181,7 @@ class TimelineReader:
             f" order by {cursor} limit ?",
             (node, after, limit),
         ):
-            size += _text_bytes(row)
+            size += text_bytes(row)
             if rows and size > max_bytes:
                 break
             rows.append(row)
@@ -299,7 +299,7 @@ class TimelineReader:
         ordered = sorted(cursors)
         for start in range(0, len(ordered), _CHUNK_RECORDS):
             for row in self._rows(*_at(ordered[start : start + _CHUNK_RECORDS])):
-                size += _text_bytes(row)
+                size += text_bytes(row)
                 if size > max_bytes and records:
                     return records
                 records.append(_record(row))
@@ -370,7 +370,7 @@ def _record(row: Sequence[Any]) -> StoredRecord:
     return decode(row[0], row[1:-1], row[-1])
 
 
-def _text_bytes(row: Sequence[Any]) -> int:
+def text_bytes(row: Sequence[Any]) -> int:
     """Return the approximate size of the texts of a record, given its cursor and the values of `FIELDS`."""
     return len(row[_BODY] or "") + len(row[_ATTRIBUTES] or "")
 

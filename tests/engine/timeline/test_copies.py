@@ -115,6 +115,11 @@ def test_messages_have_a_bounded_number_of_records() -> None:
     decoded = [decode_batch(content) for content in messages(0, rows, ())]
     assert [after for after, _, _ in decoded] == [0, MESSAGE_RECORDS, 2 * MESSAGE_RECORDS]
     assert [row[0] for _, part, _ in decoded for row in part] == [row[0] for row in rows]
+    long = [(cursor, *encode(line("x" * 60_000))) for cursor in range(1, 13)]
+    sizes = [len(decode_batch(content)[1]) for content in messages(0, long, ())]
+    assert sizes == [5, 5, 2]
+    assert list(messages(0, (), ())) == []
+    assert [decode_batch(content) for content in messages(7, (), [("s",) * 11])] == [(7, [], [["s"] * 11])]
 
 
 def test_times_of_a_copy_are_those_at_its_node(path: Path) -> None:
