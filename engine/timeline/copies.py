@@ -32,7 +32,10 @@ class Publisher(Protocol):
         """The id of this node."""
 
     def publish(self, after: int, rows: Rows, series: Rows) -> None:
-        """Send rows of records, each with its cursor, which follow that at `after`, and rows of series."""
+        """Send rows of records, which follow that at `after`, and rows of series.
+
+        The row of a record has its cursor, the values of `FIELDS`, and the time at which it was written.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def decode_batch(content: bytes) -> tuple[int, Rows, Rows]:
         return UNKNOWN, (), ()
     return (
         after,
-        [row for row in rows if len(row) == len(FIELDS) + 1],
+        [row for row in rows if len(row) == len(FIELDS) + 2],
         [row for row in series if len(row) == SERIES_FIELDS],
     )
 

@@ -54,12 +54,13 @@ create table if not exists origin (only integer primary key check (only = 1), cu
 _COPIES = """
 alter table record add column node text not null default '';
 alter table record add column node_cursor integer;
+alter table record add column node_ms integer;
 create index record_node on record (node, node_cursor) where node <> '';
 alter table origin add column node text not null default '';
 create table peer (node text primary key, cursor integer not null) strict;
 """
-"""Additions for a fleet. A record of another node has its `node`, and its cursor there. `origin` has the name
-of this node, and `peer` the last copied cursor of each other one."""
+"""Additions for a fleet. A record of another node has its `node`, and its cursor and `written_ms` there.
+`origin` has the name of this node, and `peer` the last copied cursor of each other one."""
 _EXCHANGES = """
 create table if not exists exchange (
   request_id text primary key,
@@ -99,7 +100,8 @@ insert into metric select *, '' from old_metric;
 drop table old_metric;
 """
 _READ_OLD = """
-create temp view record as select *, '' as node, null as node_cursor from main.record;
+create temp view record as
+  select *, '' as node, null as node_cursor, null as node_ms from main.record;
 create temp view origin as select *, '' as node from main.origin;
 """
 """The views through which the file of an older svc is read."""

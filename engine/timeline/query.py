@@ -168,7 +168,7 @@ class TimelineReader:
         return sorted(cursors)
 
     def rows_of(self, node: str, after: int, limit: int, max_bytes: int) -> list[Sequence[Any]]:
-        """Return the next records of a node after its cursor: the cursor, and the values of `FIELDS`.
+        """Return the next records of a node after its cursor, as in `engine.timeline.copies.Publisher`.
 
         At least one row is returned, if any. This node is "", also in the methods below.
         """
@@ -177,8 +177,8 @@ class TimelineReader:
         rows: list[Sequence[Any]] = []
         size = 0
         for row in self._database.run(
-            f"select {cursor}, {', '.join(FIELDS)} from record where {condition} and {cursor} > ?"
-            f" order by {cursor} limit ?",
+            f"select {cursor}, {', '.join(FIELDS)}, coalesce(node_ms, written_ms) from record"
+            f" where {condition} and {cursor} > ? order by {cursor} limit ?",
             (node, after, limit),
         ):
             size += text_bytes(row)

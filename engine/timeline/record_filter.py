@@ -19,8 +19,8 @@ _HEAD_SQL = (
     "not (kind = 'stderr' and substr(body, 1, 1) in (' ', char(9)) and exists (select 1 from record as head "
     "where head.cursor = record.cursor - 1 and head.kind = 'stderr' and head.request_id = record.request_id))"
 )
-_RECORDED_SQL = "iif(node = '', written_ms, (time_ns + coalesce(wall_ns, 0)) / 1000000)"
-"""SQL for the Unix time in ms at which a record was written first. Those of other nodes are written later."""
+_RECORDED_SQL = "coalesce(node_ms, written_ms)"
+"""SQL for the Unix time in ms at which a record was written at its own node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from engine.timeline.recording import Recording, to_exchange
 from engine.timeline.recording import encode as encode_exchange
 from engine.timeline.stored_record import encode, encode_series
 
-_ROW = f"({', '.join('?' * (len(FIELDS) + 4))})"
+_ROW = f"({', '.join('?' * (len(FIELDS) + 5))})"
 _ROWS_PER_INSERT = (128, 16, 4, 1)
 """Rows per statement. Other threads run while SQLite does, so few long statements delay them least."""
 _INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _ROWS_PER_INSERT}
@@ -55,7 +55,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Records of this node that were written, with their cursors, and series.
+    """Rows of this node that were written, as in a `Publisher`.
 
     `copied` has the last copied cursor of the node of each `CopiedBatch`, and whether records before it are
     missing, so that it was not written.
@@ -83,8 +83,7 @@ class TimelineStore:
         self, records: Sequence[Record | Recording | CopiedBatch], now_ns: int, series: Iterable[Series] = ()
     ) -> Appended:
         """Add records and recordings in order, then copies, and replace series, in one transaction."""
-        own = [record for record in records if not isinstance(record, Recording | CopiedBatch)]
-        rows = [encode(record) for record in own]
+        rows = [encode(record) for record in records if not isinstance(record, Recording | CopiedBatch)]
         recordings = [record for record in records if isinstance(record, Recording)]
         exchanges = [(each, *encode_exchange(to_exchange(each))) for each in recordings]
         copies = [
@@ -96,15 +95,16 @@ class TimelineStore:
         def write() -> Appended:
             for values in metrics:
                 self._database.run(_METRIC, (*values, ""))
-            last = 0
+            last = written_ms = 0
             if rows or exchanges:
-                last = self._insert([(*row, "", None) for row in rows], now_ms)
+                last, written_ms = self._insert([(*row, "", None, None) for row in rows], now_ms)
             for recording, head, request, response in exchanges:
                 weight = recording.weight + len(head)
                 self._database.run(_EXCHANGE, (recording.request_id, last, weight, head, request, response))
             copied = [self._copy(*copy, now_ms) for copy in copies]
             first = last - len(rows) + 1
-            return Appended([(first + at, *row) for at, row in enumerate(rows)], metrics, copied)
+            own = [(first + at, *row, written_ms) for at, row in enumerate(rows)]
+            return Appended(own, metrics, copied)
 
         return self._database.change(write)
 
@@ -124,12 +124,12 @@ class TimelineStore:
             return position, False
         if after == UNKNOWN or after > position:
             return position, True
-        self._insert([(*row[1:], node, row[0]) for row in new], now_ms)
+        self._insert([(*row[1:-1], node, row[0], row[-1]) for row in new], now_ms)
         self._database.run("insert or replace into peer values (?, ?)", (node, new[-1][0]))
         return new[-1][0], False
 
-    def _insert(self, rows: Sequence[tuple[Any, ...]], now_ms: int) -> int:
-        """Write rows; return the last cursor."""
+    def _insert(self, rows: Sequence[tuple[Any, ...]], now_ms: int) -> tuple[int, int]:
+        """Write rows; return the last cursor, and the time of all."""
         last = self._database.run("select cursor, written_ms from record order by cursor desc limit 1")
         if last:
             cursor, now_ms = last[0][0] + 1, max(last[0][1], now_ms)
@@ -143,7 +143,7 @@ class TimelineStore:
                     values += (cursor + at, now_ms, *row)
                     at += 1
                 self._database.run(_INSERT[count], values)
-        return int(cursor + len(rows) - 1)
+        return int(cursor + len(rows) - 1), now_ms
 
     def trim(self, now_ns: int) -> None:
         """Remove the oldest records above the limits, in a bounded number of steps."""

@@ -47,9 +47,13 @@ def line(text: str, time_ns: int = BEGAN) -> LineRecord:
     return LineRecord(time_ns, "", "web", "stdout", text)
 
 
-def batch(node: str, after: int, *records: tuple[int, Record]) -> CopiedBatch:
-    rows = [(cursor, *encode(record)) for cursor, record in records]
-    return CopiedBatch(node, encode_batch(after, rows, ()), lambda position, gap: None)
+def row(cursor: int, record: Record, written_ns: int = BEGAN) -> tuple[Any, ...]:
+    return (cursor, *encode(record), written_ns // 1_000_000)
+
+
+def batch(node: str, after: int, *rows: tuple[int, Record] | tuple[int, Record, int]) -> CopiedBatch:
+    content = encode_batch(after, [row(*each) for each in rows], ())
+    return CopiedBatch(node, content, lambda position, gap: None)
 
 
 def append(path: Path, *records: Record | CopiedBatch, now_ns: int = BEGAN, node: str = "n1") -> Appended:
@@ -94,28 +98,28 @@ def test_page_has_the_records_of_this_node_only(path: Path, monkeypatch: pytest.
     monkeypatch.setattr("engine.timeline.copies.PAGE_RECORDS", 2)
     page = read_page(path, "", 0)
     after, rows, _ = decode_batch(page.content)
-    assert (after, [row[6] for row in rows], page.end, page.lost) == (0, ["1", "2"], False, False)
-    assert [row[6] for row in decode_batch(read_page(path, "", first).content)[1]] == ["2", "3"]
+    assert (after, [each[6] for each in rows], page.end, page.lost) == (0, ["1", "2"], False, False)
+    assert [each[6] for each in decode_batch(read_page(path, "", first).content)[1]] == ["2", "3"]
     assert read_page(path, "", rows[-1][0] + 2).end
     assert read_page(path, "", first - 1).lost
     theirs = read_page(path, "n2", 0)
-    assert [(row[0], row[6]) for row in decode_batch(theirs.content)[1]] == [(5, "theirs")]
+    assert [(each[0], each[6]) for each in decode_batch(theirs.content)[1]] == [(5, "theirs")]
     assert (theirs.copied, theirs.lost, read_page(path, "n2", 5).end) == (["n2"], False, True)
     assert read_page(path, "n2", 4).lost
 
 
 def test_batch_of_another_version_is_ignored(path: Path) -> None:
-    content = encode_batch(0, [(5, *encode(line("a")), "new column")], [("too", "few")])
+    content = encode_batch(0, [(*row(5, line("a")), "new column")], [("too", "few")])
     for each in (content, b"other", zlib.compress(b"other")):
         assert append(path, CopiedBatch("n2", each, lambda position, gap: None)).copied == [(0, False)]
 
 
 def test_messages_have_a_bounded_number_of_records() -> None:
-    rows = [(cursor, *encode(line(""))) for cursor in range(1, 2 * MESSAGE_RECORDS + 2)]
+    rows = [row(cursor, line("")) for cursor in range(1, 2 * MESSAGE_RECORDS + 2)]
     decoded = [decode_batch(content) for content in messages(0, rows, ())]
     assert [after for after, _, _ in decoded] == [0, MESSAGE_RECORDS, 2 * MESSAGE_RECORDS]
-    assert [row[0] for _, part, _ in decoded for row in part] == [row[0] for row in rows]
-    long = [(cursor, *encode(line("x" * 60_000))) for cursor in range(1, 13)]
+    assert [each[0] for _, part, _ in decoded for each in part] == [each[0] for each in rows]
+    long = [row(cursor, line("x" * 60_000)) for cursor in range(1, 13)]
     sizes = [len(decode_batch(content)[1]) for content in messages(0, long, ())]
     assert sizes == [5, 5, 2]
     assert list(messages(0, (), ())) == []
@@ -125,8 +129,9 @@ def test_messages_have_a_bounded_number_of_records() -> None:
 def test_times_of_a_copy_are_those_at_its_node(path: Path) -> None:
     append(path, line("early"), now_ns=BEGAN)
     append(path, line("late"), now_ns=BEGAN + 100 * SECOND)
-    copies = [(5, line("copy of early", BEGAN)), (6, line("copy of late", BEGAN + 100 * SECOND))]
+    copies = [(5, line("copy of early", 0), BEGAN), (6, line("copy of late", 0), BEGAN + 100 * SECOND)]
     append(path, batch("n2", 0, *copies), now_ns=BEGAN + 100 * SECOND)
+    assert decode_batch(read_page(path, "n2", 0).content)[1][0] == list(row(*copies[0]))
     middle = BEGAN + 50 * SECOND
     assert texts(path, since_ns=middle) == [("n1", "late"), ("n2", "copy of late")]
     assert texts(path, until_ns=middle) == [("n1", "early"), ("n2", "copy of early")]
@@ -200,16 +205,16 @@ def test_recorder_publishes_what_it_wrote_and_reports_copies(path: Path) -> None
         written.set()
 
     timeline.append(line("1"))
-    recorder(CopiedBatch("n2", encode_batch(0, [(5, *encode(line("copy")))], ()), on_written))
+    recorder(CopiedBatch("n2", encode_batch(0, [row(5, line("copy"))], ()), on_written))
     assert written.wait(30)
     timeline.append(line("2"))
     timeline.publish_measurements(MeasurementBatch(BEGAN, "web", (Measurement("jobs", "gauge", 1.0),)))
     recorder.close()
     assert reported == [(5, False)]
-    assert [row[6] for row in published.rows] == ["1", "2"]
+    assert [each[6] for each in published.rows] == ["1", "2"]
     assert published.begins[0] == UNKNOWN
     assert published.begins[-1] in (published.rows[0][0], published.rows[1][0])
-    assert [row[1] for row in published.series] == ["jobs"]
+    assert [each[1] for each in published.series] == ["jobs"]
     assert [entry.node for entry in entries(path)] == ["n1", "n2", "n1"]
 
 
@@ -229,6 +234,7 @@ def old_file(path: Path) -> None:
     database.execute("""
         drop index record_node; drop table peer;
         alter table record drop column node; alter table record drop column node_cursor;
+        alter table record drop column node_ms;
         alter table origin drop column node;
         drop table metric;
         create table metric (
