@@ -36,7 +36,7 @@ CLOSE_SECONDS = 1.0
 FULL_SECONDS = 0.2
 """Pause while usage that was copied waits to be written."""
 MAX_UNSENT = 1000
-"""Maximum messages that wait to be sent. Others are dropped, and the nodes told to read what they lack."""
+"""Maximum messages that wait to be sent. Others are dropped, and reported to the nodes, which read them."""
 LATE_MINUTES = 60
 """Minutes whose usage may still have changed since the last one that was copied."""
 _LOST = "records of the node {} may be missing on {}: older ones were removed before they were copied"
