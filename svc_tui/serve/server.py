@@ -203,7 +203,13 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         stack.push_async_callback(runner.aclose)
         versions = VersionFactory(runner, "deploy", lambda line: None, tenants.doors)
         serving = ServingTable(versions, settings.domain, front=False)
-        serving.on_activate = exports.refresh
+
+        def on_activate(project: str) -> None:
+            if peers.records is not None:
+                tenants.timeline(project)  # It gets the records of other nodes before its own first one.
+            exports.refresh(project)
+
+        serving.on_activate = on_activate
         # Workers forward requests for the Console, whose pages and processes belong to this process.
         forwarded = bind("127.0.0.1", 0) if settings.console and len(settings.public) > 1 else []
         for sock in forwarded:

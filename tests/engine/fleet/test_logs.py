@@ -277,6 +277,7 @@ def test_followed_logs_lose_and_repeat_nothing_while_nodes_are_killed(machines: 
         listed = printed(machines, 2, "--since", "1h")
         assert "/?all-19-3" in targets(listed)
         machines.restart(3)
+        until(lambda: "/?two-19-1" in targets(printed(machines, 3, "--since", "1h")))
         expect(3, 1, name="back")
         machines.kill(1)
         sent += send(machines, 2, *(f"away-{each}" for each in range(20)))
