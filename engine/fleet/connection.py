@@ -202,7 +202,7 @@ class NatsConnection:
             await patience.pause()
 
     async def _on_election(self, _news: "Msg") -> None:
-        """Repeat requests that have no answer."""
+        """Repeat the requests that have no answer."""
         for asking in self._asking:
             asking.cancel()
 

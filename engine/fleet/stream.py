@@ -29,6 +29,7 @@ _INCOMPLETE_BATCH = 10176
 _BATCH_LOST = {10175, _INCOMPLETE_BATCH, 10179}
 """Error codes of a batch whose messages did not all arrive, as after a change of leader."""
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+MESSAGE_ID = "Nats-Msg-Id"
 BATCH = "Svc-Batch"
 """Header: the id of a batch, the same in each try."""
 MAX_BATCH_MESSAGES = 1000
@@ -112,7 +113,7 @@ class JetStream:
         write came first. `seconds` limits how long the write is repeated. Raises `Unavailable` when no answer
         came: the message may be stored or not.
         """
-        fields = {**(headers or {}), "Nats-Msg-Id": secrets.token_hex(12)}
+        fields = {**(headers or {}), MESSAGE_ID: secrets.token_hex(12)}
         if expected is not None:
             fields[EXPECTED] = str(expected)
         patience = Patience(f"a write to {self.name}", seconds)
@@ -122,7 +123,10 @@ class JetStream:
             self._last_sequence = max(self._last_sequence, answer["seq"])
             return int(answer["seq"])
         if error.get("err_code") in _WRONG_LAST:
-            return None
+            # An earlier try may have been stored.
+            last = await self.last(subject, seconds)
+            stored = last is not None and last.headers.get(MESSAGE_ID) == fields[MESSAGE_ID]
+            return last.sequence if last is not None and stored else None
         raise self._refused(answer)
 
     async def publish_batch(self, subject: str, contents: Sequence[bytes], *, expected: int) -> int | None:
@@ -161,7 +165,7 @@ class JetStream:
         """Send all messages of a batch; return the answer to the last one."""
         expectation = {EXPECTED: str(expected)}
         if len(contents) == 1:
-            headers = {BATCH: batch, "Nats-Msg-Id": batch, **expectation}
+            headers = {BATCH: batch, MESSAGE_ID: batch, **expectation}
             return await self._connection.request(self._root + subject, contents[0], patience, headers)
         attempt = secrets.token_hex(8)
         for number, content in enumerate(contents, 1):

@@ -320,8 +320,6 @@ def test_writer_without_majority_answers_no_fresh_reads(cluster: Cluster, use: U
 def test_request_without_an_answer_is_repeated_when_another_leader_is_elected(
     cluster: Cluster, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.fleet.connection.TRY_SECONDS", 600)
-
     async def scenario(bucket: Bucket) -> None:
         connection = opened(bucket).connection
         stream = JetStream(connection, "test-election", "main")
@@ -330,9 +328,11 @@ def test_request_without_an_answer_is_repeated_when_another_leader_is_elected(
         [number] = [at for at, settings in enumerate(cluster.settings) if settings.name == leader]
         servers = tuple(url for at, url in enumerate(cluster.address.servers) if at != number)
         other = await NatsConnection.open(replace(cluster.address, servers=servers))
+        monkeypatch.setattr("engine.fleet.connection.TRY_SECONDS", 600)
         with cluster.paused(number):
             # The server of this connection has not noticed yet that the leader does not answer.
             assert await JetStream(other, "test-election", "main").publish("a", expected=0) == 1
+        monkeypatch.undo()
         await other.aclose()
         await asyncio.to_thread(cluster.wait)
         await connection.api("STREAM.DELETE.test-election", {})
