@@ -190,6 +190,8 @@ def serve(
         while True:
             spare = [[sock.dup() for sock in sockets] for sockets in (settings.public[0], settings.control)]
             settings = replace(settings, spare=[*chain(*spare)])
+            for sock in settings.spare:
+                stack.callback(sock.close)
             stopped = run(_run(settings, "https" if certificate else "http", supervisor, stopped))
             if stopped is None:
                 return

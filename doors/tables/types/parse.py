@@ -160,7 +160,8 @@ def json_text(text: str) -> str:
         raise ValueError("is not JSON") from None
     if text.count("[") + text.count("{") > _MAX_DEPTH:
         marks = _STRING.sub("", text)
-        if max(accumulate((mark in "[{") - (mark in "]}") for mark in marks)) > _MAX_DEPTH:
+        depths = accumulate((mark in "[{") - (mark in "]}") for mark in marks)
+        if max(depths, default=0) > _MAX_DEPTH:
             raise ValueError("is nested too deeply")
     return text
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from doors.tables.files import csv_file
@@ -168,6 +168,7 @@ JSON_NUMBERS = texts(
     ),
     st.sampled_from(["json", "jsonl"]),
 )
+@example([json.dumps("[" * 1200), "5"], "json")
 def test_created_table_gives_the_values_of_its_json_file(cells: list[str], format: Format) -> None:
     text = ",\n".join(f'{{"a": {cell}}}' for cell in cells)
     data = f"[{text}]" if format == "json" else text.replace(",\n", "\n")
