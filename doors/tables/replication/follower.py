@@ -231,13 +231,13 @@ class CopyFollower:
     async def _take_digest(self) -> None:
         assert self._copy is not None
         with suppress(apsw.InterruptError):
-            taken = await self.in_thread(self._copy.take_digest)
-            self.digest = taken if taken is not None else self.digest
+            if (taken := await self.in_thread(self._copy.take_digest)) is not None:
+                self.digest = taken
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
         if self._snapshots.is_due(log_position, node):
-            self.spawn(self._snapshots.take())
+            self.spawn(self._snapshots.take(log_position))
 
     def _notify(self) -> None:
         self._changed.set()
@@ -299,9 +299,9 @@ class CopyFollower:
 
     # -- for readers and writers -------------------------------------------------------------------------
 
-    async def until(self, condition: Callable[[], bool], seconds: float = APPLY_SECONDS) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds, which changes of the state may affect. Raises `ReplicationError`."""
-        end = self._loop.time() + seconds
+        end = self._loop.time() + APPLY_SECONDS
         while not condition():
             self._wake.set()
             changed = self._changed

@@ -442,20 +442,21 @@ class Replica:
 
         Raises `Conflict` and `ReplicationError`.
         """
-        if len(messages_of(content)) > self._log.max_messages:
+        messages = messages_of(content)
+        if len(messages) > self._log.max_messages:
             raise ReplicationError(
                 "too-large",
                 f"the changes have {len(content) >> 20} MiB, more than a transaction of a fleet can have",
                 "Import or change the rows in several steps.",
             )
-        return self._call(self._publish(content, log_position))
+        return self._call(self._publish(messages, log_position))
 
-    async def _publish(self, content: bytes, log_position: LogPosition) -> int:
+    async def _publish(self, messages: Sequence[bytes], log_position: LogPosition) -> int:
         # The thread that applied an entry may not have reported it yet.
         await self._copy.until(lambda: self._copy.position >= log_position.sequence)
         self._copy.begin_write()
         try:
-            sequence = await self._log.append(self._name, messages_of(content), log_position.sequence)
+            sequence = await self._log.append(self._name, messages, log_position.sequence)
         except BaseException as error:
             self._doubtful = True
             self._copy.end_write(None)

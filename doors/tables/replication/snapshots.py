@@ -61,15 +61,17 @@ class SnapshotTaker:
         self._due += self._interval() // 2  # That node takes it, unless it fails.
         return False
 
-    async def take(self) -> None:
-        """Store a snapshot, unless another node has done so or no other copy is equal to this. Log errors."""
+    async def take(self, log_position: LogPosition) -> None:
+        """Store a snapshot, unless another node has done so or no other copy is equal to this. Log errors.
+
+        `log_position` is one that the copy has.
+        """
         if self._busy:
             return
         self._busy = True
         try:
             snapshots = await self._log.snapshots(self._name)
             last = snapshots.stored[0].logged if snapshots.stored else 0
-            log_position = await self._in_thread(_position, self._path)
             if log_position.logged - last >= self._interval() and await self._check():
                 last = await self.store()
             self._due = last + self._interval()
@@ -111,11 +113,6 @@ class SnapshotTaker:
 def snapshot_file(path: Path) -> Path:
     """Return the path of the snapshot of a database while it is taken."""
     return path.with_name(path.name + ".snapshot")
-
-
-def _position(path: Path) -> LogPosition:
-    with closing(open_replica(path)) as connection:
-        return read_log_position(connection)
 
 
 def _save(path: Path, target: Path) -> tuple[LogPosition, int]:
