@@ -181,6 +181,16 @@ def test_snapshot_whose_upload_grew_after_its_size_was_read_is_complete(
     use(scenario)
 
 
+@pytest.fixture
+def without_elections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignore the news of the election for the test's own new stream, which would repeat its requests."""
+
+    async def ignore(*_: object) -> None: ...
+
+    monkeypatch.setattr(NatsConnection, "_on_election", ignore)
+
+
+@pytest.mark.usefixtures("without_elections")
 def test_append_whose_answer_is_lost_is_stored_once_after_the_duplicate_window(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         connection = opened(bucket).connection
@@ -207,6 +217,7 @@ def test_append_whose_answer_is_lost_is_stored_once_after_the_duplicate_window(u
     use(scenario)
 
 
+@pytest.mark.usefixtures("without_elections")
 @pytest.mark.parametrize("contents", [[b"mine"], [b"mine", b"more"]])
 def test_append_whose_answer_is_lost_and_that_was_trimmed_may_be_stored(
     use: Use, contents: list[bytes]
