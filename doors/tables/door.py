@@ -152,10 +152,10 @@ class ProjectTables:
                 self.close_in_background()
             if parsed.kind != "exec":
                 stale_ok = request.caller.stale_reads if parsed.stale_ok is None else parsed.stale_ok
-                await replica.open(fresh=not stale_ok, written=request.session.written)
-                with suppress(NotAQuery):
-                    return await self._open_and_answer(parsed, request, writes=False)
-            repeatable = bool(parsed.idempotency_key)
+                if await replica.open(fresh=not stale_ok, written=request.session.written):
+                    with suppress(NotAQuery):
+                        return await self._open_and_answer(parsed, request, writes=False)
+            repeatable = bool(parsed.idempotency_key) or parsed.kind == "query"
             while (response := await replica.forward(request, repeatable=repeatable)) is None:
                 with suppress(Conflict):
                     response = await self._open_and_answer(parsed, request)
@@ -171,9 +171,11 @@ class ProjectTables:
         return response
 
     async def _answer_forwarded(self, request: DoorRequest) -> DoorResponse:
-        """Answer a request that a guest sent to another node. Raises `Conflict`."""
+        """Answer a request that a guest sent to another node. Raises `Conflict` and `ReplicationError`."""
         many = has_many_values(request)
         parsed = await self._read_in_thread(request) if many else read_request(request)
+        if parsed.kind != "exec" and (replica := find_replica(self.path)) is not None:
+            await replica.open(fresh=True)
         return await self._open_and_answer(parsed, request)
 
     async def _open_and_answer(

@@ -27,6 +27,7 @@ RETRY_SECONDS = 1.0
 APPLY_SECONDS = 10.0
 REBUILD_SECONDS = 60.0
 """Minimum time between two builds of a copy that did not fit."""
+DIFFERS = "it differs from those of other nodes"
 _log = logging.getLogger("svc.tables")
 _T = TypeVar("_T")
 
@@ -36,6 +37,9 @@ class Comparing(Protocol):
 
     async def check(self) -> bool:
         """Return whether this copy and that of another node are equal. Raises `SvcError`."""
+
+    async def verify(self) -> None:
+        """Request comparisons of this copy until it is `verified`."""
 
     async def ask_for_snapshot(self) -> None:
         """Ask the node that writes to store a snapshot. Raises `SvcError`."""
@@ -65,6 +69,8 @@ class CopyFollower:
 
         The digest is empty for a damaged file, None until it is known.
         """
+        self.verified = False
+        """Whether the file was built from the log, or found equal to others, since it was opened."""
         self._opened = False
         self._announced = self._writing = 0
         self._wake = asyncio.Event()
@@ -175,6 +181,10 @@ class CopyFollower:
         copy = self._copy
         if copy is None:
             copy = self._copy = await self.in_thread(self._open_file)
+            self.digest = 0, None
+            self.verified = copy.log_position is not None and not copy.after
+            if not self.verified:
+                self.spawn(self._nodes.verify())
         if self.log_position is None:
             await self._check(copy)
         if self._damage:
@@ -245,6 +255,17 @@ class CopyFollower:
 
     # -- building the copy again -------------------------------------------------------------------------
 
+    def on_compared(self, sequence: int, *, equal: bool, decided: bool) -> None:
+        """Note whether the file was equal to that of another node at an entry.
+
+        If not, build it again, and a `verified` file only if it is `decided` which one is right.
+        """
+        if equal and self.digest[0] == sequence:
+            self.verified = True
+            self._notify()
+        elif not equal and (decided or not self.verified):
+            self.repair(DIFFERS)
+
     def repair(self, reason: str) -> None:
         """Build a file again that turned out to be damaged."""
         self._damage = reason
@@ -272,7 +293,7 @@ class CopyFollower:
         finally:
             await self.in_thread(built.close)
             remove_database(self._new)
-        self.log_position, self._damage = copy.log_position, ""
+        self.log_position, self._damage, self.verified = copy.log_position, "", True
         self._notify()
 
     async def _begin_build(self, path: Path) -> Copy:
@@ -309,11 +330,11 @@ class CopyFollower:
                 async with asyncio.timeout_at(end):
                     await changed.wait()
             except TimeoutError:
-                raise ReplicationError(
-                    "unavailable",
-                    f"the tables on this node are not up to date: {self._failure or 'entries are missing'}",
-                    "Retry.",
-                ) from None
+                reason = self._failure or (
+                    "entries are missing" if self.verified else "they were not compared with other nodes yet"
+                )
+                message = f"the tables on this node are not up to date: {reason}"
+                raise ReplicationError("unavailable", message, "Retry.") from None
 
     def begin_write(self) -> None:
         """Stop applying entries: a transaction of this node holds the file and is being stored."""

@@ -20,8 +20,11 @@ class Replicated(Protocol):
     def written(self) -> int:
         """Sequence of the last entry that this node has stored or applied."""
 
-    async def open(self, *, fresh: bool, written: int = 0) -> None:
-        """Wait until the copy exists or, if `fresh` or if it lacks `written`, has all. Raises `SvcError`."""
+    async def open(self, *, fresh: bool, written: int = 0) -> bool:
+        """Wait until the copy exists or, if `fresh` or if it lacks `written`, has all.
+
+        Returns False if the copy cannot answer a fresh read and the writer can. Raises `SvcError`.
+        """
 
     def refresh(self) -> None:
         """Wait until the local copy has all stored entries, on another thread than that of the event loop."""

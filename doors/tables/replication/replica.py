@@ -12,7 +12,7 @@ import json
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +40,6 @@ DIGEST_SECONDS = 600.0
 CHECK_SECONDS = 3600.0
 CHECK_PAUSE_SECONDS = 1.0
 """Time for more nodes to open their copies before a check, as after a start of all."""
-DIFFERS = "it differs from those of two other nodes"
 _log = logging.getLogger("svc.tables")
 Execute = Callable[[DoorRequest], Awaitable[DoorResponse]]
 _T = TypeVar("_T")
@@ -97,14 +96,18 @@ class Replica:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    async def open(self, *, fresh: bool, written: int = 0) -> None:
+    async def open(self, *, fresh: bool, written: int = 0) -> bool:
         """Wait until the copy exists. If `fresh`, or if it lacks the entry `written`, wait for all entries.
 
-        The log may lack that entry: a client can name any. Raises `ReplicationError`.
+        The log may lack that entry: a client can name any. Returns False without that if the read is to be
+        fresh and the copy may be damaged: the writer can answer it. Raises `ReplicationError`.
         """
         await self._copy.until(lambda: self._copy.opened)
+        if fresh and not self._copy.verified:
+            return False
         if (fresh or written > self._copy.position) and not (self.writes and self._is_settled()):
             await self.reach(await self._last())
+        return True
 
     async def _last(self) -> int:
         """Return the sequence of the last entry that was stored before this call, or of a later one."""
@@ -130,13 +133,18 @@ class Replica:
         before = self._copy.position
         await self._copy.until(lambda: self._is_settled() or self._copy.position > before)
         position = self._copy.position
-        return position if self.writes else None
+        return position if self._leads else None
 
     # -- the writer --------------------------------------------------------------------------------------
 
     @property
     def writes(self) -> bool:
         """True while this node is the writer, and no other can have become it. Use it on any thread."""
+        return self._copy.verified and self._leads
+
+    @property
+    def _leads(self) -> bool:
+        """True as `writes`, also for a writer whose copy was not compared yet: it does not use it."""
         log_position = self._copy.log_position
         sound = self._copy.opened and not self._doubtful
         return log_position is not None and sound and self._log.holds(log_position.lease)
@@ -150,12 +158,14 @@ class Replica:
         """
         end, failure = self._loop.time() + WRITER_SECONDS, "no node has the lease"
         await self._copy.until(lambda: self._copy.log_position is not None)
-        while not self.writes:
+        while not self._leads:
             lease, answer = self._lease(), None
             node = lease.partition(".")[0]
             try:
                 if node not in ("", self.node):
-                    answer = await self._log.send(node, self._name, _encode(question, body))
+                    asking = self._log.lease if self._copy.verified else ""
+                    content = _encode({**question, "lease": asking}, body)
+                    answer = await self._log.send(node, self._name, content)
             except SvcError as error:
                 if not repeatable:
                     raise ReplicationError(
@@ -185,6 +195,10 @@ class Replica:
                 raise ReplicationError("unavailable", message, "Retry.")
             await asyncio.sleep(PAUSE_SECONDS)
         return None
+
+    async def _until_writes(self) -> None:
+        """Wait until the copy of the writer was compared. Raises `ReplicationError`."""
+        await self._copy.until(lambda: self.writes or not self._leads)
 
     def _lease(self) -> str:
         log_position = self._copy.log_position
@@ -223,8 +237,12 @@ class Replica:
         Without an answer of the writer, a `repeatable` request is sent again. Raises `ReplicationError`.
         """
         caller = [request.caller.resource, request.caller.request_id]
-        question = {"call": "write", "path": request.path, "caller": caller, "lease": self._log.lease}
-        while (answer := await self._ask_writer(question, request.body, repeatable=repeatable)) is not None:
+        question = {"call": "write", "path": request.path, "caller": caller}
+        while not self.writes:
+            answer = await self._ask_writer(question, request.body, repeatable=repeatable)
+            if answer is None:
+                await self._until_writes()
+                continue
             document, body = answer
             if "status" in document:
                 request.session.written = max(request.session.written, document["written"])
@@ -254,18 +272,19 @@ class Replica:
                     return _encode(head, response.body)
                 case "digest":
                     return _encode(await self._answer_digest(question["at"]))
-                case "rebuild":
-                    self._copy.repair(DIFFERS)
+                case "compared":
+                    equal, decided = question["equal"], question["decided"]
+                    self._copy.on_compared(question["at"], equal=equal, decided=decided)
                     return _encode({})
                 case "snapshot" if self.writes:
                     await self._copy.take_snapshot()
                     return _encode({})
-                case "check" if self.writes:
+                case "check" if self._leads:
                     if not self._opened:
                         self._copy.spawn(self._check_opened())
                     self._opened.add(question["node"])
                     return _encode({})
-                case "lease" | "write":
+                case "lease" | "write" if question["lease"]:
                     if (sequence := await self._give(question["lease"])) is not None:
                         return _encode({"given": sequence})
         except TimeoutError:
@@ -283,7 +302,7 @@ class Replica:
             async with asyncio.timeout(WAIT_SECONDS):
                 while self._owners:
                     await self._without_owners.wait()
-            if not self.writes:
+            if not self._leads:
                 return None
             self._doubtful = True
             await self._copy.until(self._is_settled)
@@ -306,8 +325,9 @@ class Replica:
     async def check(self) -> bool:
         """Compare this copy and those of two other nodes at an entry; return whether two are equal.
 
-        A copy that differs from the other two is built again, from a snapshot that is taken now. Does nothing
-        if another node writes. Raises `TimeoutError` and `SvcError`.
+        A copy that differs from the other two is built again, from a snapshot that is taken now. If no two
+        are equal, those that are not `verified` are built again. Does nothing if another node writes. Raises
+        `TimeoutError` and `SvcError`.
         """
         async with self._checking:
             sequence = await self._give(self._log.lease, check=True)
@@ -321,18 +341,33 @@ class Replica:
             digests = {node: digest for node, (digest, _) in compared.items()}
             [(digest, equal)] = Counter(filter(None, digests.values())).most_common(1) or [("", 0)]
             odd = [node for node, each in digests.items() if each != digest]
-            if equal < MAJORITY:
-                if odd:
-                    _log.error("the copies of the tables of %s differ, and no two are equal", self._name)
-            elif self.node in odd:
-                await self._give(next(lease for node, (_, lease) in compared.items() if node not in odd))
-                self._copy.repair(DIFFERS)
-            elif odd:
+            decided = equal >= MAJORITY
+            if odd and not decided:
+                _log.error("the copies of the tables of %s differ, and no two are equal", self._name)
+            elif odd and self.node not in odd:
                 await self._copy.take_snapshot()
-                for node in odd:
-                    with suppress(SvcError):
-                        await self._log.send(node, self._name, _encode({"call": "rebuild"}))
-            return equal >= MAJORITY
+            if odd or decided:
+                verdicts = {node: decided and node not in odd for node in digests}
+                await self._report(sequence, verdicts, decided=decided)
+                if decided and self.node in odd:
+                    await self._give(next(lease for node, (_, lease) in compared.items() if verdicts[node]))
+                self._copy.on_compared(sequence, equal=verdicts.get(self.node, False), decided=decided)
+            return decided
+
+    async def _report(self, sequence: int, verdicts: Mapping[str, bool], *, decided: bool) -> None:
+        """Send other nodes whether their copies are equal to another one."""
+        for node in verdicts.keys() - {self.node}:
+            outcome = {"call": "compared", "at": sequence, "equal": verdicts[node], "decided": decided}
+            with suppress(SvcError):
+                await self._log.send(node, self._name, _encode(outcome))
+
+    async def verify(self) -> None:
+        """Request comparisons of this copy until it is known to be equal to others, or built again."""
+        while not self._copy.verified:
+            with suppress(SvcError, TimeoutError):
+                if await self._ask_writer({"call": "check", "node": self.node}, repeatable=True) is None:
+                    await self.check()
+            await asyncio.sleep(CHECK_PAUSE_SECONDS)
 
     async def ask_for_snapshot(self) -> None:
         """Ask the writer to store a snapshot. Raises `ReplicationError`."""
@@ -378,25 +413,17 @@ class Replica:
         return {"pending": True} if digest is None else {"digest": digest, "lease": self._log.lease}
 
     async def _check_regularly(self) -> None:
-        """Ask for a comparison after this copy was opened; as the writer, compare the copies each hour."""
-        opened = False
+        """As the writer, compare the copies each hour."""
         while True:
+            await asyncio.sleep(CHECK_SECONDS)
             with suppress(SvcError, TimeoutError):
-                if not opened:
-                    await self._copy.until(lambda: self._copy.opened)
-                    question = {"call": "check", "node": self.node}
-                    if await self._ask_writer(question, repeatable=True) is None:
-                        await self.check()
-                    opened = True
-                elif self.writes:
-                    await self.check()
-            await asyncio.sleep(CHECK_SECONDS if opened else CHECK_PAUSE_SECONDS)
+                await self.check()
 
     async def _check_opened(self) -> None:
         """Compare the copies that were opened since the last check."""
         try:
             await asyncio.sleep(CHECK_PAUSE_SECONDS)
-            while self._opened and self.writes:
+            while self._opened and self._leads:
                 await self.check()
         except (SvcError, TimeoutError) as error:
             _log.warning("the copies of the tables of %s were not compared: %s", self._name, error)
@@ -410,7 +437,11 @@ class Replica:
 
     def refresh(self) -> None:
         """Wait until the copy has all entries of the log. Raises `ReplicationError`."""
-        self._call(self.open(fresh=True))
+        self._call(self._refresh())
+
+    async def _refresh(self) -> None:
+        await self._copy.until(lambda: self._copy.verified)
+        await self.open(fresh=True)
 
     def record(self, connection: Connection, *, exclusive: bool) -> None:
         """Send the transactions of a connection to the log."""
@@ -422,9 +453,9 @@ class Replica:
 
     async def _acquire(self) -> None:
         while not self.writes:
-            question = {"call": "lease", "lease": self._log.lease}
-            if (answer := await self._ask_writer(question, repeatable=True)) is not None:
+            if (answer := await self._ask_writer({"call": "lease"}, repeatable=True)) is not None:
                 await self._receive(answer[0])
+            await self._until_writes()
         self._owners += 1
         self._without_owners.clear()
 

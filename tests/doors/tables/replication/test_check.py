@@ -66,6 +66,37 @@ def test_damaged_copy_is_built_again_after_it_was_opened(tmp_path: Path, number:
     run_nodes(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("number", [0, 2], ids=["writer", "another"])
+@pytest.mark.parametrize("names", ["abc", "ac"], ids=["of three", "of two"])
+def test_damaged_row_is_neither_read_nor_updated(tmp_path: Path, names: str, number: int) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        at = min(number, len(nodes) - 1)
+        await damage(nodes, at, logs)
+        status, document = await nodes[at].send("query", FIRST)
+        assert (status, document["rows"]) == (200, [{"v": SOUND}])
+        assert (await nodes[at].send("exec", "UPDATE t SET v = v || '!' WHERE id = 1"))[0] == 200
+        for node in nodes:
+            assert await node.rows(FIRST) == [(f"{SOUND}!",)]
+
+    run_nodes(tmp_path, scenario, names)
+
+
+def test_damaged_row_is_not_updated_after_all_nodes_started(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        for node in nodes:
+            await node.close()
+        for number, node in enumerate(nodes):
+            nodes[number] = Node(logs, tmp_path, node.data.parent.name)
+        await damage(nodes, 1, logs)
+        await nodes[1].change("UPDATE t SET v = v || '!' WHERE id = 1")
+        for node in nodes:
+            assert await node.rows(FIRST) == [(f"{SOUND}!",)]
+
+    run_nodes(tmp_path, scenario)
+
+
 def test_rows_changed_outside_of_the_log_are_found_by_a_check(tmp_path: Path) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await fill(nodes)

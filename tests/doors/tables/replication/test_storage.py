@@ -1,10 +1,12 @@
 """Copies of tables on disks that are full or damaged, and files that cannot be opened."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from doors.tables.sqlite.connections import apsw
 from tests.doors.tables.replication.memory_log import MemoryLogs
 from tests.doors.tables.replication.nodes import Node, answer, asides, run_nodes
 from tests.support.full_disk import on_small_disk
@@ -72,11 +74,11 @@ def test_damage_that_a_reader_finds_is_repaired(tmp_path: Path) -> None:
         first, second = Node(logs, tmp_path, "a"), Node(logs, tmp_path, "b")
         await first.change(TABLE, FILL)
         assert await second.rows(TOTAL) == EXPECTED
-        await second.close()
-        content = bytearray(second.path.read_bytes())
-        content[4096 * 8 : 4096 * 8 + 64] = b"\xff" * 64
-        second.path.write_bytes(content)
-        second = Node(logs, tmp_path, "b")
+        with closing(apsw.Connection(str(second.path))) as connection:
+            connection.execute("PRAGMA wal_checkpoint(truncate)")
+        with second.path.open("r+b") as file:
+            file.seek(4096 * 8)
+            file.write(b"\xff" * 64)
         status, document = await second.send("query", "SELECT sum(length(v)) AS n FROM t")
         assert (status, document["code"]) == (500, "storage-damaged")
         await answer(second, "SELECT sum(length(v)) AS n FROM t")
