@@ -138,17 +138,19 @@ class _SqlTimeline(TimelineDatabase):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
         super()._prepare(write)
 
-    def select(self, sql: str, on_row: Callable[[list[str], Sequence[Any]], bool]) -> list[str]:
+    def select(
+        self, sql: str, on_row: Callable[[list[str], Sequence[Any]], bool], canceled: Callable[[], bool]
+    ) -> list[str]:
         """Call `on_row` with the names of the columns and each row until it returns False; return the names.
 
-        Raises `SvcError` for a refused statement.
+        Raises `SvcError` for a refused statement, and for one that runs while `canceled` is true.
         """
         database, names = self._database, list[str]()
         memory, authorizer = StatementMemory(database), _Authorizer()
         limits = StatementLimit(TIMEOUT_SECONDS, MAX_WRITTEN_BYTES, memory=memory)
         database.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         database.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES)
-        database.set_progress_handler(limits, _STEPS_PER_CHECK)
+        database.set_progress_handler(lambda: limits() or canceled(), _STEPS_PER_CHECK)
         database.authorizer = authorizer
         statements, turn = 0, ExitStack()
 
@@ -309,8 +311,8 @@ def _bucket(*values: Any) -> str | None:
     return f"{datetime.fromtimestamp(start, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def run(path: Path, sql: str, limit: int = MAX_ROWS) -> bytes:
-    """Run one SELECT over the timeline in a file and return its result as JSON.
+def run(path: Path, sql: str, limit: int = MAX_ROWS, canceled: Callable[[], bool] = lambda: False) -> bytes:
+    """Run one SELECT over the timeline in a file and return its result as JSON. Ends if `canceled`.
 
     The members are those of `POST /sql` of the tables: `columns`, `rows`, `truncated`. Raises `SvcError`.
     """
@@ -336,7 +338,7 @@ def run(path: Path, sql: str, limit: int = MAX_ROWS) -> bytes:
         return True
 
     with closing(_SqlTimeline(path, write=False)) as timeline:
-        columns = [{"name": name, "type": ""} for name in timeline.select(sql, on_row)]
+        columns = [{"name": name, "type": ""} for name in timeline.select(sql, on_row, canceled)]
     return b'{"columns":%b,"rows":[%b],"truncated":%b,"changes":0,"last_id":0}' % (
         _json(columns),
         b",".join(rows),

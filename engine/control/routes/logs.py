@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints
@@ -222,8 +223,12 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         """Run one SELECT over the views of the timeline. Requires the role viewer."""
         require(project, "viewer")
         folder = projects.data_dir(project)
-        run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit)
-        return Response(await threads.run(str(folder), run), content_type="application/json")
+        ended = Event()  # also set when the client disconnects
+        run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit, ended.is_set)
+        try:
+            return Response(await threads.run(str(folder), run), content_type="application/json")
+        finally:
+            ended.set()
 
     return routes
 

@@ -1,5 +1,6 @@
 """Timeline routes: windows of records, records by cursor, and filtered cursors."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from engine.control.local_server import serve_local
+from engine.control.project_threads import PER_PROJECT
 from engine.control.projects import SingleProject
 from engine.control.routes import logs
+from engine.timeline import sql
 from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Retention, TimelineStore
@@ -116,6 +119,21 @@ def test_sql_reads_the_views_of_the_timeline(shop: Shop) -> None:
     assert (answer["columns"][1]["name"], answer["truncated"]) == ("n", "rows")
     with pytest.raises(ApiError, match="exchange cannot be read"):
         shop.client.call("POST", f"{PLACE}/sql", {"sql": "select * from exchange"})
+
+
+def test_client_disconnect_interrupts_sql(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.fill()
+    monkeypatch.setattr(sql, "TIMEOUT_SECONDS", 3600)
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+
+    async def run(statement: str, seconds: float) -> Any:
+        call = shop.client.cancelable("POST", f"{PLACE}/sql", {"sql": statement})
+        return await asyncio.wait_for(call, seconds)
+
+    for _ in range(PER_PROJECT):
+        with pytest.raises(TimeoutError):
+            asyncio.run(run(endless, 0.5))
+    assert asyncio.run(run("select 1 as n", 60))["rows"] == [{"n": 1}]
 
 
 FILTERS: list[tuple[dict[str, Any], list[int]]] = [
