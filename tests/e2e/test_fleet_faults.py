@@ -15,9 +15,9 @@ SHORT = ("leader", "all-nats", "pause-node")
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[FaultyFleet]:
     require_nats()
-    with faulty_fleet(tmp_path_factory.mktemp("faults ü")) as running:
+    with faulty_fleet(tmp_path_factory.mktemp("faults ü"), cache) as running:
         yield running
 
 
@@ -32,8 +32,8 @@ def write(text: str, outcome: Outcome) -> Write:
     return Write(text=text, node=1, begin=1.0, end=2.0, outcome=outcome, answer="")
 
 
-def read(found: int, count: int, acked: int) -> Read:
-    return Read(text="a", node=2, begin=3.0, end=4.0, found=found, count=count, acked=acked)
+def read(found: int, count: int, acked: int, broken: str = "") -> Read:
+    return Read(text="a", node=2, begin=3.0, end=4.0, found=found, count=count, acked=acked, broken=broken)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,8 @@ def read(found: int, count: int, acked: int) -> Read:
         ([["a", "b"], ["a"]], [], "differ"),
         ([["a"], ["a"]], [read(0, 1, 1)], "stale"),
         ([["a"], ["a"]], [read(1, 0, 1)], "stale"),
+        ([["a"], ["a"]], [read(0, 0, 0)], None),
+        ([["a"], ["a"]], [read(1, 1, 1, "1430 0 0 0")], "broken"),
     ],
 )
 def test_checker_names_what_is_wrong(rows: list[list[str]], reads: list[Read], problem: str | None) -> None:

@@ -11,15 +11,16 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.faults.applications import default_cache
 from tests.faults.cases import CASES, Case, Need
 from tests.faults.disks import Disk, Ext4Disk
 from tests.faults.history import Verdict
 from tests.faults.older_nats import install_older_nats
-from tests.faults.suite import faulty_fleet, isolate, lacking, run_case
+from tests.faults.suite import differing_copies, faulty_fleet, isolate, lacking, run_case
 
 HISTORIES = Path(".svc/fleet-faults")
 DISKS: dict[Need, type[Disk]] = {"small-disks": Disk, "ext4-disks": Ext4Disk}
-TOTALS = ("acked", "missing", "twice", "stale")
+TOTALS = ("acked", "missing", "twice", "foreign", "stale", "broken")
 
 
 def main(selected: Sequence[str], seed: int, hours: float) -> int:
@@ -34,6 +35,7 @@ def main(selected: Sequence[str], seed: int, hours: float) -> int:
             else:
                 cases.append(case)
     verdicts: list[Verdict] = []
+    differing: list[str] = []
     for disk in (None, Disk, Ext4Disk):
         group = [case for case in cases if DISKS.get(case.need) is disk]
         # Random faults are of one fleet: of those with disks only if no others are named.
@@ -42,7 +44,7 @@ def main(selected: Sequence[str], seed: int, hours: float) -> int:
         network = disk is None and not reasons["network"]
         with (
             tempfile.TemporaryDirectory(prefix="svc-faults-") as folder,
-            faulty_fleet(Path(folder), network=network, disk=disk) as fleet,
+            faulty_fleet(Path(folder), default_cache(), network=network, disk=disk) as fleet,
         ):
             for number, case in enumerate(_random(group, seed, hours) if hours else group):
                 verdict = run_case(fleet, case, seed + number, HISTORIES)
@@ -55,11 +57,12 @@ def main(selected: Sequence[str], seed: int, hours: float) -> int:
                     f"  pause {verdict.stall:4.1f} s  {state}",
                     flush=True,
                 )
+            differing += differing_copies(fleet, Path(folder) / "scratch")
     checked, flagged = (sum(getattr(each, name) for each in verdicts) for name in ("entries", "flagged"))
     print(f"log checked={checked} flagged={flagged}")
     totals = (f"{name}={sum(getattr(each, name) for each in verdicts)}" for name in TOTALS)
-    print(f"fleet faults={len(verdicts)} {' '.join(totals)}")
-    return 0 if all(verdict.sound for verdict in verdicts) else 1
+    print(f"fleet faults={len(verdicts)} {' '.join(totals)} differ={len(differing)} {' '.join(differing)}")
+    return 0 if all(verdict.sound for verdict in verdicts) and not differing else 1
 
 
 def _random(cases: Sequence[Case], seed: int, hours: float) -> Iterator[Case]:

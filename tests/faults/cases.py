@@ -19,6 +19,18 @@ from tests.faults.clients import Nodes
 from tests.faults.deploys import Deploys
 from tests.faults.faulty_fleet import NAMESPACE, FaultyFleet
 from tests.faults.older_nats import FOLDER, VERSION
+from tests.faults.tables_faults import (
+    DAMAGES,
+    ROUNDS,
+    damaged_mark,
+    early_leader,
+    entry_that_does_not_fit,
+    full_quota,
+    many_damages,
+    refused_schemas,
+    schemas_of_two_nodes,
+    stopped_writer,
+)
 from tests.support.network import CUT, Link
 from tests.support.waiting import until
 
@@ -129,8 +141,7 @@ def far_behind(fleet: FaultyFleet) -> None:
     """Stop a node until the log is trimmed beyond its copy, and delete the copy of another one."""
     behind = fleet.follower()
     fleet.machines.kill(behind)
-    path = fleet.folder(behind) / "projects" / "shop" / "tables" / "tables.db"
-    with closing(open_replica(path)) as connection:
+    with closing(open_replica(fleet.tables(behind))) as connection:
         position = read_log_position(connection).sequence
     nodes = Nodes(fleet.machines, [node for node in fleet.alive if node != behind])
     writer = nodes.numbers[0]
@@ -305,6 +316,23 @@ CASES: Sequence[Case] = (
     Case("behind", "trim the log while a node is away, delete another's tables", far_behind),
     Case("damage", "damage a keeper's files, and reseed it", damaged_keeper),
     Case("damage-leader", "damage the log of a keeper that leads, and reseed it later", damaged_leader),
+    Case("quota", "fill the tables up to their quota, repeat refused writes", full_quota),
+    Case("schemas", "create tables whose rows would differ", refused_schemas),
+    Case("two-schemas", "change the schema through two nodes at once", schemas_of_two_nodes),
+    Case("writer", "SIGSTOP the writer, and read stale for 6 s", stopped_writer),
+    Case("early-leader", "elect a leader at once after the last write", early_leader, "network"),
+    Case("misfit", "store an entry that others cannot apply", entry_that_does_not_fit),
+    Case("mark", "damage a row of a stopped writer, then update it", damaged_mark),
+    Case(
+        "copies",
+        f"damage the copies of a node at {ROUNDS * DAMAGES} places",
+        lambda fleet: many_damages(fleet, stores=False),
+    ),
+    Case(
+        "stores",
+        f"damage the stores of a node at {ROUNDS * DAMAGES} places, and reseed it",
+        lambda fleet: many_damages(fleet, stores=True),
+    ),
     Case("replace", "lose a keeper, and replace it by another machine", keeper_replaced, changes=True),
     Case("agent", "add a machine without data, and cut it for 20 s", agent_cut, "network", changes=True),
     Case("grow", "add a keeper, then lose another one", more_keepers, changes=True),

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from tests.faults.applications import INSERT, SUMS, SUMS_SQL, body_of, random_transaction
 from tests.faults.history import History, Outcome, Read, Write
 from tests.support.fleet import FleetNodes
 
@@ -19,12 +20,16 @@ WRITERS = 2
 """Clients of each node that write. Another one reads."""
 TIMEOUT_SECONDS = 30.0
 PAUSE_SECONDS = 0.02
-INSERT = "INSERT INTO entries (text) VALUES ($1)"
+REPEAT_SECONDS = 0.2
+KEYED, STALE = 0.5, 0.2
+"""The part of the writes of applications that have a key, and of their reads that may be stale."""
+CONTROL = "control"
+"""The control API, a way to the tables besides the applications."""
 FIND = (
-    "SELECT (SELECT count(*) FROM entries WHERE text = $1) AS found,"
-    " (SELECT count(*) FROM entries WHERE text GLOB $2) AS number"
+    "SELECT (SELECT count(*) FROM entries WHERE text = $1)"
+    " || ' ' || (SELECT count(*) FROM entries WHERE text GLOB $2)"
 )
-NOT_STORED = {"busy", "bad-request"}
+NOT_STORED = {"busy", "bad-request", "constraint", "storage-quota"}
 """Codes of problems after which a write is not stored."""
 
 
@@ -50,6 +55,15 @@ class Nodes:
         with self._machines.at(node):
             return self._clients[node].post(address, json=body, headers=headers)
 
+    def application(self, node: int, name: str, body: bytes) -> httpx.Response:
+        """Send a request to an application. Raises `httpx.TransportError` and `OSError`."""
+        with self._machines.at(node):
+            return self._clients[node].post(
+                f"http://127.0.0.1:{self._machines.servers[node - 1].port}/",
+                content=body,
+                headers={"host": f"{name}--shop.localhost"},
+            )
+
     def rows(self, node: int, sql: str, *params: object) -> list[dict[str, Any]]:
         """Return the rows of a fresh read on a node."""
         answer = self.sql(node, {"sql": sql, "params": list(params)})
@@ -65,8 +79,9 @@ class Nodes:
 class Clients:
     """The clients of one case. The rows of a case begin with its name."""
 
-    def __init__(self, history: History, nodes: Nodes) -> None:
-        self.history, self._nodes = history, nodes
+    def __init__(self, history: History, nodes: Nodes, applications: Sequence[str] = ()) -> None:
+        self.history, self._nodes, self._applications = history, nodes, applications
+        self._find = f"{FIND} || ' ' || {SUMS_SQL} AS found" if applications else f"{FIND} AS found"
         self._acked: list[str] = []
         self._stop = threading.Event()
 
@@ -102,19 +117,19 @@ class Clients:
             work(node, chance, f"{client}-{at}")
             time.sleep(PAUSE_SECONDS)
 
-    def _write(self, node: int, _chance: random.Random, text: str) -> None:
+    def _write(self, node: int, chance: random.Random, text: str) -> None:
+        """Write a text in a transaction; repeat one that has a key on any node until its outcome is known."""
         begin = time.monotonic()
-        outcome: Outcome
-        try:
-            answer = self._nodes.sql(node, {"sql": INSERT, "params": [text], "write": True})
-        except (httpx.ConnectError, FileNotFoundError) as error:  # Nothing was sent.
-            outcome, shown = "refused", repr(error)
-        except (httpx.TransportError, OSError, ValueError) as error:
-            outcome, shown = "unknown", repr(error)
-        else:
-            shown = "" if answer.status_code == 200 else answer.text[:200]
-            code = "" if answer.status_code == 200 else str(answer.json().get("code"))
-            outcome = "acked" if not code else "refused" if code in NOT_STORED else "unknown"
+        way = chance.choice([CONTROL, *self._applications])
+        statements = random_transaction(chance, text) if way != CONTROL else [(INSERT, text)]
+        key = text if way != CONTROL and chance.random() < KEYED else ""
+        kind = "exec" if len(statements) == 1 else "batch"
+        outcome, shown = self._send(node, way, body_of(kind, *statements, key=key), text)
+        while key and outcome == "unknown" and not self._stop.wait(REPEAT_SECONDS):
+            again, shown = self._send(
+                chance.choice(self._nodes.numbers), way, body_of(kind, *statements, key=key), text
+            )
+            outcome = "acked" if again == "acked" else outcome
         end = time.monotonic()
         self.history.writes.append(
             Write(text=text, node=node, begin=begin, end=end, outcome=outcome, answer=shown)
@@ -122,27 +137,52 @@ class Clients:
         if outcome == "acked":
             self._acked.append(text)
 
+    def _send(self, node: int, way: str, body: bytes, text: str) -> tuple[Outcome, str]:
+        """Send a write; return its outcome, and the answer unless it succeeded."""
+        try:
+            if way == CONTROL:
+                answer = self._nodes.sql(node, {"sql": INSERT, "params": [text], "write": True})
+            else:
+                answer = self._nodes.application(node, way, body)
+            if answer.status_code == 200:
+                return "acked", ""
+            code = answer.json().get("code") if way == CONTROL else answer.text
+            return "refused" if code in NOT_STORED else "unknown", f"{way} {answer.text[:200]}"
+        except (httpx.ConnectError, FileNotFoundError) as error:  # Nothing was sent.
+            return "refused", repr(error)
+        except (httpx.TransportError, OSError, ValueError) as error:
+            return "unknown", repr(error)
+
     def _read(self, node: int, chance: random.Random, _text: str) -> None:
-        """Read one of the last rows that were acknowledged, and count all."""
+        """Read one of the last rows that were acknowledged, count all, and check the sums."""
         acked, begin = self.acked, time.monotonic()
         if not acked:
             return
         text = self._acked[max(0, acked - 1 - chance.randrange(10))]
+        way, stale = chance.choice([CONTROL, *self._applications]), False
+        prefix = f"{self.history.run}-*"
         try:
-            answer = self._nodes.sql(node, {"sql": FIND, "params": [text, f"{self.history.run}-*"]})
+            if way == CONTROL:
+                answer = self._nodes.sql(node, {"sql": self._find, "params": [text, prefix]})
+            else:
+                stale = chance.random() < STALE
+                body = body_of("query", (self._find, text, prefix), stale=stale)
+                answer = self._nodes.application(node, way, body)
+            if answer.status_code != 200:
+                return
+            shown = str(answer.json()["rows"][0]["found"]) if way == CONTROL else answer.text
         except (httpx.TransportError, OSError, ValueError):
             return
-        if answer.status_code != 200:
-            return
-        row = answer.json()["rows"][0]
+        found, number, *sums = shown.split()
         self.history.reads.append(
             Read(
                 text=text,
                 node=node,
                 begin=begin,
                 end=time.monotonic(),
-                found=row["found"],
-                count=row["number"],
-                acked=acked,
+                found=int(found),
+                count=int(number),
+                acked=0 if stale else acked,
+                broken="" if " ".join(sums) in ("", SUMS) else f"{way} {shown}",
             )
         )

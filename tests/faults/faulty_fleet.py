@@ -6,10 +6,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from doors.tables.replication.log_position import read_log_position
+from doors.tables.sqlite.connections import open_replica
 from engine.fleet.connection import NatsConnection
 from engine.fleet.copies import COPIES, StreamCopies, stream_copies
 from engine.fleet.node import FleetNode, cluster_address
@@ -29,15 +31,26 @@ class FaultyFleet:
     """A running fleet whose nodes can be harmed. Nodes count from 1; `alive` are those that clients use."""
 
     def __init__(
-        self, machines: FleetNodes, network: Network | None = None, disks: Sequence[Disk] = ()
+        self,
+        machines: FleetNodes,
+        network: Network | None = None,
+        disks: Sequence[Disk] = (),
+        applications: Sequence[str] = (),
     ) -> None:
-        self.machines = machines
+        """`applications` are the names of the resources through which clients also write and read."""
+        self.machines, self.applications = machines, applications
         self._network, self._disks = network, disks
         self.alive = [1, 2, 3]
+        self.seed = 0
+        """Seed of the choices of the current case."""
 
     def folder(self, node: int) -> Path:
         """Return the data folder of a node."""
         return self.machines.folder(node)
+
+    def tables(self, node: int) -> Path:
+        """Return the file with the copy of a node."""
+        return self.folder(node) / "projects" / "shop" / "tables" / "tables.db"
 
     def id(self, node: int) -> str:
         """Return the id of a node."""
@@ -83,6 +96,19 @@ class FaultyFleet:
         copies = next(each for each in self.copies() if each.name == STREAM)
         others = copies.servers - {copies.leader}
         return next(node for node in self.alive if self.id(node) in others)
+
+    def writer(self) -> int:
+        """Return the node that wrote last to the tables."""
+        writers: list[int] = []
+
+        def found() -> bool:
+            with closing(open_replica(self.tables(self.alive[0]))) as connection:
+                writer = read_log_position(connection).lease.partition(".")[0]
+            writers[:] = [node for node in self.alive if self.id(node) == writer]
+            return bool(writers)
+
+        until(found)
+        return writers[0]
 
     def lead(self, node: int) -> None:
         """Move the leadership of the log to a node."""
@@ -142,13 +168,19 @@ class FaultyFleet:
             disk.restore_power()
         self.machines.restart(*nodes)
 
-    def pause(self, pid: int, seconds: float) -> None:
-        """Stop a process from running for a time."""
+    @contextmanager
+    def paused(self, pid: int) -> Iterator[None]:
+        """Stop a process from running within the context."""
         os.kill(pid, signal.SIGSTOP)
         try:
-            time.sleep(seconds)
+            yield
         finally:
             os.kill(pid, signal.SIGCONT)
+
+    def pause(self, pid: int, seconds: float) -> None:
+        """Stop a process from running for a time."""
+        with self.paused(pid):
+            time.sleep(seconds)
 
     def stop(self, node: int) -> None:
         """Stop a service, and start it again."""
@@ -184,6 +216,12 @@ class FaultyFleet:
         assert self._network is not None
         with self._network.changed(link, *pairs):
             yield
+
+    def owner_command(self, *arguments: str) -> None:
+        """Run `svc` as the owner of the service, who is logged in at the first node."""
+        with self.machines.at(1):
+            done = run(self.machines.project, self.machines.environ, *arguments)
+        assert done.returncode == 0, done.stderr
 
     def command(self, node: int, *arguments: str) -> str:
         """Run `svc fleet` for a node until it succeeds, and return what it prints."""

@@ -26,9 +26,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A fresh read of the row `text`, acknowledged before: whether it was there, and the number of rows.
+    """A read of the row `text`, acknowledged before: whether it was there, and the number of rows.
 
-    `acked` is the number of rows that were acknowledged to any client before the read began.
+    `acked` is the number of rows that were acknowledged to any client before the read began, 0 for a stale
+    one. `broken` has the sums if they are not those of any transaction.
     """
 
     text: str
@@ -38,11 +39,12 @@ class Read:
     found: int
     count: int
     acked: int
+    broken: str = ""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The result of a check. `missing`, `twice`, `foreign`, `stale` and `flagged` must be 0."""
+    """The result of a check. `missing`, `twice`, `foreign`, `stale`, `broken` and `flagged` must be 0."""
 
     acked: int
     unknown: int
@@ -50,6 +52,7 @@ class Verdict:
     twice: int
     foreign: int
     stale: int
+    broken: int
     differ: str
     stall: float
     """The longest time without an acknowledged write, in seconds."""
@@ -68,6 +71,7 @@ class Verdict:
             or self.twice
             or self.foreign
             or self.stale
+            or self.broken
             or self.differ
             or self.flagged
             or self.problem
@@ -83,6 +87,8 @@ class History:
     writes: list[Write] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     faults: list[tuple[float, str]] = field(default_factory=list)
+    sums: list[str] = field(default_factory=list)
+    """The sums on each node at the end, empty if they are right."""
 
     @property
     def run(self) -> str:
@@ -98,7 +104,7 @@ class History:
         twice = {text for count in counts for text, number in count.items() if number > 1}
         foreign = {text for count in counts for text in count if text not in acked | unknown}
         differ = [str(node) for node, count in enumerate(counts, 1) if count != counts[0]]
-        stale = sum(not read.found or read.count < read.acked for read in self.reads)
+        stale = sum(read.count < read.acked or (read.acked > 0 and not read.found) for read in self.reads)
         ends = sorted(write.end for write in self.writes if write.outcome == "acked")
         stall = max((later - earlier for earlier, later in pairwise(ends)), default=0.0)
         return Verdict(
@@ -108,6 +114,7 @@ class History:
             twice=len(twice),
             foreign=len(foreign),
             stale=stale,
+            broken=sum(map(bool, [*self.sums, *(read.broken for read in self.reads)])),
             differ=", ".join(differ),
             stall=stall,
         )

@@ -9,13 +9,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 
 from tests.engine.fleet.machines import Machines
+from tests.faults.applications import LANES, SUMS, SUMS_SQL, add_applications, toolchains
 from tests.faults.cases import Case, Need
 from tests.faults.clients import Clients, Nodes
+from tests.faults.copies import differing
 from tests.faults.disks import Disk, Ext4Disk
 from tests.faults.faulty_fleet import FaultyFleet
 from tests.faults.history import History, Verdict
@@ -77,28 +80,32 @@ def _lacking_ext4() -> str:
 
 @contextmanager
 def faulty_fleet(
-    root: Path, *, network: bool = False, disk: Callable[[Path], Disk] | None = None
+    root: Path, cache: Path, *, network: bool = False, disk: Callable[[Path], Disk] | None = None
 ) -> Iterator[FaultyFleet]:
-    """Run a fleet of three nodes with a table: each on a network or a disk of its own, if so."""
+    """Run a fleet of three nodes with applications: each on a network or a disk of its own, if so.
+
+    `cache` has the toolchains.
+    """
     with ExitStack() as stack:
+        stack.enter_context(toolchains(cache))
         disks = [
             stack.enter_context(closing(disk(root / f"m{number}")))
             for number in (range(1, MACHINES + 1) if disk is not None else ())
         ]
         switch = stack.enter_context(closing(Network(MACHINES, seed=1))) if network else None
-        machines = stack.enter_context(closing(Machines(root, switch)))
+        machines = stack.enter_context(closing(Machines(root, switch, cache, add_applications)))
         with machines.client:
             machines.form()
-            yield FaultyFleet(machines, switch, disks)
+            yield FaultyFleet(machines, switch, disks, LANES)
 
 
 def run_case(fleet: FaultyFleet, case: Case, seed: int, histories: Path) -> Verdict:
     """Cause a fault under writes, repair it, and check; store the history unless all is well."""
-    history = History(case.name, seed)
+    history, fleet.seed = History(case.name, seed), seed
     problem, rows, report = "", list[list[str]](), LogReport()
     try:
         _write_under(fleet, case, history)
-        rows = _rows(fleet, history.run)
+        rows = _rows(fleet, history)
         report = fleet.check_log()
         problem = "\n".join(report.flagged)
     except (AssertionError, OSError, subprocess.CalledProcessError):
@@ -113,7 +120,7 @@ def run_case(fleet: FaultyFleet, case: Case, seed: int, histories: Path) -> Verd
 def _write_under(fleet: FaultyFleet, case: Case, history: History) -> None:
     """Run clients while a fault is caused and repaired."""
     nodes = Nodes(fleet.machines, fleet.alive)
-    clients = Clients(history, nodes)
+    clients = Clients(history, nodes, fleet.applications)
     try:
         with clients.running():
             until(lambda: clients.acked >= STEADY_WRITES, HEAL_SECONDS)
@@ -126,8 +133,8 @@ def _write_under(fleet: FaultyFleet, case: Case, history: History) -> None:
         nodes.close()
 
 
-def _rows(fleet: FaultyFleet, prefix: str) -> list[list[str]]:
-    """Return the texts with a prefix on each node, once all answer.
+def _rows(fleet: FaultyFleet, history: History) -> list[list[str]]:
+    """Return the texts of a run on each node, once all answer. Adds the sums on each to the history.
 
     A write without an answer may still be stored meanwhile, so different rows are read again.
     """
@@ -138,7 +145,7 @@ def _rows(fleet: FaultyFleet, prefix: str) -> list[list[str]]:
 
     def all_answer() -> bool:
         try:
-            rows = [nodes.rows(node, sql, f"{prefix}-*") for node in nodes.numbers]
+            rows = [nodes.rows(node, sql, f"{history.run}-*") for node in nodes.numbers]
         except (AssertionError, httpx.TransportError, OSError):
             return False
         found[:] = [[str(row["text"]) for row in each] for each in rows]
@@ -146,6 +153,27 @@ def _rows(fleet: FaultyFleet, prefix: str) -> list[list[str]]:
 
     try:
         until(all_answer, HEAL_SECONDS)
+        if fleet.applications:
+            for node in nodes.numbers:
+                sums = str(nodes.rows(node, f"SELECT {SUMS_SQL} AS sums")[0]["sums"])
+                history.sums.append("" if sums == SUMS else sums)
     finally:
         nodes.close()
     return found
+
+
+def differing_copies(fleet: FaultyFleet, scratch: Path) -> list[str]:
+    """Stop the nodes, and return what differs between their copies."""
+    nodes = Nodes(fleet.machines, fleet.alive)
+    try:
+        for node in nodes.numbers:
+            until(partial(_answers, nodes, node), HEAL_SECONDS)
+    finally:
+        nodes.close()
+    for node in fleet.alive:
+        fleet.machines.servers[node - 1].stop()
+    return differing([fleet.tables(node) for node in fleet.alive], scratch)
+
+
+def _answers(nodes: Nodes, node: int) -> bool:
+    return nodes.sql(node, {"sql": "SELECT 1"}).status_code == 200

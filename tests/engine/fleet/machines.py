@@ -1,6 +1,6 @@
 """Services on loopback that become a fleet, for tests of tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,22 @@ CREATE TRIGGER index_words AFTER INSERT ON entries BEGIN INSERT INTO words VALUE
 class Machines(FleetNodes):
     """Three nodes. The first one had a project with tables before it founded the fleet."""
 
-    def __init__(self, root: Path, network: Network | None = None) -> None:
-        project = static_project(root / "shop")
+    def __init__(
+        self,
+        root: Path,
+        network: Network | None = None,
+        cache: Path | None = None,
+        complete: Callable[[Path], None] = lambda project: None,
+    ) -> None:
+        """`complete` adds more to the project. `cache` has toolchains, and gets machine code."""
+        project, environ = static_project(root / "shop"), environ_of(root / "home")
         (project / "tables").mkdir()
         (project / "tables" / "0001-entries.sql").write_text(MIGRATION)
-        super().__init__(root, project, environ_of(root / "home"), network=network)
+        complete(project)
+        if cache is not None:
+            (root / "home" / "cache").symlink_to(cache, target_is_directory=True)
+            (cache / "compiled").mkdir(mode=0o700, exist_ok=True)
+        super().__init__(root, project, environ, cache and cache / "compiled", network)
         self.client = httpx.Client(headers={"authorization": f"Bearer {self.token}"}, timeout=60)
 
     def post(self, number: int, path: str, body: Any) -> httpx.Response:
