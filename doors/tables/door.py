@@ -165,7 +165,7 @@ class ProjectTables:
         except ReplicationError as error:
             return self._refuse(GuestProblem(error.code, error.message, error.hint), request)
         if (call := request.call) is not None:
-            call.details = {"transaction": "write", "forwarded": 1}
+            call.details = {"transaction": "read" if parsed.kind == "query" else "write", "forwarded": 1}
             if response.status >= HTTPStatus.BAD_REQUEST:
                 call.code = json.loads(response.body)["code"]
         return response

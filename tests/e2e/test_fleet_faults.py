@@ -48,7 +48,7 @@ def read(found: int, count: int, acked: int, broken: str = "") -> Read:
         ([["a"], ["a"]], [read(0, 1, 1)], "stale"),
         ([["a"], ["a"]], [read(1, 0, 1)], "stale"),
         ([["a"], ["a"]], [read(0, 0, 0)], None),
-        ([["a"], ["a"]], [read(1, 1, 1, "1430 0 0 0")], "broken"),
+        ([["a"], ["a"]], [read(1, 1, 1, "1430 0 0 0 400")], "broken"),
     ],
 )
 def test_checker_names_what_is_wrong(rows: list[list[str]], reads: list[Read], problem: str | None) -> None:

@@ -28,14 +28,18 @@ CREATE TABLE ticks (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE parents (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE children (id INTEGER PRIMARY KEY, parent INTEGER NOT NULL REFERENCES parents ON DELETE CASCADE);
 CREATE INDEX children_parent ON children (parent);
+CREATE TABLE vault (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+INSERT INTO vault WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 400)
+    SELECT i, printf('%01000d', i) FROM n;
 """
 SUMS_SQL = (
     "(SELECT sum(cents) FROM accounts) || ' ' || (SELECT n - (SELECT count(*) FROM ticks) FROM counters)"
     " || ' ' || (SELECT 2 * count(*) - (SELECT count(*) FROM children) FROM parents)"
     " || ' ' || (SELECT count(*) - (SELECT count(*) FROM words) FROM entries)"
+    " || ' ' || (SELECT count(*) FROM vault WHERE text = printf('%01000d', id))"
 )
-SUMS = "1500 0 0 0"
-"""Money is constant, counters count, children have parents, and the triggers index each text."""
+SUMS = "1500 0 0 0 400"
+"""Money is constant, counters count, children have parents, triggers index each text, and old rows stay."""
 INSERT = "INSERT INTO entries (text) VALUES ($1)"
 Statement = tuple[str, ...]
 """SQL and its parameters."""

@@ -330,10 +330,9 @@ class CopyFollower:
                 async with asyncio.timeout_at(end):
                     await changed.wait()
             except TimeoutError:
-                reason = self._failure or (
-                    "entries are missing" if self.verified else "they were not compared with other nodes yet"
-                )
-                message = f"the tables on this node are not up to date: {reason}"
+                compared = self.verified or not self.opened
+                missing = "entries are missing" if compared else "they were not compared with other nodes yet"
+                message = f"the tables on this node are not up to date: {self._failure or missing}"
                 raise ReplicationError("unavailable", message, "Retry.") from None
 
     def begin_write(self) -> None:

@@ -12,7 +12,7 @@ import json
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +23,7 @@ from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.follower import CopyFollower
 from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.recorder import Recorder
-from doors.tables.sqlite.connections import DATABASE_NAME, Connection
+from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
 from engine.cancellation import cancel
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
@@ -327,7 +327,7 @@ class Replica:
 
         A copy that differs from the other two is built again, from a snapshot that is taken now. If no two
         are equal, those that are not `verified` are built again. Does nothing if another node writes. Raises
-        `TimeoutError` and `SvcError`.
+        `SvcError`, SQLite's errors and OSError.
         """
         async with self._checking:
             sequence = await self._give(self._log.lease, check=True)
@@ -348,23 +348,20 @@ class Replica:
                 await self._copy.take_snapshot()
             if odd or decided:
                 verdicts = {node: decided and node not in odd for node in digests}
-                await self._report(sequence, verdicts, decided=decided)
+                for node in verdicts.keys() - {self.node}:
+                    verdict = {"at": sequence, "equal": verdicts[node], "decided": decided}
+                    with suppress(SvcError):
+                        await self._log.send(node, self._name, _encode({"call": "compared", **verdict}))
                 if decided and self.node in odd:
                     await self._give(next(lease for node, (_, lease) in compared.items() if verdicts[node]))
-                self._copy.on_compared(sequence, equal=verdicts.get(self.node, False), decided=decided)
+                if self.node in verdicts:
+                    self._copy.on_compared(sequence, equal=verdicts[self.node], decided=decided)
             return decided
-
-    async def _report(self, sequence: int, verdicts: Mapping[str, bool], *, decided: bool) -> None:
-        """Send other nodes whether their copies are equal to another one."""
-        for node in verdicts.keys() - {self.node}:
-            outcome = {"call": "compared", "at": sequence, "equal": verdicts[node], "decided": decided}
-            with suppress(SvcError):
-                await self._log.send(node, self._name, _encode(outcome))
 
     async def verify(self) -> None:
         """Request comparisons of this copy until it is known to be equal to others, or built again."""
         while not self._copy.verified:
-            with suppress(SvcError, TimeoutError):
+            with suppress(SvcError, Error, OSError):
                 if await self._ask_writer({"call": "check", "node": self.node}, repeatable=True) is None:
                     await self.check()
             await asyncio.sleep(CHECK_PAUSE_SECONDS)
@@ -416,7 +413,7 @@ class Replica:
         """As the writer, compare the copies each hour."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            with suppress(SvcError, TimeoutError):
+            with suppress(SvcError, Error, OSError):
                 await self.check()
 
     async def _check_opened(self) -> None:
@@ -425,7 +422,7 @@ class Replica:
             await asyncio.sleep(CHECK_PAUSE_SECONDS)
             while self._opened and self._leads:
                 await self.check()
-        except (SvcError, TimeoutError) as error:
+        except (SvcError, Error, OSError) as error:
             _log.warning("the copies of the tables of %s were not compared: %s", self._name, error)
         finally:
             self._opened.clear()
