@@ -166,7 +166,7 @@ class Copy:
     def take_digest(self) -> tuple[int, str] | None:
         """Return the sequence of the last check and the digest of the content there, None without one.
 
-        The digest is empty if the file is damaged. Another thread than that of the entries may call it.
+        The digest is empty if the file cannot be read. Another thread than that of the entries may call it.
         """
         with self._digesting:
             checked, self._checked = self._checked, None
@@ -175,7 +175,9 @@ class Copy:
             sequence, self._reading = checked
             try:
                 return sequence, digest_of(self._reading)
-            except (apsw.CorruptError, apsw.NotADBError):
+            except apsw.InterruptError:
+                raise
+            except (Error, UnicodeDecodeError):
                 return sequence, ""
             finally:
                 self._reading.close()

@@ -4,11 +4,14 @@ import marshal
 import time
 from hashlib import sha256
 from itertools import islice
+from typing import Any
 
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection
 from doors.tables.sqlite.errors import quoted, rows
 
 CHUNK_ROWS = 500
+_AS_BYTES = "typeof({0}), iif(typeof({0}) = 'text', CAST({0} AS BLOB), {0})"
+"""A column that may have text that is not Unicode."""
 _FORMAT = 2
 """Version of `marshal` whose bytes depend on the values alone."""
 
@@ -34,12 +37,22 @@ def digest_of(connection: Connection) -> str:
         key = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
         columns = [quoted(name) for (name,) in rows(connection, key, table)]
         hidden = "" if columns or without_rowid else "rowid, "
-        cursor = connection.execute(
-            f"SELECT {hidden}* FROM {quoted(table)} ORDER BY {', '.join(columns) or 'rowid'}"
-        )
-        began = time.monotonic()
-        while chunk := list(islice(cursor, CHUNK_ROWS)):
-            digest.update(marshal.dumps(chunk, _FORMAT))
-            time.sleep(time.monotonic() - began)
-            began = time.monotonic()
+        order = f"FROM {quoted(table)} ORDER BY {', '.join(columns) or 'rowid'}"
+        before = digest.copy()
+        try:
+            _add_rows(digest, connection, f"SELECT {hidden}* {order}")
+        except UnicodeDecodeError:
+            names = rows(connection, "SELECT name FROM pragma_table_info(?)", table)
+            values = ", ".join(_AS_BYTES.format(quoted(name)) for (name,) in names)
+            digest = before
+            _add_rows(digest, connection, f"SELECT {hidden}{values} {order}")
     return digest.hexdigest()
+
+
+def _add_rows(digest: Any, connection: Connection, sql: str) -> None:
+    cursor = connection.execute(sql)
+    began = time.monotonic()
+    while chunk := list(islice(cursor, CHUNK_ROWS)):
+        digest.update(marshal.dumps(chunk, _FORMAT))
+        time.sleep(time.monotonic() - began)
+        began = time.monotonic()

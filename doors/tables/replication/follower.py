@@ -146,11 +146,11 @@ class CopyFollower:
             match error:
                 case apsw.NotADBError():
                     await self._reopen()
-                case apsw.CorruptError() | CannotApply():
+                case apsw.CorruptError() | UnicodeDecodeError() | CannotApply():
                     if self.position < (await self._log.snapshots(self._name)).trimmed:
                         await self._rebuild()
                         return ""
-                    reason = f"the file is damaged: {error}" if isinstance(error, Error) else str(error)
+                    reason = str(error) if isinstance(error, CannotApply) else f"the file is damaged: {error}"
                     if time.monotonic() - self._rebuilt_at < REBUILD_SECONDS:
                         if self._has_snapshot:
                             return self._failure or reason
@@ -201,7 +201,7 @@ class CopyFollower:
             remove_database(leftover)
         try:
             return Copy(self._path, self._log.id)
-        except (apsw.CorruptError, apsw.NotADBError) as error:
+        except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
             aside = self._aside()
             move_database(self._path, aside)
             self._report_aside(aside, f"the file is damaged: {error}")

@@ -97,6 +97,34 @@ def test_damaged_row_is_not_updated_after_all_nodes_started(tmp_path: Path) -> N
     run_nodes(tmp_path, scenario)
 
 
+def test_position_that_is_no_text_any_more_is_built_again(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        await nodes[1].close()
+        with closing(apsw.Connection(str(nodes[1].path))) as foreign:
+            foreign.execute("UPDATE _svc_replica SET chain = CAST(x'ff' AS TEXT)")
+        nodes[1] = Node(logs, tmp_path, "b")
+        assert await nodes[1].rows(FIRST) == [(SOUND,)]
+        assert asides(nodes[1])
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_text_that_is_not_unicode_is_compared(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        await nodes[0].change("INSERT INTO t (v) VALUES (CAST(x'ff' AS TEXT))")
+        writer = nodes[0].replicas.of(nodes[0].data)
+        assert await writer.check()
+        assert not any(asides(node) for node in nodes)
+        with closing(apsw.Connection(str(nodes[1].path))) as foreign:
+            foreign.execute("UPDATE t SET v = x'ff' WHERE v = CAST(x'ff' AS TEXT)")
+        assert await writer.check()
+        await until_put_aside(nodes[1])
+
+    run_nodes(tmp_path, scenario)
+
+
 def test_rows_changed_outside_of_the_log_are_found_by_a_check(tmp_path: Path) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await fill(nodes)
