@@ -1,4 +1,4 @@
-"""JSON parsed in short steps, so that other threads run between them. Source: RFC 8259
+"""JSON parsed in short steps, so that other threads run between them, and numbers as texts. Source: RFC 8259
 
 The parsers of `json` and pydantic hold the interpreter's lock until a document is complete. Here one call
 into C consumes at most `MAX_STEP` characters.
@@ -6,6 +6,8 @@ into C consumes at most `MAX_STEP` characters.
 
 import json
 import re
+import secrets
+from functools import partial
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
@@ -24,6 +26,9 @@ _ESCAPED = re.compile(
 _SCALAR = re.compile(r"[-+.\w]{1,5000}")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_MARK = f"verbatim {secrets.token_hex(16)} "
+"""Start of a string that stands for a `Verbatim` while JSON is encoded. No other string has it."""
+_MARKED = re.compile(rf'"{_MARK}((?:[^"\\]|\\.)*+)"')
 
 
 def refuse_constant(name: str) -> float:
@@ -53,6 +58,27 @@ exact_decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=exa
 """Preserves the text of every number that is not an integer, and refuses NaN and Infinity."""
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _scan_exactly = exact_decoder.scan_once  # type: ignore[attr-defined]
+
+
+load_verbatim = partial(json.loads, parse_constant=Verbatim, parse_float=Verbatim, parse_int=Verbatim)
+"""Parses JSON and preserves the text of every number, and NaN and Infinity."""
+
+
+def marked(value: Verbatim) -> str:
+    """Return the string that an encoder writes for a value, until `unmarked` puts its text in that place."""
+    return _MARK + value.text
+
+
+def unmarked(text: str) -> str:
+    """Return encoded JSON with the texts of its `marked` values."""
+    if _MARK not in text:
+        return text
+    return _MARKED.sub(lambda match: str(json.loads(f'"{match[1]}"')), text)
+
+
+def dump_verbatim(document: Any, **options: Any) -> str:
+    """Return a document of `load_verbatim` as JSON, with the options of `json.dumps`."""
+    return unmarked(json.dumps(document, ensure_ascii=False, default=marked, **options))
 
 
 class TooComplex(ValueError):

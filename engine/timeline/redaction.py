@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
+from engine.stepwise_json import dump_verbatim, load_verbatim
+
 REDACTED_VALUE = "[redacted]"
 _CREDENTIAL = re.compile(
     r"(?:token|secret|passw(?:or)?d|passphrase|passcode|session|cookie|credential|jwt|csrf|xsrf)s?\d*(?:_|$)"
@@ -92,11 +94,11 @@ class Redaction:
 
     def _json(self, body: bytes) -> bytes:
         try:
-            document = json.loads(body)
+            document = load_verbatim(body)
             redacted = self.document(document)
         except (ValueError, RecursionError):  # It was cut, or has several documents.
             return _JSON_FIELD.sub(self._cut_field, body.decode("latin-1")).encode("latin-1", "replace")
-        text = json.dumps(redacted, ensure_ascii=False)
+        text = dump_verbatim(redacted)
         return body if redacted == document else text.encode(errors="backslashreplace")
 
     def _value(self, location: str, name: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Structural comparison of two JSON values: members by name, elements of arrays by content. Pure."""
+"""Structural comparison of JSON: members by name, elements of arrays by content, numbers by text. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
+
+from engine.stepwise_json import dump_verbatim
 
 _INDENT = "  "
 _ABSENT = object()
@@ -90,13 +92,13 @@ def _elements(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[str, An
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    return dump_verbatim(value, sort_keys=True)
 
 
 def _lines(value: Any, side: _DiffSide) -> list[str]:
     if value is _ABSENT:
         return []
-    lines = json.dumps(value, indent=len(_INDENT), ensure_ascii=False).splitlines()
+    lines = dump_verbatim(value, indent=len(_INDENT)).splitlines()
     first, *rest = lines
     result = [f"{side.indent}{side.name}{first}", *(f"{side.indent}{line}" for line in rest)]
     result[-1] += side.end

@@ -3,16 +3,16 @@
 Both are documents of `/requests/<id>` of the control API.
 """
 
-import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
 from rich.cells import set_cell_size
 
+from engine.stepwise_json import load_verbatim
 from screens.logs.format import badge, size, status
 from screens.logs.json_diff import compare_json
 from screens.logs.trace import pretty_json
@@ -22,6 +22,7 @@ from screens.widgets.row_source import Line, Piece, Tone
 from svc_tui.terminal.units import duration
 
 Recorded = Mapping[str, Any]
+Same = Callable[[str, str], bool]
 _ITS_OWN = frozenset({"x-request-id"})
 """Header fields that always differ."""
 MAX_LINES = 2_000
@@ -33,11 +34,16 @@ _PER_LINE = 16
 
 
 def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
-    """Return the comparison for a screen of `width` cells; `≠` marks differences."""
+    """Return the comparison for a screen of `width` cells; `≠` marks differences besides the ids."""
     room = max((width - 4) // 2, 20)
+    old_id, new_id = before["request_id"], after["request_id"]
+
+    def same(left: str, right: str) -> bool:
+        return left.replace(old_id, new_id) == right
+
     lines: list[Line] = [
         *_pair("recorded", "now", room, "dim", mark=False),
-        *_pair(before["request_id"], after["request_id"], room, "dim", mark=False),
+        *_pair(old_id, new_id, room, "dim", mark=False),
         *_sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
         *_sides([(_usage(before), "dim")], [(_usage(after), "dim")], room, differs=False),
     ]
@@ -45,9 +51,9 @@ def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
         lines.append([(f"no longer in the memory of svc dev, so not sent: {', '.join(omitted)}", "warn")])
     old, new = before["response"], after["response"]
     if old is not None and new is not None:
-        lines += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room)]
-        lines += [[], [("body", "dim")], *_body_diff(old, new, room)]
-    lines += [[], [("records", "dim")], *_diff(_records(before), _records(after), room)]
+        lines += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room, same)]
+        lines += [[], [("body", "dim")], *_body_diff(old, new, room, same)]
+    lines += [[], [("records", "dim")], *_diff(_records(before), _records(after), room, same)]
     return lines
 
 
@@ -95,15 +101,16 @@ def _field_lines(content_type: str, body: bytes) -> list[str]:
     return lines
 
 
-def _body_diff(old: Mapping[str, Any], new: Mapping[str, Any], room: int) -> Iterator[Line]:
+def _body_diff(old: Mapping[str, Any], new: Mapping[str, Any], room: int, same: Same) -> Iterator[Line]:
     """Yield bodies side by side: JSON by its structure, other bodies by their lines."""
     try:
         pairs = compare_json(*(_json_body(message) for message in (old, new)))
     except (ValueError, RecursionError):
-        yield from _diff(body_lines(old), body_lines(new), room)
+        yield from _diff(body_lines(old), body_lines(new), room, same)
         return
     for pair in pairs[:MAX_LINES]:
-        yield from _pair(sanitize(pair.before), sanitize(pair.after), room, "", mark=pair.differs)
+        left, right = sanitize(pair.before), sanitize(pair.after)
+        yield from _pair(left, right, room, "", mark=pair.differs and not same(left, right))
     if len(pairs) > MAX_LINES:
         yield [("… truncated", "dim")]
 
@@ -113,7 +120,7 @@ def _json_body(message: Mapping[str, Any]) -> Any:
     body = b64decode(message["body"])
     if message["truncated"] or not body.lstrip().startswith((b"{", b"[")):
         raise ValueError("not a complete JSON object or array")
-    return json.loads(body)
+    return load_verbatim(body)
 
 
 def _status(recorded: Recorded) -> int:
@@ -149,7 +156,7 @@ def _records(recorded: Recorded) -> list[str]:
     ]
 
 
-def _diff(before: Sequence[str], after: Sequence[str], room: int) -> Iterator[Line]:
+def _diff(before: Sequence[str], after: Sequence[str], room: int, same: Same) -> Iterator[Line]:
     """Yield lines side by side."""
     if not before and not after:
         yield [("none", "dim")]
@@ -158,7 +165,7 @@ def _diff(before: Sequence[str], after: Sequence[str], room: int) -> Iterator[Li
         for number in range(max(len(left_lines), len(right_lines))):
             left = left_lines[number] if number < len(left_lines) else ""
             right = right_lines[number] if number < len(right_lines) else ""
-            yield from _pair(left, right, room, "", mark=kind != "equal")
+            yield from _pair(left, right, room, "", mark=kind != "equal" and not same(left, right))
 
 
 def _pair(left: str, right: str, room: int, tone: Tone, *, mark: bool) -> Iterator[Line]:

@@ -1,11 +1,11 @@
 """Text of one request: its spans as a tree with a time axis, and its records. Does not import Textual."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
+from engine.stepwise_json import dump_verbatim, load_verbatim
 from screens.logs.format import badge, began, day, method, size, status
 from screens.logs.waterfall import spans, waterfall
 from screens.widgets.columns import sanitize
@@ -114,6 +114,6 @@ def pretty_json(text: str) -> str:
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        return dump_verbatim(load_verbatim(text), indent=2)
     except (ValueError, RecursionError):
         return text

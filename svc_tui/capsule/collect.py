@@ -1,6 +1,5 @@
 """Collection of what a capsule contains: the records of a request, its SQL, its rows and its artifacts."""
 
-import json
 import os
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from engine.manifest.load import parse as parse_manifest
 from engine.manifest.load import read as read_manifest
 from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError
+from engine.stepwise_json import dump_verbatim, load_verbatim
 from engine.timeline.database import timeline_path
 from engine.timeline.exchange_document import exchange_document
 from engine.timeline.json_format import format_utc
@@ -253,7 +253,7 @@ def _texts(document: dict[str, Any], statements: Sequence[Any], root: Path) -> s
     messages = (document[side] for side in ("request", "response") if document[side] is not None)
     bodies = [b64decode(message["body"]).decode(errors="replace") for message in messages]
     manifest = read_manifest(root / MANIFEST).decode(errors="replace")
-    return "\n".join([json.dumps([document, statements], ensure_ascii=False), *bodies, manifest])
+    return "\n".join([dump_verbatim([document, statements]), *bodies, manifest])
 
 
 def _without_values(document: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
@@ -305,7 +305,7 @@ def _to_servers(exchange: RecordedExchange | None) -> list[RecordedCall]:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return load_verbatim(text)
     except (ValueError, RecursionError):
         return text
 
@@ -364,7 +364,7 @@ def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleCo
 
 
 def _json(document: Any) -> bytes:
-    text = json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "replace")
+    text = dump_verbatim(document, indent=1).encode("utf-8", "replace")
     if len(text) > MAX_DOCUMENT_BYTES:
         raise CapsuleError(
             f"the records and calls of the request have more than {MAX_DOCUMENT_BYTES >> 20} MiB",

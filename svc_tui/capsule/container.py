@@ -9,7 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -72,10 +72,10 @@ class Capsule:
             raise _invalid(f"{name} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB")
         return (self.folder / name).read_bytes()
 
-    def json(self, name: str) -> Any:
+    def json(self, name: str, loads: Callable[[Any], Any] = json.loads) -> Any:
         """Return the document of a member. Raises `CapsuleError`."""
         try:
-            return json.loads(self.bytes(name))
+            return loads(self.bytes(name))
         except (ValueError, RecursionError) as error:
             raise _invalid(f"{name} is not JSON") from error
 

@@ -1,11 +1,11 @@
 """Text of capsules: what they contain, and what was redacted."""
 
-import json
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from engine.stepwise_json import dump_verbatim, load_verbatim
 from screens.logs.exchange import exchange_lines
 from screens.logs.trace import lines as trace_lines
 from screens.widgets.columns import sanitize
@@ -19,11 +19,11 @@ MAX_CHARS = 200
 
 
 def documents(capsule: Capsule) -> dict[str, Any]:
-    """Return the JSON documents of a capsule."""
+    """Return the JSON documents of a capsule, for `dump_verbatim`."""
     return {
         **capsule.head,
         "exchange": capsule.json(EXCHANGE),
-        "statements": capsule.json(STATEMENTS),
+        "statements": capsule.json(STATEMENTS, load_verbatim),
         "fetches": capsule.json(FETCHES),
     }
 
@@ -66,7 +66,7 @@ def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
     yield from exchange_lines(exchange)
     yield []
     yield from trace_lines(exchange["records"], width)
-    for call in capsule.json(STATEMENTS):
+    for call in capsule.json(STATEMENTS, load_verbatim):
         yield []
         yield from _statement_lines(call)
     for call in capsule.json(FETCHES):
@@ -99,7 +99,7 @@ def _fetch_lines(call: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _text(value: Any) -> str:
-    text = "–" if value is None else sanitize(json.dumps(value, ensure_ascii=False))
+    text = "–" if value is None else sanitize(dump_verbatim(value))
     return _cut(text)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from engine.stepwise_json import dump_verbatim
 from engine.timeline.redaction import REDACTED_VALUE, Redaction, folded, is_credential
 
 MIN_VALUE_CHARS = 6
@@ -53,7 +54,7 @@ class Redactor(Redaction):
 
     def replace(self, location: str, name: str, value: Any) -> Any:
         """Return the text that stands for a credential."""
-        value = value if isinstance(value, str) else json.dumps(value)
+        value = value if isinstance(value, str) else dump_verbatim(value)
         if value in ("", REDACTED_VALUE):
             return value
         self.hits[location, name] += 1

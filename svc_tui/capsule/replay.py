@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
@@ -53,18 +54,28 @@ class ReplayedCapsule:
 
     @property
     def same(self) -> bool:
-        """Return whether both responses have the same status, header fields and body, as far as recorded."""
+        """Return whether both responses have the same status, header fields and body, as far as recorded.
+
+        The ids of the two requests count as equal.
+        """
         old, new = self.before["response"], self.after["response"]
         if old is None or new is None:
             return bool(old is new)
         return bool(
             old["status"] == new["status"]
-            and (old["truncated"] or (_fields(old) == _fields(new) and old["body"] == new["body"]))
+            and (
+                old["truncated"] or (_fields(old) == _fields(new) and _body(self.before) == _body(self.after))
+            )
         )
 
 
 def _fields(message: Mapping[str, Any]) -> list[tuple[str, str]]:
     return sorted((name, value) for name, value in message["headers"] if name not in _VARYING)
+
+
+def _body(document: Mapping[str, Any]) -> bytes:
+    """Return the body of a response without the id of the request, which error responses contain."""
+    return b64decode(document["response"]["body"]).replace(document["request_id"].encode(), b"")
 
 
 def _manifest_of(capsule: Capsule, root: Path, names: Set[str]) -> Project:

@@ -16,6 +16,7 @@ from engine.files.temporary import temporary_folder
 from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
+from engine.stepwise_json import dump_verbatim
 from svc_tui.commands.options import AsJson, Yes
 from svc_tui.logs.options import ServiceOption
 from svc_tui.terminal import prompt, stderr, stdout
@@ -185,7 +186,7 @@ def show(file: File, as_json: AsJson = False) -> None:
     with temporary_folder("svc-capsule-") as folder:
         opened = read_capsule(file, folder / "capsule")
         if as_json:
-            stdout.data(documents(opened))
+            stdout.json_lines([dump_verbatim(documents(opened))])
             return
         width = stdout.width() if stdout.is_terminal() else DIFF_WIDTH
         stdout.styled_lines(toned(capsule_lines(opened, width)))

@@ -8,26 +8,20 @@ import base64
 import binascii
 import json
 import math
-import re
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.errors import real_text
 from doors.tables.types.convert import encode_base64
-from engine.stepwise_json import Verbatim
+from engine.stepwise_json import Verbatim, marked, unmarked
 
 Value = int | float | str | bytes | None
 Convert = Callable[[Any], Any]
 
-_MARK = f"verbatim {secrets.token_hex(16)} "
-"""Start of a string that stands for a `Verbatim` while JSON is encoded. No stored value has it."""
-_MARKED = re.compile(rf'"{_MARK}((?:[^"\\]|\\.)*+)"')
-
 
 def _plain(value: bytes | Verbatim) -> str:
-    return _MARK + value.text if isinstance(value, Verbatim) else encode_base64(value)
+    return marked(value) if isinstance(value, Verbatim) else encode_base64(value)
 
 
 _encoder = json.JSONEncoder(
@@ -88,10 +82,8 @@ def encode(document: Any) -> bytes:
         text = _encoder.encode(document)
     except ValueError:
         text = _encoder.encode(_with_infinity(document))
-    if _MARK in text:
-        text = _MARKED.sub(lambda match: str(json.loads(f'"{match[1]}"')), text)
     # The escape of half a surrogate pair, which is all that UTF-8 lacks, is its escape in JSON, too.
-    return text.encode(errors="backslashreplace")
+    return unmarked(text).encode(errors="backslashreplace")
 
 
 def _converted(row: Sequence[Any], converters: Sequence[tuple[int, Convert]]) -> list[Any]:

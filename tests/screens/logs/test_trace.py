@@ -231,6 +231,31 @@ def test_compare_of_json_follows_its_structure() -> None:
     assert "≠" not in text(compare(recorded(encoded[0]), recorded(encoded[1]), 80))
 
 
+def test_numbers_of_json_bodies_are_shown_as_they_were_sent() -> None:
+    numbers = ["1.10", "-0", "12345678901234567890.123", "1E400", "1e5", "0.1000", "NaN"]
+    body = f"[{','.join(numbers)}]".encode()
+    shown = body_lines({"body": b64encode(body), "size": len(body), "truncated": False})
+    assert [line.strip(" ,") for line in shown[1:-1]] == numbers
+    before, after = (b64encode(body.replace(b"0.1000", cell)).decode() for cell in (b"0.1000", b"0.10000"))
+    marked = [
+        line.split()
+        for line in text(compare(recorded(before), recorded(after), 80)).splitlines()
+        if "≠" in line
+    ]
+    assert marked == [["0.1000,", "≠", "0.10000,"]]
+
+
+def test_compare_ignores_the_id_of_the_request_in_bodies() -> None:
+    first, second = "01m8e27p0trs6hwz5cne6bs286", "01m8e28yyz34099as6n33z2sb5"
+    for body in ('{"id": "%s"}', "failed: %s"):
+        before, after, other = (
+            recorded(b64encode((body % request_id).encode()).decode())
+            for request_id in (first, second, first[::-1])
+        )
+        assert "≠" not in text(compare(before | {"request_id": first}, after | {"request_id": second}, 80))
+        assert "≠" in text(compare(before | {"request_id": first}, other | {"request_id": second}, 80))
+
+
 def test_compare_wraps_long_lines_in_their_column() -> None:
     body, other = ("YWJj" * 20, "YWJj" * 19 + "eHl6")
     result = text(compare(recorded(body), recorded(other), 80)).splitlines()

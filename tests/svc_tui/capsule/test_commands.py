@@ -7,14 +7,15 @@ import sys
 from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord
-from engine.timeline.recording import MAX_BODY_BYTES
+from engine.timeline.recording import MAX_BODY_BYTES, BodyCapture
 from engine.timeline.store import TimelineStore
-from engine.trace import Call
+from engine.trace import Call, Capture, call_id
 from svc_tui.capsule import collect
 from svc_tui.main import run
 from tests.svc_tui.capsule.recorded_shop import (
@@ -128,6 +129,33 @@ def test_binary_bodies_are_exact(shop: Path) -> None:
     assert b64decode(json.loads(members(shop / "x")["exchange.json"])["request"]["body"]) == body
 
 
+def test_error_response_is_the_same_in_a_replay_but_for_the_id_in_it(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def replayed(status: int, body: bytes, headers: list[list[str]]) -> dict[str, Any]:
+        fields = [(name.encode(), value.encode()) for name, value in headers]
+        response = BodyCapture()
+        response.add(body, ended=True)
+        record(
+            shop,
+            ROOT,
+            recording(shop, target="/none", status=status, response_headers=fields, response=response),
+        )
+        assert run(["capsule", ID, "-o", "x", "--yes"]) == 0
+        capsys.readouterr()
+        run(["capsule", "open", "x", "--json"])
+        return dict(json.loads(capsys.readouterr().out))
+
+    first = replayed(404, b"{}", [])
+    assert not first["same"]
+    answer = first["replayed"]["response"]
+    body = b64decode(answer["body"])
+    recorded_body = body.replace(first["replayed"]["request_id"].encode(), ID.encode())
+    assert recorded_body != body
+    assert replayed(404, recorded_body, answer["headers"])["same"]
+    assert not replayed(404, body, answer["headers"])["same"]
+
+
 def test_request_with_an_incomplete_body_is_not_replayed(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +189,21 @@ def test_build_after_the_request_is_noted(shop: Path, capsys: pytest.CaptureFixt
     assert (
         "resource web was built again after the request: its artifact may differ" in capsys.readouterr().err
     )
+
+
+def test_numbers_of_statements_have_their_text(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = "1.10, 12345678901234567890.123, 1e400, -0"
+    sent = f'{{"sql": "select $1", "params": [{numbers}]}}'.encode()
+    answer = f'{{"rows": [{{"n": [{numbers}]}}]}}'.encode()
+    captures = [(call_id(ROOT.span_id, 0), Capture(sent, answer, NOW, []))]
+    record(shop, ROOT, recording(shop, captures=captures))
+    assert run(["capsule", ID, "-o", "x", "--yes"]) == 0
+    capsys.readouterr()
+    assert run(["capsule", "show", "x"]) == 0
+    assert f"[{numbers}]" in capsys.readouterr().out
+    assert run(["capsule", "show", "x", "--json"]) == 0
+    assert capsys.readouterr().out.count(f"[{numbers}]") == 2
+    assert members(shop / "x")["statements.json"].decode().split().count("12345678901234567890.123,") == 2
 
 
 def test_later_writes_without_a_recording_are_noted(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from engine.timeline.redaction import Redaction
 from svc_tui.capsule.redaction import Redactor
 
 SECRETS = (
@@ -66,6 +67,13 @@ def test_options_add_and_exempt_names_in_any_spelling() -> None:
 def test_json_with_half_a_surrogate_pair_is_redacted() -> None:
     body = b'{"password": "x", "c": "\\ud83d"}'
     assert json.loads(Redactor().body(body, "application/json"))["c"] == "\ud83d"
+
+
+def test_numbers_of_redacted_json_have_their_text() -> None:
+    numbers = b"[1.10, -0, 12345678901234567890.123, 1E400, 1e5, NaN]"
+    body = b'{"numbers": ' + numbers + b', "pin": %s}'
+    assert Redaction().body(body % b"1.50", "application/json") == body % b'"[redacted]"'
+    assert Redactor().body(body % b"1.50", "application/json") == body % b'"[redacted 1]"'
 
 
 def test_json_is_redacted_by_keys_at_any_depth() -> None:
