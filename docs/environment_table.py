@@ -30,6 +30,10 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
             ("`CARGO`, `CARGO_HOME`, `RUSTUP_HOME`", "Rust toolchain of the rust lane."),
         ],
     ),
+    "svc serve in a fleet": (
+        "Other users of the machine see options in the list of processes, and not variables.",
+        [("`SVC_JOIN`", "Token of the fleet to join, as `--join`.")],
+    ),
     "svc serve under systemd": (
         "`svc serve --print-unit` and `--print-socket` write units that use these.",
         [

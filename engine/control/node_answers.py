@@ -25,16 +25,16 @@ class NodeAnswers:
     """Answers questions. Its calls are `engine.peers.Answer`."""
 
     def __init__(
-        self, data_dir: Callable[[str], Path], lag_ms: Callable[[str], Awaitable[int | None]]
+        self, data_dir: Callable[[str], Path], tables: Callable[[str], Awaitable[dict[str, Any]]]
     ) -> None:
-        """`data_dir` returns the data folder of a project, `lag_ms` that of its tables ("": of all)."""
-        self._data_dir, self._lag_ms = data_dir, lag_ms
+        """`data_dir` returns the data folder of a project, `tables` the state of its tables ("": of all)."""
+        self._data_dir, self._tables = data_dir, tables
         self._threads = ProjectThreads("fleet-answers", max_waiting=MAX_WAITING)
 
     async def __call__(self, project: str, question: Document) -> dict[str, Any]:
         """Answer a question. Raises `SvcError`."""
         if question["subject"] == "tables":
-            return {"lag_ms": await self._lag_ms(project)}
+            return await self._tables(project)
         if not is_name(project):
             raise SvcError(f'invalid project name "{project[:80]}"')
         folder, after, node = self._data_dir(project), question.get("after", 0), question.get("of", "")

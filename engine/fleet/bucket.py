@@ -11,13 +11,14 @@ from engine.fleet.errors import UnsuitableCluster
 from engine.fleet.kv import StreamKeyValue
 from engine.fleet.stream import JetStream
 
+VALUES = "svc-kv"
 NAMESPACE = "svc"
 """The namespace of a fleet."""
 MIN_VERSION = (2, 12)
 JETSTREAM_SECONDS = 6.0
 _LAST_ONLY: Mapping[str, object] = {"max_msgs_per_subject": 1, "discard": "old"}
-_STREAMS: Mapping[str, Mapping[str, object]] = {
-    "svc-kv": _LAST_ONLY,
+STREAMS: Mapping[str, Mapping[str, object]] = {
+    VALUES: _LAST_ONLY,
     "svc-records": _LAST_ONLY,
     "svc-blobs": {"discard": "new"},
 }
@@ -30,7 +31,7 @@ class JetStreamBucket:
         """Use streams that exist (`open`)."""
         self.connection, self.namespace = connection, namespace
         records = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.blobs"))
-        self.kv = StreamKeyValue(JetStream(connection, "svc-kv", namespace))
+        self.kv = StreamKeyValue(JetStream(connection, VALUES, namespace))
         self.blobs = StreamBlobs(JetStream(connection, "svc-blobs", namespace), records)
         self.fleet = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.fleet"))
         """Records of the fleet itself, which backups do not contain."""
@@ -49,7 +50,7 @@ class JetStreamBucket:
                     "Update it to 2.12 or newer.",
                 )
             await connection.api("INFO", {}, JETSTREAM_SECONDS)
-            for name, config in _STREAMS.items():
+            for name, config in STREAMS.items():
                 stream = JetStream(connection, name, namespace)
                 if create:
                     await stream.create(**config)

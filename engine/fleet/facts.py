@@ -1,16 +1,27 @@
 """State of the whole fleet as a node observes it: majority, leader of the tables' log, and lags."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engine.bucket.errors import BucketError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.tables_log import STREAM
-from engine.peers import NodeAway, Peers
+from engine.peers import Document, NodeAway, Peers
 
-ASK_SECONDS = 1.5
+ASK_SECONDS = 3.0
+"""Longer than a node measures its copies."""
 _SUBJECT = "tables"
+
+
+class CopyTrouble(NamedTuple):
+    """A problem of a node's copy of the tables of a project. `since_ns` is Unix time."""
+
+    node: str
+    project: str
+    since_ns: int
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,25 +29,31 @@ class FleetFacts:
     """`quorum`: the log of the tables has a leader, thus a majority. `leader` is that node, or empty.
 
     `lag_ms` of a node: how far its copy of the tables is behind the log, `None` if it is unknown. `seen_ns`:
-    the last sign of life, as Unix time.
+    the last sign of life, as Unix time. `troubles` are those of the nodes that answer.
     """
 
     quorum: bool = False
     leader: str = ""
     lag_ms: Mapping[str, int | None] = field(default_factory=dict)
     seen_ns: Mapping[str, int | None] = field(default_factory=dict)
+    troubles: Sequence[CopyTrouble] = ()
 
 
 async def find_facts(connection: NatsConnection, peers: Peers, project: str) -> FleetFacts:
     """Ask all nodes about the tables of a project, or of "" about all tables."""
     nodes = await peers.nodes()
-    asking = asyncio.gather(*(_lag(peers, node, project) for node in nodes))
-    leader, lags = await asyncio.gather(_leader(connection), asking)
+    asking = asyncio.gather(*(_tables(peers, node, project) for node in nodes))
+    leader, tables = await asyncio.gather(_leader(connection), asking)
     return FleetFacts(
         quorum=bool(leader),
         leader=leader,
-        lag_ms=dict(lags),
+        lag_ms={node: answer.get("lag_ms") for node, answer in zip(nodes, tables, strict=True)},
         seen_ns={node: peers.last_seen(node) for node in nodes},
+        troubles=[
+            CopyTrouble(node, *trouble)
+            for node, answer in zip(nodes, tables, strict=True)
+            for trouble in answer.get("troubles", ())
+        ],
     )
 
 
@@ -50,9 +67,9 @@ async def _leader(connection: NatsConnection) -> str:
     return str(answer.get("cluster", {}).get("leader", ""))
 
 
-async def _lag(peers: Peers, node: str, project: str) -> tuple[str, int | None]:
+async def _tables(peers: Peers, node: str, project: str) -> Document:
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            return node, (await peers.ask(node, _SUBJECT, project, {}))["lag_ms"]
+            return await peers.ask(node, _SUBJECT, project, {})
     except (NodeAway, TimeoutError):
-        return node, None
+        return {}

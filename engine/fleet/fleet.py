@@ -9,6 +9,7 @@ that the fleet.
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ from engine.fleet.node import (
 from engine.fleet.registry import KEEPERS, JoinRequest, Registry, new_member
 from engine.fleet.status import FleetStatus, observe
 from engine.fleet.token import JoinToken
-from engine.fleet.waiting import wait_until
+from engine.fleet.waiting import POLL_SECONDS, wait_until
 from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
@@ -53,6 +54,7 @@ from engine.service.secrets_key import SecretsKey
 RETRY_SECONDS = 2.0
 _REPEAT = "run `svc fleet start` to copy it"
 READY_SECONDS = 60.0
+PORTS_SECONDS = 15.0
 _log = logging.getLogger("svc.fleet")
 
 
@@ -100,6 +102,7 @@ class Fleet:
             self.node = self.node.save(self.folder, nodes=nodes)
         else:
             await check_membership(self.folder, self.node, NAMESPACE)
+        await self._wait_for_ports(self.node.address)
         await self._start_server()
         bucket = await self._open_cluster(stop)
         try:
@@ -176,6 +179,19 @@ class Fleet:
             serve(handler, sockets, stop=asyncio.Event(), grace=1, certificate=certificate), "join listener"
         )
 
+    async def _wait_for_ports(self, address: NodeAddress) -> None:
+        """Wait until the nats-server of the former process of this node has ended. Raises `FleetError`."""
+        end = time.monotonic() + PORTS_SECONDS
+        while self.require_node().keeper:
+            try:
+                check_address(address)
+                break
+            except FleetError as error:
+                if time.monotonic() > end:
+                    hint = f"Stop it. A copy of {self._data} cannot run beside it."
+                    raise FleetError(f"another process uses {address}: {error.message}", hint) from error
+            await asyncio.sleep(POLL_SECONDS)
+
     async def _start_server(self) -> None:
         node = self.require_node()
         if node.keeper and self._server is None:
@@ -203,10 +219,11 @@ class Fleet:
         return {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
 
     async def _follow_members(self, bucket: JetStreamBucket) -> None:
-        """Store the addresses of keepers, which change when nodes join or are removed."""
-        async for keepers in follow_keepers(bucket.fleet, self.registry(bucket.fleet)):
-            if keepers != self.require_node().nodes:
-                self.node = self.require_node().save(self.folder, nodes=keepers)
+        """Store the keepers, which change when nodes join or are removed."""
+        async for members in follow_keepers(bucket.fleet, self.registry(bucket.fleet)):
+            nodes, ids = tuple(each.address for each in members), tuple(each.id for each in members)
+            if (nodes, ids) != (self.require_node().nodes, self.require_node().keepers):
+                self.node = self.require_node().save(self.folder, nodes=nodes, keepers=ids)
 
     @property
     def cluster(self) -> JetStreamBucket:

@@ -4,7 +4,7 @@ A node that was removed must not join the cluster again, so it checks that befor
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +24,7 @@ READ_SECONDS = 3.0
 async def check_membership(folder: Path, node: FleetNode, namespace: str) -> None:
     """Raise `FleetError` if another node that runs knows that this one was removed."""
     others = [address for address in node.nodes if address != node.address]
-    listening = await asyncio.gather(*map(_listens, others))
-    servers = tuple(f"tls://{other}" for other, listens in zip(others, listening, strict=True) if listens)
+    servers = tuple(f"tls://{other}" for other in await listening(others))
     if not servers:
         return
     with suppress(BucketError):  # Without a majority the service waits for the others, and checks again.
@@ -39,14 +38,18 @@ async def check_membership(folder: Path, node: FleetNode, namespace: str) -> Non
             raise removed(node.node)
 
 
-async def follow_keepers(
-    kv: StreamKeyValue, registry: Registry
-) -> AsyncGenerator[tuple[NodeAddress, ...], None]:
-    """Yield the addresses of the nodes with a nats-server after each change, until the store closes."""
+async def follow_keepers(kv: StreamKeyValue, registry: Registry) -> AsyncGenerator[list[Member], None]:
+    """Yield the nodes with a nats-server after each change, until the store closes."""
     async for _ in kv.watch(MEMBERS, 0):
-        keepers = tuple(member.address for member in await registry.members() if member.keeper)
+        keepers = [member for member in await registry.members() if member.keeper]
         if len(keepers) >= KEEPERS:
             yield keepers
+
+
+async def listening(addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
+    """Return the addresses at which a nats-server listens."""
+    found = await asyncio.gather(*map(_listens, addresses))
+    return [address for address, listens in zip(addresses, found, strict=True) if listens]
 
 
 async def _listens(address: NodeAddress) -> bool:

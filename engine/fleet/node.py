@@ -19,7 +19,8 @@ from engine.fleet.key_pair import KeyPair
 from engine.fleet.nats_server import NatsServerSettings
 from engine.fleet.nkeys import Nkey
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 lacks `keepers`."""
 NODE_FOLDER = "fleet"
 """Folder of the node within the data directory."""
 NODE_FILE = "fleet.json"
@@ -73,8 +74,9 @@ State = Literal["founding", "joining", "member"]
 class FleetNode:
     """The document of a node's folder. `nodes` are the addresses of nodes that run a nats-server.
 
-    `client` and `system` are public nkeys. `store_key` encrypts this node's store. `token` and the signing
-    `request` (PEM) are those of a node that waits for the fleet.
+    `keepers` are their ids, which are known once the fleet serves. `client` and `system` are public nkeys.
+    `store_key` encrypts this node's store. `token` and the signing `request` (PEM) are those of a node that
+    waits for the fleet.
     """
 
     fleet: str
@@ -86,6 +88,7 @@ class FleetNode:
     state: State
     store_key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     keeper: bool = True
+    keepers: tuple[str, ...] = ()
     token: str = ""
     request: str = ""
 
@@ -103,10 +106,11 @@ class FleetNode:
         path = folder / NODE_FILE
         try:
             document: dict[str, Any] = json.loads(path.read_bytes())
-            if (form := document.pop("format")) != FORMAT:
+            if (form := document.pop("format")) > FORMAT:
                 raise FleetError(f"{path} has format {form}; this svc supports {FORMAT}", "Update svc.")
             document["address"] = NodeAddress(*document["address"])
             document["nodes"] = tuple(NodeAddress(host, port) for host, port in document["nodes"])
+            document["keepers"] = tuple(document.get("keepers", ()))
             return cls(**document)
         except FileNotFoundError as error:
             raise FleetError(f"{path} not found", "Pass the data directory of a node: --data DIR") from error

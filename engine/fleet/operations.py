@@ -1,10 +1,12 @@
 """Changes of a fleet that serves: nodes that stop, are upgraded, or leave."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.fleet.copies import COPIES, behind, hand_over, remove_server, stream_copies, wait_current
 from engine.fleet.errors import FleetError
+from engine.fleet.facts import CopyTrouble
 from engine.fleet.fleet import Fleet
 from engine.fleet.node import SYSTEM_SEED, cluster_address
 from engine.fleet.registry import Member
@@ -32,8 +34,11 @@ async def drain(fleet: Fleet) -> Drained:
     return Drained(node.node, streams)
 
 
-async def prepare_upgrade(fleet: Fleet) -> Drained:
-    """Drain this node for an upgrade, after checks that the others can do without it. Raises `SvcError`."""
+async def prepare_upgrade(fleet: Fleet, troubles: Sequence[CopyTrouble]) -> Drained:
+    """Drain this node for an upgrade, after checks that the others can do without it. Raises `SvcError`.
+
+    `troubles` are those of all nodes.
+    """
     node = fleet.require_node()
     present = await _present(fleet)
     members = await fleet.registry().members()
@@ -45,6 +50,11 @@ async def prepare_upgrade(fleet: Fleet) -> Drained:
     late = behind(await stream_copies(fleet.cluster.connection), [each.id for each in members])
     if late or not status.healthy:
         raise FleetError(f"{(late or [node.node])[0]} lacks the last writes", "Wait until it has them.")
+    for each in troubles:
+        raise FleetError(
+            f"the tables of {each.project} on {each.node} are not up to date: {each.problem}",
+            f"Wait until they are. If they stay so: svc fleet repair {each.project} --from NODE",
+        )
     return await drain(fleet)
 
 
@@ -79,7 +89,7 @@ async def _remove_keeper(fleet: Fleet, member: Member, keepers: set[str]) -> Non
         raise FleetError(
             f"without the keeper {member.id}, {len(keepers)} keepers run: another failure would stop all"
             " changes",
-            "Add a keeper first: `svc fleet token --keeper`, and `svc serve --join TOKEN` on its machine.",
+            "Add a keeper first: `svc fleet token --keeper`, and `SVC_JOIN=TOKEN svc serve` on its machine.",
         )
     connection = fleet.cluster.connection
     if late := behind(await stream_copies(connection), keepers):

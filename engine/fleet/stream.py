@@ -32,6 +32,7 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 BATCH = "Svc-Batch"
 """Header: the id of a batch, the same in each try."""
+_STORED = "Nats-Time-Stamp"
 MAX_BATCH_MESSAGES = 1000
 _NO_MESSAGE = 10037
 _NO_PEERS, _NOT_READY = 10005, 10008
@@ -185,6 +186,11 @@ class JetStream:
         """
         return await self._get({"last_by_subj": self._root + subject}, seconds)
 
+    async def last_stored(self, subject: str) -> str:
+        """Return when the last message of a subject or filter was stored (RFC 3339, UTC); empty for none."""
+        message = await self.last(subject)
+        return message.headers[_STORED] if message is not None else ""
+
     async def _get(self, body: Mapping[str, Any], seconds: float | None = None) -> Message | None:
         answer = await self._connection.api(f"STREAM.MSG.GET.{self.name}", body, seconds)
         error = answer.get("error")
@@ -195,6 +201,7 @@ class JetStream:
         message = answer["message"]
         text = base64.b64decode(message.get("hdrs", "")).decode()
         headers = dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line)
+        headers[_STORED] = message["time"]
         self._last_sequence = max(self._last_sequence, message["seq"])
         return Message(
             message["subject"].removeprefix(self._root),

@@ -64,6 +64,15 @@ def bind(host: str, port: int, *, listens: bool = True) -> list[socket.socket]:
                 raise
 
 
+def listen(listener: socket.socket) -> None:
+    """Begin to accept connections, unless a socket does so already. Raises `PortInUse`."""
+    if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        try:
+            listener.listen(BACKLOG)
+        except OSError as error:  # Another program that held the address, too, was first.
+            raise _in_use(listener.getsockname()[1]) from error
+
+
 def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]]:
     """Return `count` sets of listening sockets on the same address, one for each process.
 
@@ -114,10 +123,7 @@ def _bind_one(host: str, port: int, *, optional: bool, shared: bool, listens: bo
         if listener is not None:
             listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise PortInUse(
-                f"port {port} is in use by another program",
-                f"Stop that program, or take another port: --port {_free_port(port)}",
-            ) from error
+            raise _in_use(port) from error
         if error.errno == errno.EACCES:
             raise SvcError(
                 f"port {port} may not be used: {error.strerror}", "Take a port above 1023."
@@ -129,6 +135,11 @@ def _bind_one(host: str, port: int, *, optional: bool, shared: bool, listens: bo
             "It needs an address that this machine has, as in 127.0.0.1, 0.0.0.0 or ::.",
         ) from error
     return listener
+
+
+def _in_use(port: int) -> PortInUse:
+    hint = f"Stop that program, or take another port: --port {_free_port(port)}"
+    return PortInUse(f"port {port} is in use by another program", hint)
 
 
 def _free_port(after: int) -> int:

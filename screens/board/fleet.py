@@ -121,7 +121,9 @@ class BoardFleet:
             missing = self.needed - count
             until = f" until {missing} more join" if missing > 0 else ": run `svc fleet start`"
             return f"{count} of {self.needed} nodes; this service serves alone{until}"
-        return f"{present} of {plural(count, 'node')} present, quorum {'yes' if self.quorum else 'no'}"
+        draining = sum(node.present and node.draining for node in self.nodes)
+        but = f", {draining} of them draining" if draining else ""
+        return f"{present} of {plural(count, 'node')} present{but}, quorum {'yes' if self.quorum else 'no'}"
 
 
 def lag_text(lag_ms: int) -> str:

@@ -47,7 +47,7 @@ def restore(folder: Backup, target: New, as_json: AsJson = False) -> None:
 @bucket.command()
 def verify(data: Data, as_json: AsJson = False) -> None:
     """Read the whole storage; name each missing or corrupt object."""
-    data = _absolute(data)
+    data = absolute(data)
 
     async def run(progress: Callable[[CopyReport], None]) -> tuple[CopyReport, list[Finding]]:
         async with open_bucket(data, "svc bucket verify") as opened:
@@ -56,14 +56,14 @@ def verify(data: Data, as_json: AsJson = False) -> None:
             return report, [*findings, *(Finding("corrupt", f"tables of {name}") for name in corrupt)]
 
     with ProgressLine() as line:
-        report, findings = asyncio.run(run(lambda report: line.show(_summary(report))))
+        report, findings = asyncio.run(run(lambda report: line.show(summary(report))))
     if as_json:
-        stdout.data({**_members(report), "findings": [asdict(finding) for finding in findings]})
+        stdout.data({**members(report), "findings": [asdict(finding) for finding in findings]})
     else:
         for finding in findings:
             use = f"  deployment {finding.deployment}" if finding.deployment else ""
             stdout.line(f"{finding.problem}  {finding.name}{use}")
-        stdout.line(f"verified {_summary(report)}")
+        stdout.line(f"verified {summary(report)}")
     if findings:
         raise SvcError(
             f"{data} has {plural(len(findings), 'missing or corrupt object')}",
@@ -72,7 +72,7 @@ def verify(data: Data, as_json: AsJson = False) -> None:
 
 
 def _copy(source: Path, target: Path, as_json: bool) -> None:
-    source, target = _absolute(source), _absolute(target)
+    source, target = absolute(source), absolute(target)
     if source == target:
         raise InvalidUsage(f"{source} is both source and target", "Name another folder.")
 
@@ -85,19 +85,21 @@ def _copy(source: Path, target: Path, as_json: bool) -> None:
                 await copy.aclose()
 
     with ProgressLine() as line:
-        report = asyncio.run(run(lambda report: line.show(_summary(report))))
+        report = asyncio.run(run(lambda report: line.show(summary(report))))
     if as_json:
-        stdout.data({**_members(report), "skipped_blobs": report.skipped})
+        stdout.data({**members(report), "skipped_blobs": report.skipped})
         return
-    stdout.line(f"copied {_summary(report)} to {target}")
+    stdout.line(f"copied {summary(report)} to {target}")
     stderr.note("logs and usage are not copied; they are in the data directories")
 
 
-def _absolute(folder: Path) -> Path:
+def absolute(folder: Path) -> Path:
+    """Return the absolute path of a folder."""
     return folder.expanduser().absolute()
 
 
-def _members(report: CopyReport) -> dict[str, int]:
+def members(report: CopyReport) -> dict[str, int]:
+    """Return a report as JSON members."""
     return {
         "values": report.values,
         "blobs": report.blobs,
@@ -106,7 +108,8 @@ def _members(report: CopyReport) -> dict[str, int]:
     }
 
 
-def _summary(report: CopyReport) -> str:
+def summary(report: CopyReport) -> str:
+    """Return a report as text."""
     values = f"{report.values} values, " if report.values else ""
     tables = f", tables of {plural(report.tables, 'project')}" if report.tables else ""
     return f"{values}{report.blobs} blobs, {size(report.size)}{tables}"

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import socket
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,9 @@ from urllib.parse import quote
 import typer
 
 from engine.errors import InvalidUsage, SvcError
-from svc_tui.commands.options import AsJson
-from svc_tui.terminal import stderr, stdout
+from svc_tui.commands.options import AsJson, Yes
+from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.table import format_table
 from svc_tui.terminal.units import duration, plural
 from svc_tui.user_home import Home
@@ -61,7 +63,8 @@ def start(
             return
         stdout.line(f"the fleet needs {plural(missing, 'more node')}. Run each line on another machine:")
         for _ in range(missing):
-            stdout.line(f"  svc serve --join {client.call('POST', '/v1/fleet/tokens', {})['token']}")
+            created = client.call("POST", "/v1/fleet/tokens", {})["token"]
+            stdout.line(f"  SVC_JOIN={created} svc serve --data {shlex.quote(str(_data_folder(data)))}")
     stderr.note(
         "each token admits one node within 24 hours. When the last one has joined, this service stops serving"
         " for the seconds that the copy of its data takes"
@@ -78,7 +81,7 @@ def token(
         bool, typer.Option("--keeper", help="The machine stores the fleet's data, to replace another keeper.")
     ] = False,
 ) -> None:
-    """Print a token that lets one machine join: svc serve --join TOKEN."""
+    """Print a token that lets one machine join: SVC_JOIN=TOKEN svc serve."""
     with _service(data) as client:
         body = {"hours": hours, "keeper": keeper}
         stdout.line(client.call("POST", "/v1/fleet/tokens", body)["token"])
@@ -149,6 +152,64 @@ def reseed(data: Data = None, as_json: AsJson = False) -> None:
 
 
 @fleet.command()
+def repair(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="Project with the tables.")],
+    node: Annotated[str, typer.Option("--from", metavar="NODE", help="Id of the node whose copy is right.")],
+    data: Data = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replace the copies of a project's tables on all machines by that of one. svc usually does it itself."""
+    with _service(data) as client:
+        path, body = f"/v1/projects/{quote(project, safe='')}/fleet/repair", {"node": node}
+        differing = client.call("POST", path, body)["differing"]
+        if differing:
+            what = f"replace the tables of {project} on {', '.join(differing)} by those of {node}"
+            if not yes:
+                prompt.confirm(f"{what}? Changes that only they have are lost.")
+            differing = client.call("POST", path, {**body, "commit": True})["differing"]
+    if as_json:
+        stdout.data({"project": project, "node": node, "differing": differing})
+    elif differing:
+        stdout.line(f"{', '.join(differing)} take the tables of {project} from {node}")
+        stderr.note("their old copies are beside the tables as tables.db.aside-…")
+    else:
+        stdout.line(f"the copies of {project} on all nodes that run are equal to that of {node}")
+
+
+@fleet.command()
+def rescue(
+    to: Annotated[Path, typer.Argument(metavar="TO", help="New data directory: missing or empty.")],
+    data: Data = None,
+    keepers: Annotated[
+        str,
+        typer.Option("--keepers", metavar="ID,ID,…", help="Ids of all keepers, if this machine lacks them."),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a service for one machine of what this one has. Use it if most keepers are lost for ever."""
+    from svc_tui.commands.bucket import absolute, members, summary
+    from svc_tui.serve.rescue import rescue
+
+    target, ids = absolute(to), [each.strip() for each in keepers.split(",") if keepers]
+    with ProgressLine() as line:
+        done = asyncio.run(rescue(_data_folder(data), target, ids, lambda each: line.show(summary(each))))
+    if as_json:
+        times = {"contact": done.contact, "changed": done.changed, "tables": done.tables}
+        stdout.data({"node": done.node, **members(done.report), **times, "newer": done.newer})
+    else:
+        stdout.line(f"rescued {summary(done.report)} to {target}")
+        stdout.line(f"{done.node} had contact with the fleet until {done.contact}. Last changes that it has:")
+        stdout.line(f"  deployments, accounts and secrets: {done.changed}")
+        for name, stored in sorted(done.tables.items()):
+            stdout.line(f"  tables of {name}: {stored}{' (its copy)' if name in done.newer else ''}")
+    stderr.note("later changes are lost: only the other machines had them. Logs and usage are not copied")
+    if not (target / "secrets.key").exists():
+        stderr.warn("there was no secrets.key", "Set each secret again with `svc secret set`.")
+    stderr.note(f"start it: svc serve --data {shlex.quote(str(target))}")
+
+
+@fleet.command()
 def status(data: Data = None, as_json: AsJson = False) -> None:
     """Show the nodes of the fleet."""
     with _service(data) as client:
@@ -163,12 +224,19 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
     heads = ("node", "address", "role", "version", "state", "tables")
     for line in format_table(heads, [_row(node) for node in fleet.nodes], stdout.width(), frozenset()):
         stdout.styled(line)
-    for node in fleet.nodes:
-        if node.clock_differs:
+    for each in fleet.nodes:
+        if each.clock_differs:
             stderr.warn(
-                f"the clock of {node.id} is {duration(int(abs(node.skew_seconds) * 1e9))}"
-                f" {'ahead of' if node.skew_seconds > 0 else 'behind'} this machine's",
+                f"the clock of {each.id} is {duration(int(abs(each.skew_seconds) * 1e9))}"
+                f" {'ahead of' if each.skew_seconds > 0 else 'behind'} this machine's",
                 "Synchronize the clocks of all machines, for example with chrony.",
+            )
+    for node in state["nodes"] if state["quorum"] else ():
+        for copy in node["copies"]:
+            stderr.warn(
+                f"the tables of {copy['project']} on {node['id']} are not up to date since"
+                f" {copy['since'][:19]}Z: {copy['problem']}",
+                f"svc repairs them. If it does not: svc fleet repair {copy['project']} --from NODE",
             )
     if state["serving"] and not state["healthy"]:
         stderr.warn("this node is not in contact with a majority", "Check the other nodes and the network.")

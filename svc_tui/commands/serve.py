@@ -50,7 +50,11 @@ def serve(
     join: Annotated[
         str,
         typer.Option(
-            "--join", metavar="TOKEN", help="Join the fleet of a token; later starts of this node ignore it."
+            "--join",
+            metavar="TOKEN",
+            envvar="SVC_JOIN",
+            show_envvar=False,
+            help="Join the fleet of a token (default: SVC_JOIN); later starts of this node ignore it.",
         ),
     ] = "",
     fleet_listen: Annotated[
@@ -266,15 +270,15 @@ def _address(option: str, text: str) -> tuple[str, int]:
 def _bound(
     stack: ExitStack, option: str, from_systemd: list[socket.socket], host: str, port: int, count: int = 1
 ) -> list[list[socket.socket]]:
-    """Return the listening sockets of each of `count` processes: sockets from systemd, else new ones.
+    """Return the sockets of each of `count` processes: those from systemd, else new ones.
 
-    `stack` closes them. Raises `PortInUse`.
+    A new one for the only process does not listen. `stack` closes them. Raises `PortInUse`.
     """
     try:
         if from_systemd:
             sockets = [from_systemd, *([sock.dup() for sock in from_systemd] for _ in range(count - 1))]
         else:
-            sockets = bind_reuseport(host, port, count) if count > 1 else [bind(host, port)]
+            sockets = bind_reuseport(host, port, count) if count > 1 else [bind(host, port, listens=False)]
     except PortInUse as error:
         raise PortInUse(error.message, f"Stop that program, or pass another port with {option}.") from error
     for sock in chain.from_iterable(sockets):

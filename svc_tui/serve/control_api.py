@@ -78,7 +78,7 @@ def create_control_api(
         state.blueprint(status, project_dirs, door_stats()),
         quotas.blueprint(service),
         gc.blueprint(service.collect_garbage),
-        fleet.blueprint(node, peers.facts),
+        fleet.blueprint(node, peers.facts, peers.repair),
         deployments.blueprint(service, settings.url_of),
         metrics,
     )

@@ -1,18 +1,25 @@
 """The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
+import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from doors.tables.replication.lag import LagMeter
 from doors.tables.replication.replicas import Replicas
+from doors.tables.sqlite.owner import database_path
 from engine.control.node_answers import NodeAnswers
 from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.errors import FleetError
 from engine.fleet.facts import FleetFacts, find_facts
 from engine.fleet.fleet import Fleet
 from engine.fleet.peers import FleetPeers
 from engine.fleet.records import FleetRecords
 from engine.fleet.tables_log import TablesLog
 from svc_tui.serve.control_api import project_dir
+
+LATE_NS = 5_000_000_000
+"""A copy that is behind for so long is reported."""
 
 
 class NodeOfFleet:
@@ -34,15 +41,26 @@ class NodeOfFleet:
         replicas.start()
         lag = LagMeter(log)
 
-        async def lag_ms(project: str) -> int | None:
-            """Return how far the copies of a project ("": of all) are behind the log; None if unknown."""
-            opened = replicas.opened()
-            return await lag.measure({name: opened[name] for name in opened if project in ("", name)})
+        async def tables(project: str) -> dict[str, Any]:
+            """Return how far the copies of a project ("": of all) are behind the log, and what is wrong."""
+            folder = project_dir(self._data, project)
+            if project and database_path(folder).exists():
+                replicas.of(folder)
+            opened = {name: each for name, each in replicas.opened().items() if project in ("", name)}
+            lags = await lag.measure(opened)
+            troubles: list[tuple[str, int, str]] = []
+            for name, replica in opened.items():
+                behind_ns = lags.get(name, 0) * 1_000_000
+                if (trouble := replica.trouble) is not None:
+                    troubles.append((name, *trouble))
+                elif behind_ns >= LATE_NS:
+                    troubles.append((name, time.time_ns() - behind_ns, "it is behind"))
+            return {"lag_ms": max(lags.values(), default=None), "troubles": troubles}
 
         async def members() -> list[str]:
             return [member.id for member in await fleet.members.read(fleet.registry())]
 
-        answers = NodeAnswers(partial(project_dir, self._data), lag_ms)
+        answers = NodeAnswers(partial(project_dir, self._data), tables)
         self.peers = FleetPeers(bucket.connection, bucket.namespace, presence, members, answers)
         await self.peers.start()
         self.records = FleetRecords(bucket.connection, bucket.namespace, presence, self.peers)
@@ -54,6 +72,15 @@ class NodeOfFleet:
         if self.peers is None:
             return FleetFacts()
         return await find_facts(self._connection, self.peers, project)
+
+    async def repair(self, project: str, node: str, commit: bool) -> list[str]:
+        """Return the nodes whose copies of the tables differ from that of a node; `commit`: they take it.
+
+        Raises `SvcError`.
+        """
+        if self._replicas is None:
+            raise FleetError("this service does not serve a fleet", "Create one with `svc fleet start`.")
+        return await self._replicas.repair(project, node, commit=commit)
 
     async def aclose(self) -> None:
         """Stop. The tables must be closed."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import PER_ADDRESS, ConnectionLimiter
 from engine.http.exchange import MAX_BODY, Exchange, Handler
 from engine.http.server import serve
-from engine.http.sockets import authority, bind
+from engine.http.sockets import authority, bind, listen
 from engine.http.tls import Certificate
 from engine.log_forwarding import LogForwarder
 from engine.manifest.collector import Collector
@@ -82,6 +83,12 @@ from svc_tui.terminal.units import plural
 OWN_MEMORY_SHARE = 8
 """One eighth of the memory budget is for the process that supervises workers."""
 
+QUIET_SECONDS = 2.0
+"""After this time, the log says why the service does not serve yet."""
+_COMPILING = (
+    "the live deployments are compiled before this service serves, as at the first start on a machine"
+)
+
 _LOST_COMMITS = (
     "the write-ahead log of the service's records was damaged: {} committed transactions after the damage are"
     " lost, so deployments, users, tokens, secrets and quotas may be older ones; the file is {}. Check the"
@@ -92,9 +99,9 @@ _LOST_COMMITS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """How to serve. `public` has a list of bound sockets for each process; `grace` is in seconds.
+    """How to serve. `public` has a list of bound sockets for each process, which may listen or not.
 
-    `origin` is the scheme and port of public URLs: `https://{}`, `http://{}:8080`.
+    `grace` is in seconds. `origin` is the scheme and port of public URLs: `https://{}`, `http://{}:8080`.
     """
 
     data: Path
@@ -241,7 +248,10 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
         if isinstance(bucket, JetStreamBucket):
             await peers.start(bucket, node)
+        loop = asyncio.get_running_loop()
+        compiling = loop.call_later(QUIET_SECONDS, settings.log, "info", _COMPILING)
         await deployer.start(warn)
+        compiling.cancel()
         try:
             code = await claim_code(bucket)
         except AccountError as error:
@@ -310,6 +320,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         pages = Pages(idle_seconds=IDLE_SECONDS) if settings.console else None
 
         await node.start(bucket, partial(check_replicable, settings.data))
+        for sock in chain(*settings.public, settings.control):
+            listen(sock)
         publish_endpoint(settings.data, endpoint)
 
         async def serve_tls(handler: Handler, sockets: list[socket.socket], stop: asyncio.Event) -> None:

@@ -57,7 +57,7 @@ async def copy_storage(
     """
     if isinstance(target, JetStreamBucket):
         await check_replicable(data)
-    log = await _log(data, target) if isinstance(target, JetStreamBucket) else None
+    log = await tables_log(data, target) if isinstance(target, JetStreamBucket) else None
     if log is not None:
         await log.clear()
     async with _files(data, source) as paths:
@@ -65,7 +65,7 @@ async def copy_storage(
             if log is not None:
                 await seed(log, path)
             elif isinstance(target, FolderBucket):
-                await _in_thread(path, _copy_file, target.root / path.relative_to(paths[0].parents[3]))
+                await in_thread(path, copy_file, target.root / path.relative_to(paths[0].parents[3]))
     report = await copy_bucket(source, target, progress, overwrite=log is not None)
     report.tables = len(paths)
     return report
@@ -76,7 +76,7 @@ async def check_replicable(data: Path) -> None:
     names, remedies = [], []
     for path in sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}")):
         project = path.parent.parent.name
-        for table, (_, remedy, _) in (await _in_thread(path, _unsound_tables)).items():
+        for table, (_, remedy, _) in (await in_thread(path, _unsound_tables)).items():
             names.append(f"{table} of {project}")
             remedies.append(f"In {project}: {remedy}")
     if names:
@@ -90,7 +90,7 @@ async def check_tables(data: Path, bucket: Bucket) -> tuple[int, list[str]]:
     Those of a fleet are built from its log. Raises `SvcError`.
     """
     async with _files(data, bucket) as paths:
-        sound = [await _in_thread(path, _is_sound) for path in paths]
+        sound = [await in_thread(path, _is_sound) for path in paths]
         names = [path.parent.parent.name for path in paths]
         return len(paths), [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
 
@@ -101,12 +101,13 @@ async def _files(data: Path, bucket: Bucket) -> AsyncIterator[list[Path]]:
     if not isinstance(bucket, JetStreamBucket):
         yield sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
         return
-    log = await _log(data, bucket)
+    log = await tables_log(data, bucket)
     with temporary_folder("svc-tables-") as folder:
         yield await _build(log, folder / PROJECTS)
 
 
-async def _log(data: Path, bucket: JetStreamBucket) -> TablesLog:
+async def tables_log(data: Path, bucket: JetStreamBucket) -> TablesLog:
+    """Return the log of the tables of the fleet whose node has a data directory. Raises `SvcError`."""
     node = FleetNode.read(data / NODE_FOLDER)
     log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, set)
     await log.create()
@@ -130,11 +131,11 @@ async def _build(log: TablesLog, projects: Path) -> list[Path]:
         await replicas.aclose()
     paths = [projects / name / "tables" / DATABASE_NAME for name in names]
     for path in paths:
-        await _in_thread(path, _detach)
+        await in_thread(path, detach)
     return paths
 
 
-async def _in_thread(path: Path, work: Callable[..., _T], *arguments: object) -> _T:
+async def in_thread(path: Path, work: Callable[..., _T], *arguments: object) -> _T:
     """Run a function that uses SQLite for a file. Raises `SvcError`, which names the file."""
     try:
         return await asyncio.to_thread(work, path, *arguments)
@@ -149,13 +150,14 @@ def _unsound_tables(path: Path) -> Mapping[str, Unsound]:
         return {name: each for name, each in unsound_tables(connection).items() if not reserved(name)}
 
 
-def _detach(path: Path) -> None:
-    """Remove the position in the log from a file."""
+def detach(path: Path) -> None:
+    """Remove the position in the log from a file. Raises SQLite's errors."""
     with closing(open_owner(path)) as connection:
         connection.execute("pragma journal_mode = delete")
 
 
-def _copy_file(path: Path, target: Path) -> None:
+def copy_file(path: Path, target: Path) -> None:
+    """Copy a database file, without what it has deleted. Raises OSError and SQLite's errors."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     remove_database(target)
     with closing(open_replica(path)) as connection:

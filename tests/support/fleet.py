@@ -1,6 +1,7 @@
 """Services on loopback that become a fleet."""
 
 import json
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -85,7 +86,7 @@ class FleetNodes:
         with self.at(1):
             started = run(self.project, self.environ, "fleet", "start", *self.data(1), *listen)
         assert started.returncode == 0, started.stderr
-        self.tokens = [line.split()[-1] for line in started.stdout.splitlines() if "--join" in line]
+        self.tokens = re.findall(r"SVC_JOIN=(\S+) svc serve --data ", started.stdout)
 
     def joining(self, number: int, token: str) -> tuple[str, ...]:
         """Return the options of a node that joins."""
@@ -94,7 +95,8 @@ class FleetNodes:
     def join(self, number: int, token: str) -> Server:
         """Start the service of a node; returns once it serves."""
         with self.at(number):
-            return Server(self.folder(number), self.environ, *self.joining(number, token))
+            _, _, *listen = self.joining(number, token)
+            return Server(self.folder(number), {**self.environ, "SVC_JOIN": token}, *listen)
 
     def form(self) -> None:
         """Found the fleet and start the other nodes."""

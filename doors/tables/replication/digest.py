@@ -30,22 +30,23 @@ def digest_of(connection: Connection) -> str:
     )
     definitions = rows(connection, schema, REPLICA_TABLE)
     digest.update(marshal.dumps(definitions, _FORMAT))
-    stored = "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
-    for table, without_rowid in sorted(rows(connection, stored)):
+    tables = "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
+    for table, without_rowid in sorted(rows(connection, tables)):
         if table == REPLICA_TABLE or table.startswith("sqlite_"):
             continue
         key = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
         columns = [quoted(name) for (name,) in rows(connection, key, table)]
-        hidden = "" if columns or without_rowid else "rowid, "
+        stored = "SELECT name FROM pragma_table_xinfo(?) WHERE hidden <> 2"  # Others are computed by a query.
+        names = [quoted(name) for (name,) in rows(connection, stored, table)]
+        rowid = [] if columns or without_rowid else ["rowid"]
         order = f"FROM {quoted(table)} ORDER BY {', '.join(columns) or 'rowid'}"
         before = digest.copy()
         try:
-            _add_rows(digest, connection, f"SELECT {hidden}* {order}")
+            _add_rows(digest, connection, f"SELECT {', '.join(rowid + names)} {order}")
         except UnicodeDecodeError:
-            names = rows(connection, "SELECT name FROM pragma_table_info(?)", table)
-            values = ", ".join(_AS_BYTES.format(quoted(name)) for (name,) in names)
             digest = before
-            _add_rows(digest, connection, f"SELECT {hidden}{values} {order}")
+            values = [*rowid, *map(_AS_BYTES.format, names)]
+            _add_rows(digest, connection, f"SELECT {', '.join(values)} {order}")
     return digest.hexdigest()
 
 

@@ -79,6 +79,8 @@ class CopyFollower:
         self._has_snapshot = False
         """Whether the writer stored a snapshot because the log could not be applied."""
         self._damage = self._failure = ""
+        self._failing_ns = 0
+        """Unix time since which the copy is not up to date, 0 while it is."""
         self._snapshots = SnapshotTaker(log, name, path, self.in_thread, nodes.check)
         self._nodes = nodes
         self._tasks: set[asyncio.Task[None]] = set()
@@ -117,6 +119,13 @@ class CopyFollower:
         """Return whether a transaction of this node is being stored."""
         return self._writing > 0
 
+    @property
+    def trouble(self) -> tuple[int, str] | None:
+        """Since when (Unix time in ns) the copy is not up to date, and why; None while it is."""
+        if self._damage:
+            return self._failing_ns, f"it is built again: {self._damage}"
+        return (self._failing_ns, self._failure) if self._failing_ns else None
+
     # -- following ---------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
@@ -129,6 +138,7 @@ class CopyFollower:
                         if not self._writing:
                             await self._catch_up()
                             reported = self._failure = ""
+                            self._failing_ns = 0
                         with suppress(TimeoutError):
                             async with asyncio.timeout(NEWS_SECONDS):
                                 await self._wake.wait()
@@ -137,6 +147,7 @@ class CopyFollower:
             if failure != reported:
                 _log.warning("the tables of %s are not up to date: %s; svc retries", self._name, failure)
             reported = self._failure = failure
+            self._failing_ns = self._failing_ns or time.time_ns()
             self._notify()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -240,9 +251,12 @@ class CopyFollower:
 
     async def _take_digest(self) -> None:
         assert self._copy is not None
-        with suppress(apsw.InterruptError):
+        try:
             if (taken := await self.in_thread(self._copy.take_digest)) is not None:
                 self.digest = taken
+        except Error as error:
+            _log.warning("the tables of %s cannot be compared: %s", self._name, storage_failure(error))
+            self.digest = 0, None
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
@@ -269,6 +283,7 @@ class CopyFollower:
     def repair(self, reason: str) -> None:
         """Build a file again that turned out to be damaged."""
         self._damage = reason
+        self._failing_ns = self._failing_ns or time.time_ns()
         self._wake.set()
 
     async def take_snapshot(self) -> None:

@@ -30,12 +30,11 @@ class LagMeter:
         self._log = log
         self._targets: dict[str, _Target] = {}
 
-    async def measure(self, replicas: Mapping[str, Replica]) -> int | None:
-        """Return the longest lag in ms, of at most `MAX_REPLICAS`; None without copies or answers."""
-        measured = await asyncio.gather(
-            *(self._measure(name, replica) for name, replica in list(replicas.items())[:MAX_REPLICAS])
-        )
-        return max((lag for lag in measured if lag is not None), default=None)
+    async def measure(self, replicas: Mapping[str, Replica]) -> dict[str, int]:
+        """Return lags in ms, of at most `MAX_REPLICAS`, without those for which the log does not answer."""
+        asked = list(replicas.items())[:MAX_REPLICAS]
+        measured = await asyncio.gather(*(self._measure(name, replica) for name, replica in asked))
+        return {name: lag for (name, _), lag in zip(asked, measured, strict=True) if lag is not None}
 
     async def _measure(self, name: str, replica: Replica) -> int | None:
         target = self._targets.pop(name, None)

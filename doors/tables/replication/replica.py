@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from doors.tables.replication.entry import Entry, messages_of
-from doors.tables.replication.errors import Conflict, ReplicationError
+from doors.tables.replication.errors import Conflict, ReplicationError, storage_failure
 from doors.tables.replication.follower import CopyFollower
 from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.recorder import Recorder
@@ -66,6 +67,9 @@ class Replica:
         self._without_owners.set()
         self._opened: set[str] = set()
         """Nodes that have opened their copy since the last check."""
+        self._differing: tuple[int, str] | None = None
+        """Since when the last comparison found no two equal copies, and what helps."""
+        self._repairs: dict[str, asyncio.Task[list[str]]] = {}
         self._execute: Execute | None = None
         path = data / "tables" / DATABASE_NAME
         self._copy = CopyFollower(log, name, path, threads, self)
@@ -84,6 +88,11 @@ class Replica:
     def written(self) -> int:
         """Sequence of the last entry that this node has stored or applied."""
         return max(self._copy.position, self._published)
+
+    @property
+    def trouble(self) -> tuple[int, str] | None:
+        """Since when (Unix time in ns) something is wrong with the copy, and what; None while it is right."""
+        return self._copy.trouble or self._differing
 
     async def reach(self, sequence: int) -> None:
         """Wait until the copy has an entry. Raises `ReplicationError`."""
@@ -276,6 +285,8 @@ class Replica:
                     equal, decided = question["equal"], question["decided"]
                     self._copy.on_compared(question["at"], equal=equal, decided=decided)
                     return _encode({})
+                case "repair":
+                    return _encode(await self._answer_repair(question["id"], commit=question["commit"]))
                 case "snapshot" if self.writes:
                     await self._copy.take_snapshot()
                     return _encode({})
@@ -342,16 +353,16 @@ class Replica:
             [(digest, equal)] = Counter(filter(None, digests.values())).most_common(1) or [("", 0)]
             odd = [node for node, each in digests.items() if each != digest]
             decided = equal >= MAJORITY
+            self._differing = None
             if odd and not decided:
                 _log.error("the copies of the tables of %s differ, and no two are equal", self._name)
+                self._differing = time.time_ns(), "the copies of the nodes differ, and no two are equal"
             elif odd and self.node not in odd:
                 await self._copy.take_snapshot()
             if odd or decided:
                 verdicts = {node: decided and node not in odd for node in digests}
                 for node in verdicts.keys() - {self.node}:
-                    verdict = {"at": sequence, "equal": verdicts[node], "decided": decided}
-                    with suppress(SvcError):
-                        await self._log.send(node, self._name, _encode({"call": "compared", **verdict}))
+                    await self._tell(node, sequence, equal=verdicts[node], decided=decided)
                 if decided and self.node in odd:
                     await self._give(next(lease for node, (_, lease) in compared.items() if verdicts[node]))
                 if self.node in verdicts:
@@ -365,6 +376,49 @@ class Replica:
                 if await self._ask_writer({"call": "check", "node": self.node}, repeatable=True) is None:
                     await self.check()
             await asyncio.sleep(CHECK_PAUSE_SECONDS)
+
+    async def _tell(self, node: str, sequence: int, *, equal: bool, decided: bool) -> None:
+        """Tell a node the result of a comparison, if it answers."""
+        verdict = {"at": sequence, "equal": equal, "decided": decided}
+        with suppress(SvcError):
+            await self._log.send(node, self._name, _encode({"call": "compared", **verdict}))
+
+    async def _offer(self, *, commit: bool) -> list[str]:
+        """Return the nodes whose copies differ from this one; `commit`: replace them by this one.
+
+        Raises `SvcError`.
+        """
+        await self._acquire()
+        self._release()
+        async with self._checking:
+            if (sequence := await self._give(self._log.lease, check=True)) is None:
+                raise Conflict
+            compared = await self._digests_of([self.node, *self._log.others()], sequence)
+            digests = {node: digest for node, (digest, _) in compared.items()}
+            if not (own := digests.get(self.node)):
+                raise ReplicationError(
+                    "storage", f"the copy of {self.node} is damaged", "Choose another one."
+                )
+            differing = [node for node in self._log.others() if digests.get(node) != own]
+            if commit and differing:
+                await self._copy.take_snapshot()
+                for node in differing:
+                    await self._tell(node, sequence, equal=False, decided=True)
+            self._differing = self._differing if differing and not commit else None
+            return differing
+
+    async def _answer_repair(self, id_: str, *, commit: bool) -> dict[str, Any]:
+        """Begin a repair that another node asks for, or return its result once it has ended."""
+        if id_ not in self._repairs:
+            self._repairs[id_] = self._loop.create_task(self._offer(commit=commit))
+        if not self._repairs[id_].done():
+            return {"pending": True}
+        try:
+            return {"differing": self._repairs.pop(id_).result()}
+        except TimeoutError:
+            return {"failure": "an owner is changing the tables"}
+        except (SvcError, Error, OSError) as error:
+            return {"failure": error.message if isinstance(error, SvcError) else storage_failure(error)}
 
     async def ask_for_snapshot(self) -> None:
         """Ask the writer to store a snapshot. Raises `ReplicationError`."""

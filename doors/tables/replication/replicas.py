@@ -1,11 +1,14 @@
 """The replicas of all projects of a node."""
 
 import asyncio
+import json
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from doors.tables.replication import registry
+from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.replica import Replica
 from engine.cancellation import cancel
 from engine.errors import SvcError
@@ -40,6 +43,25 @@ class Replicas:
 
     async def _answer(self, name: str, content: bytes) -> bytes:
         return await self._create(self._projects / name).answer(content)
+
+    async def repair(self, name: str, node: str, *, commit: bool) -> list[str]:
+        """Return the nodes whose copies differ from that of a node; `commit`: they take that one instead.
+
+        Raises `SvcError`.
+        """
+        question = json.dumps({"call": "repair", "id": secrets.token_hex(8), "commit": commit}).encode()
+        while True:
+            asked = self._answer(name, question) if node == self._log.node else None
+            content = await (asked or self._log.send(node, name, question))
+            if content is None:
+                raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
+            answer = json.loads(content)
+            if "pending" not in answer and "differing" not in answer:
+                reason = answer.get("failure", "it has another version of svc")
+                raise ReplicationError("unavailable", f"the copy of {node} cannot be taken: {reason}")
+            if not answer.get("pending"):
+                return list(answer["differing"])
+            await asyncio.sleep(RETRY_SECONDS)
 
     def opened(self) -> dict[str, Replica]:
         """Return the replicas that were used since the start, by project."""

@@ -26,6 +26,8 @@ TOKEN_HOURS = 24
 MAX_TOKEN_HOURS = 24 * 30
 Facts = Callable[[str], Awaitable[FleetFacts]]
 """Returns facts about the fleet and the tables of a project, or of all."""
+Repair = Callable[[str, str, bool], Awaitable[list[str]]]
+"""Compares the copies of a project's tables with that of a node, or has all nodes take that one."""
 
 
 class FoundRequest(StrictModel):
@@ -49,12 +51,21 @@ class FleetTokenOut(StrictModel):
     missing: int
 
 
+class CopyOut(StrictModel):
+    """A copy of a project's tables that is not up to date, since when, and why."""
+
+    project: str
+    since: str
+    problem: str
+
+
 class NodeOut(StrictModel):
     """A node. `role`: keeper (runs a nats-server) or agent. `skew_seconds`: its clock minus this one's.
 
     `seen` is the time of its last sign of life. `lag_ms`: how far its copy of the tables is behind their log;
     null if it is unknown, as before the first use. `leads`: the node orders the writes to tables.
-    `starting`: it does not serve yet. `draining`: it takes no requests.
+    `starting`: it does not serve yet. `draining`: it takes no requests. `copies`: what is wrong with its
+    tables.
     """
 
     id: str
@@ -69,6 +80,7 @@ class NodeOut(StrictModel):
     seen: str | None
     lag_ms: int | None
     leads: bool
+    copies: list[CopyOut]
 
 
 class FleetOut(StrictModel):
@@ -84,6 +96,25 @@ class FleetOut(StrictModel):
     quorum: bool
     needed: int
     nodes: list[NodeOut]
+
+
+class RepairRequest(StrictModel):
+    """The node whose copy of the tables is the right one. Without `commit`, nothing is changed."""
+
+    node: str
+    commit: bool = False
+
+
+class RepairOut(StrictModel):
+    """The nodes whose copies differ, or differed, from the chosen one."""
+
+    differing: list[str]
+
+
+class ReadyOut(StrictModel):
+    """Whether this service takes requests of applications."""
+
+    ready: bool
 
 
 class FleetOfProjectOut(StrictModel):
@@ -130,7 +161,7 @@ class JoinBody(StrictModel):
     time_ns: int
 
 
-def blueprint(fleet: Fleet, facts: Facts) -> Blueprint:
+def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
     """Return the routes. Those that change the fleet are for owners of every project."""
     routes = Blueprint("fleet", __name__)
 
@@ -153,6 +184,22 @@ def blueprint(fleet: Fleet, facts: Facts) -> Blueprint:
             for node in status.nodes:
                 node.address = ""
         return FleetOfProjectOut(fleet=status)
+
+    @routes.post("/v1/projects/<project>/fleet/repair")
+    @validate_request(RepairRequest)
+    @validate_response(RepairOut)
+    async def repair_tables(project: str, data: RepairRequest) -> RepairOut:
+        """Compare the copies of the tables with that of a node, or have all nodes take it."""
+        require(project, "owner")
+        return RepairOut(differing=await repair(project, data.node, data.commit))
+
+    @routes.get("/v1/ready")
+    @public_route
+    @validate_response(ReadyOut)
+    async def ready() -> tuple[ReadyOut, int]:
+        """Return 200 while this service takes requests of applications, 503 once it is drained or stops."""
+        is_ready = not fleet.draining.is_set()
+        return ReadyOut(ready=is_ready), 200 if is_ready else 503
 
     @routes.post("/v1/fleet")
     @validate_request(FoundRequest)
@@ -179,7 +226,10 @@ def blueprint(fleet: Fleet, facts: Facts) -> Blueprint:
     async def drain(data: DrainRequest) -> DrainOut:
         """Stop taking requests on this node, and wait until the last one has ended."""
         require(ALL_PROJECTS, "owner")
-        drained = await (operations.prepare_upgrade if data.upgrade else operations.drain)(fleet)
+        if data.upgrade:
+            drained = await operations.prepare_upgrade(fleet, (await facts("")).troubles)
+        else:
+            drained = await operations.drain(fleet)
         return DrainOut(node=drained.node, streams=drained.streams)
 
     @routes.delete("/v1/fleet/nodes/<node>")
@@ -219,6 +269,11 @@ def _status(status: FleetStatus, facts: FleetFacts) -> FleetOut:
                 seen=_time(facts.seen_ns.get(node.member.id)),
                 lag_ms=facts.lag_ms.get(node.member.id),
                 leads=node.member.id == facts.leader,
+                copies=[
+                    CopyOut(project=each.project, since=format_utc(each.since_ns), problem=each.problem)
+                    for each in facts.troubles
+                    if each.node == node.member.id
+                ],
             )
             for node in status.members
         ],

@@ -117,10 +117,13 @@ def test_open_of_file_raises(root: Path) -> None:
 
 def test_bucket_of_newer_svc_raises_and_stays_unchanged(root: Path) -> None:
     opened(root)
-    (root / layout.VERSION).write_text("svc bucket, layout 2\n")
-    with pytest.raises(BucketError, match=r"newer svc .*\(layout 2; this svc supports 1\)"):
+    newer = layout.CURRENT + 1
+    (root / layout.VERSION).write_text(f"svc bucket, layout {newer}\n")
+    with pytest.raises(
+        BucketError, match=rf"newer svc .*\(layout {newer}; this svc supports {layout.CURRENT}\)"
+    ):
         FolderBucket(root)
-    assert (root / layout.VERSION).read_text() == "svc bucket, layout 2\n"
+    assert (root / layout.VERSION).read_text() == f"svc bucket, layout {newer}\n"
 
 
 @pytest.mark.parametrize("text", ["", "1\n", "svc bucket, layout 0\n", "svc bucket, layout 1", "\xff\0"])
@@ -135,6 +138,7 @@ def test_older_layout_is_migrated_once_in_order(root: Path) -> None:
     applied = []
     steps = {version: lambda _root, version=version: applied.append(version) for version in (1, 2)}
     opened(root)
+    (root / layout.VERSION).write_text("svc bucket, layout 1\n")
     layout.prepare(root, current=3, steps=steps)
     layout.prepare(root, current=3, steps=steps)
     assert applied == [1, 2]
@@ -146,6 +150,7 @@ def test_failed_layout_migration_is_repeated(root: Path) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
     opened(root)
+    (root / layout.VERSION).write_text("svc bucket, layout 1\n")
     with pytest.raises(BucketError, match="No space left"):
         layout.prepare(root, current=2, steps={1: fails})
     applied: list[Path] = []

@@ -27,7 +27,7 @@ from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy, static_shop
 EXAMPLES = examples(3)
 GUESSES = [("POST", path) for path in ("/v1/password", "/v1/claim/check", "/v1/claim", "/v1/login")]
 """Run last, because failed guesses delay every later login."""
-FREE = {("GET", "/v1/health"), ("GET", "/v1/claim"), *GUESSES[1:]}
+FREE = {("GET", "/v1/health"), ("GET", "/v1/ready"), ("GET", "/v1/claim"), *GUESSES[1:]}
 LOGOUT = ("POST", "/v1/logout")
 CHECKS = [
     not_a_server_error,

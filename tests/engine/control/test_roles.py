@@ -77,6 +77,7 @@ REQUIRED = {
     """,
     "owner": """
         DELETE /v1/users/{user}/roles/{scope}
+        POST ~/fleet/repair
         POST ~/import
         POST ~/schema
         PUT /v1/users/{user}/roles/{scope}

@@ -1,6 +1,7 @@
 """A fleet of three services on loopback, from `svc fleet start` to its third node."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -84,7 +85,7 @@ def test_start_creates_tokens_and_the_service_continues(machines: Machines) -> N
 
     started = run(project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[0]))
     assert started.returncode == 0, started.stderr
-    machines.tokens = [line.split()[-1] for line in started.stdout.splitlines() if "--join" in line]
+    machines.tokens = re.findall(r"SVC_JOIN=(\S+) svc serve --data ", started.stdout)
     assert len(set(machines.tokens)) == 2
     assert "this service stops serving for the seconds that the copy of its data takes" in started.stderr
     again = run(project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[1]))

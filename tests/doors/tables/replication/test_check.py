@@ -1,11 +1,13 @@
 """Copies that differ from the others: damaged files, and rows that were changed outside of the log."""
 
 import asyncio
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from doors.tables.replication.errors import ReplicationError
 from doors.tables.sqlite.connections import apsw
 from engine.replication import LogMessage
 from tests.doors.tables.replication.memory_log import MemoryLogs
@@ -152,6 +154,66 @@ def test_copies_of_which_no_two_are_equal_are_reported_and_not_changed(
         assert not any(asides(node) for node in nodes)
 
     run_nodes(tmp_path, scenario, "ab")
+
+
+def test_check_ends_soon_if_a_copy_cannot_be_read(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        await nodes[0].change(
+            "CREATE TABLE g (id INTEGER PRIMARY KEY, text TEXT)",
+            "INSERT INTO g (text) VALUES ('{')",
+            "ALTER TABLE g ADD COLUMN parsed AS (json(text))",  # A query of it fails.
+        )
+        async with asyncio.timeout(60):
+            assert await nodes[0].replicas.of(nodes[0].data).check()
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_chosen_copy_replaces_those_of_all_nodes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        for node in nodes[:2]:
+            with closing(apsw.Connection(str(node.path))) as foreign:
+                foreign.execute("DELETE FROM t WHERE id = 1")
+        for asked in nodes:
+            assert await asked.replicas.repair("shop", "c", commit=False) == ["a", "b"]
+        assert await nodes[0].rows(FIRST) == []
+        assert await nodes[0].replicas.repair("shop", "c", commit=True) == ["a", "b"]
+        for node in nodes[:2]:
+            await until_put_aside(node)
+        for node in nodes:
+            assert await node.rows(FIRST) == [(SOUND,)]
+        assert await nodes[1].replicas.repair("shop", "b", commit=False) == []
+        assert (await nodes[0].send("exec", INSERT, "after"))[0] == 200
+        assert not asides(nodes[2])
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_copy_that_lacks_entries_or_whose_node_is_away_is_not_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.replication.follower.APPLY_SECONDS", 0.3)
+
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        with pytest.raises(ReplicationError, match="the node x does not run"):
+            await nodes[0].replicas.repair("shop", "x", commit=True)
+        await nodes[1].close()
+        assert (await nodes[0].send("exec", INSERT, "after"))[0] == 200
+        last = logs.messages["shop"].pop()
+        logs.messages["shop"].append(LogMessage(last.sequence, b".unreadable"))
+        nodes[1] = Node(logs, tmp_path, "b")
+        await nodes[1].send("query", FIRST)
+        with pytest.raises(ReplicationError, match="not up to date"):
+            await nodes[0].replicas.repair("shop", "b", commit=True)
+        since, problem = nodes[1].replicas.of(nodes[1].data).trouble or (0, "")
+        assert 0 < since <= time.time_ns()
+        assert "entry" in problem
+        assert nodes[0].replicas.of(nodes[0].data).trouble is None
+
+    run_nodes(tmp_path, scenario)
 
 
 def test_entry_that_cannot_be_applied_is_replaced_by_a_snapshot(
