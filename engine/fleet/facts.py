@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from engine.bucket.errors import BucketError
 from engine.fleet.connection import NatsConnection
@@ -15,28 +14,20 @@ ASK_SECONDS = 3.0
 _SUBJECT = "tables"
 
 
-class CopyTrouble(NamedTuple):
-    """A problem of a node's copy of the tables of a project. `since_ns` is Unix time."""
-
-    node: str
-    project: str
-    since_ns: int
-    problem: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFacts:
     """`quorum`: the log of the tables has a leader, thus a majority. `leader` is that node, or empty.
 
     `lag_ms` of a node: how far its copy of the tables is behind the log, `None` if it is unknown. `seen_ns`:
-    the last sign of life, as Unix time. `troubles` are those of the nodes that answer.
+    the last sign of life, as Unix time. `troubles` of a node: its copies that are not up to date, each as a
+    document with `project`, `since` and `problem`.
     """
 
     quorum: bool = False
     leader: str = ""
     lag_ms: Mapping[str, int | None] = field(default_factory=dict)
     seen_ns: Mapping[str, int | None] = field(default_factory=dict)
-    troubles: Sequence[CopyTrouble] = ()
+    troubles: Mapping[str, Sequence[Document]] = field(default_factory=dict)
 
 
 async def find_facts(connection: NatsConnection, peers: Peers, project: str) -> FleetFacts:
@@ -49,11 +40,7 @@ async def find_facts(connection: NatsConnection, peers: Peers, project: str) -> 
         leader=leader,
         lag_ms={node: answer.get("lag_ms") for node, answer in zip(nodes, tables, strict=True)},
         seen_ns={node: peers.last_seen(node) for node in nodes},
-        troubles=[
-            CopyTrouble(node, *trouble)
-            for node, answer in zip(nodes, tables, strict=True)
-            for trouble in answer.get("troubles", ())
-        ],
+        troubles={node: answer.get("troubles", ()) for node, answer in zip(nodes, tables, strict=True)},
     )
 
 

@@ -1,12 +1,11 @@
 """Changes of a fleet that serves: nodes that stop, are upgraded, or leave."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.fleet.copies import COPIES, behind, hand_over, remove_server, stream_copies, wait_current
 from engine.fleet.errors import FleetError
-from engine.fleet.facts import CopyTrouble
+from engine.fleet.facts import FleetFacts
 from engine.fleet.fleet import Fleet
 from engine.fleet.node import SYSTEM_SEED, cluster_address
 from engine.fleet.registry import Member
@@ -34,11 +33,8 @@ async def drain(fleet: Fleet) -> Drained:
     return Drained(node.node, streams)
 
 
-async def prepare_upgrade(fleet: Fleet, troubles: Sequence[CopyTrouble]) -> Drained:
-    """Drain this node for an upgrade, after checks that the others can do without it. Raises `SvcError`.
-
-    `troubles` are those of all nodes.
-    """
+async def prepare_upgrade(fleet: Fleet, facts: FleetFacts) -> Drained:
+    """Drain this node for an upgrade, after checks that the others can do without it. Raises `SvcError`."""
     node = fleet.require_node()
     present = await _present(fleet)
     members = await fleet.registry().members()
@@ -50,10 +46,10 @@ async def prepare_upgrade(fleet: Fleet, troubles: Sequence[CopyTrouble]) -> Drai
     late = behind(await stream_copies(fleet.cluster.connection), [each.id for each in members])
     if late or not status.healthy:
         raise FleetError(f"{(late or [node.node])[0]} lacks the last writes", "Wait until it has them.")
-    for each in troubles:
+    for id_, copy in [(id_, copy) for id_, copies in facts.troubles.items() for copy in copies]:
         raise FleetError(
-            f"the tables of {each.project} on {each.node} are not up to date: {each.problem}",
-            f"Wait until they are. If they stay so: svc fleet repair {each.project} --from NODE",
+            f"the tables of {copy['project']} on {id_} are not up to date: {copy['problem']}",
+            f"Wait until they are. If they stay so: svc fleet repair {copy['project']} --from NODE",
         )
     return await drain(fleet)
 

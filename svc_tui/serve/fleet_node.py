@@ -16,6 +16,7 @@ from engine.fleet.fleet import Fleet
 from engine.fleet.peers import FleetPeers
 from engine.fleet.records import FleetRecords
 from engine.fleet.tables_log import TablesLog
+from engine.timeline.json_format import format_utc
 from svc_tui.serve.control_api import project_dir
 
 LATE_NS = 5_000_000_000
@@ -47,14 +48,13 @@ class NodeOfFleet:
             if project and database_path(folder).exists():
                 replicas.of(folder)
             opened = {name: each for name, each in replicas.opened().items() if project in ("", name)}
-            lags = await lag.measure(opened)
-            troubles: list[tuple[str, int, str]] = []
+            lags, troubles = await lag.measure(opened), []
             for name, replica in opened.items():
                 behind_ns = lags.get(name, 0) * 1_000_000
-                if (trouble := replica.trouble) is not None:
-                    troubles.append((name, *trouble))
-                elif behind_ns >= LATE_NS:
-                    troubles.append((name, time.time_ns() - behind_ns, "it is behind"))
+                late = (time.time_ns() - behind_ns, "it is behind") if behind_ns >= LATE_NS else None
+                if (trouble := replica.trouble or late) is not None:
+                    since_ns, problem = trouble
+                    troubles.append({"project": name, "since": format_utc(since_ns), "problem": problem})
             return {"lag_ms": max(lags.values(), default=None), "troubles": troubles}
 
         async def members() -> list[str]:

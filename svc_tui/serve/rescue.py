@@ -88,16 +88,16 @@ async def rescue(
 
 
 async def _survivor(data: Path, keepers: Sequence[str]) -> FleetNode:
-    """Return the keeper of a data directory with the ids of all. Raises `SvcError` if the fleet can continue."""
+    """Return the keeper of a data directory, with the ids of all. Raises `SvcError` while one runs."""
     node = FleetNode.read(data / NODE_FOLDER)
     if node.state != "member" or not node.keeper:
         what = (
             "is an agent, which stores no deployments" if not node.keeper else "has no data of its fleet yet"
         )
         raise FleetError(f"the node {node.node} {what}", "Pass the data directory of a keeper: --data DIR")
-    if others := await listening([each for each in node.nodes if each != node.address]):
+    if running := await listening(node.nodes):
         raise FleetError(
-            f"the keeper at {others[0]} runs",
+            f"the keeper at {running[0]} runs",
             "While most keepers are left, the fleet continues: start this service, then replace the lost one"
             " with `svc fleet token --keeper` and `svc fleet remove`. Otherwise stop the keeper that runs.",
         )

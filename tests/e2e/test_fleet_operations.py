@@ -1,14 +1,19 @@
 """`svc fleet drain`, `upgrade`, `remove` and `reseed` on running nodes, in the order of this file."""
 
 import json
+import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
 
+from doors.tables.sqlite.connections import apsw
+from engine.files.database_files import remove_database
 from engine.fleet.copies import COPIES
 from tests.engine.fleet.machines import Machines
 from tests.engine.fleet.machines import machines as started
@@ -20,6 +25,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.slow(seconds=60)
 INSERT = "INSERT INTO entries (text) VALUES ($1)"
 COUNT = "SELECT count(*) AS n FROM entries"
+TEXTS = "SELECT text FROM entries ORDER BY id"
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +49,21 @@ def node_id(machines: Machines, number: int) -> str:
     return str(json.loads((machines.root / f"m{number}" / "fleet" / "fleet.json").read_bytes())["node"])
 
 
+def run_fleet(machines: Machines, number: int, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run `svc fleet` for a node."""
+    return run(machines.project, machines.environ, "fleet", *arguments, *machines.data(number))
+
+
 def fleet(machines: Machines, number: int, *arguments: str) -> str:
     """Run `svc fleet` for a node, and return what it prints."""
-    done = run(machines.project, machines.environ, "fleet", *arguments, *machines.data(number))
+    done = run_fleet(machines, number, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def refused(machines: Machines, number: int, *arguments: str) -> str:
     """Run `svc fleet` for a node, and return the error."""
-    done = run(machines.project, machines.environ, "fleet", *arguments, *machines.data(number))
+    done = run_fleet(machines, number, *arguments)
     assert done.returncode == 1, done.stdout
     return done.stderr
 
@@ -88,7 +99,12 @@ def test_drained_node_takes_no_requests_until_it_is_started_again(machines: Mach
     assert is_drained(machines, 3)
     third = node_id(machines, 3)
     until(lambda: [node["id"] for node in status(machines) if node["draining"]] == [third])
-    assert "draining" in fleet(machines, 1, "status")
+    assert "3 of 3 nodes present, 1 of them draining" in fleet(machines, 1, "status")
+    assert [httpx.get(f"{server.control}/v1/ready").status_code for server in machines.servers] == [
+        200,
+        200,
+        503,
+    ]
     assert machines.servers[0].get().text == "one"
     assert machines.write(1, INSERT, "while a node is drained").status_code == 200
     assert f"{node_id(machines, 3)} is drained" in refused(machines, 2, "upgrade")
@@ -96,6 +112,51 @@ def test_drained_node_takes_no_requests_until_it_is_started_again(machines: Mach
     machines.restart(3)
     assert machines.servers[2].get().text == "one"
     until(lambda: not any(node["draining"] for node in status(machines)))
+
+
+def test_copy_of_a_node_beside_it_is_refused(machines: Machines) -> None:
+    copy = machines.root / "copy"
+    shutil.copytree(machines.folder(2), copy)
+    listen = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+    done = run(machines.project, machines.environ, "serve", "--data", str(copy), *listen)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 2, done.stderr
+    assert f"another process uses {machines.addresses[1]}" in done.stderr
+
+
+def test_chosen_copy_of_tables_replaces_those_of_the_others(machines: Machines) -> None:
+    assert machines.write(1, INSERT, "right").status_code == 200
+    before = machines.everywhere(TEXTS)
+    third = node_id(machines, 3)
+    assert "are equal" in fleet(machines, 1, "repair", "shop", "--from", third)
+    for number in (1, 2):
+        with closing(
+            apsw.Connection(str(machines.folder(number) / "projects/shop/tables/tables.db"))
+        ) as wrong:
+            wrong.execute("DELETE FROM entries WHERE text = 'right'")
+    assert machines.rows(1, TEXTS) == before[:-1]
+    assert "Pass --yes" in refused(machines, 1, "repair", "shop", "--from", third)
+    assert "does not run" in refused(machines, 1, "repair", "shop", "--from", "n9-x", "--yes")
+    printed = fleet(machines, 1, "repair", "shop", "--from", third, "--yes")
+    assert node_id(machines, 1) in printed and node_id(machines, 2) in printed
+    until(lambda: machines.rows(1, TEXTS) == machines.rows(2, TEXTS) == before)
+    assert "are equal" in fleet(machines, 2, "repair", "shop", "--from", third)
+    assert machines.write(1, "DELETE FROM entries WHERE text = 'right'").status_code == 200
+
+
+def test_status_and_upgrade_name_the_project_whose_copy_is_not_up_to_date(machines: Machines) -> None:
+    tables = machines.folder(2) / "projects/shop/tables"
+    machines.kill(2)
+    remove_database(tables / "tables.db")
+    (tables / "tables.db").mkdir()  # It cannot be opened.
+    machines.restart(2)
+    second = node_id(machines, 2)
+    assert machines.post(2, "sql", {"sql": COUNT}).status_code == 503
+    until(lambda: f"the tables of shop on {second}" in run_fleet(machines, 1, "status").stderr)
+    assert f"the tables of shop on {second} are not up to date" in refused(machines, 1, "upgrade")
+    (tables / "tables.db").rmdir()
+    until(lambda: machines.post(2, "sql", {"sql": COUNT}).status_code == 200)
+    until(lambda: run_fleet(machines, 1, "status").stderr == "")
 
 
 def test_upgrade_drains_one_node_while_all_others_run(machines: Machines) -> None:

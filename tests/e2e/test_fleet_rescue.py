@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from engine.bucket.folder import FolderBucket
 from engine.fleet.node import NODE_FOLDER, FleetNode
 from engine.service.secrets import SecretStore
 from engine.service.secrets_key import KEY_FILE, SecretsKey
+from tests.engine.fleet.cluster import free_addresses
 from tests.engine.fleet.machines import Machines
 from tests.engine.fleet.machines import machines as started
 from tests.faults.faulty_fleet import FaultyFleet
@@ -123,6 +125,23 @@ def test_fleet_that_lost_two_machines_becomes_a_service(machines: Machines) -> N
             await bucket.aclose()
 
     assert asyncio.run(secret()) == "the value"
+
+
+def test_node_that_waits_for_others_accepts_no_connections(machines: Machines) -> None:
+    ports = [address.port for address in free_addresses(2)]
+    listen = ("--listen", f"127.0.0.1:{ports[0]}", "--control", f"127.0.0.1:{ports[1]}")
+    waiting = subprocess.Popen(
+        [*svc(), "serve", *machines.data(1), *listen], env=machines.environ, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert waiting.stderr is not None
+        assert any("waiting for a majority of the fleet's nodes" in line for line in waiting.stderr)
+        for port in ports:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
+    finally:
+        waiting.kill()
+        waiting.communicate()
 
 
 def test_target_that_is_not_empty_is_refused(machines: Machines) -> None:

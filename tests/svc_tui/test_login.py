@@ -72,7 +72,7 @@ def test_login_claims_the_service_and_logs_in_again(svc: Svc, service: Service, 
 def test_login_with_invalid_input_fails(svc: Svc, service: Service) -> None:
     first = ("login", service.url, "-u", "ann", "--password-stdin")
     code, _, err = svc(*first, stdin=PASSWORD)
-    assert code == 2 and "claim code" in err
+    assert code == 2 and "--claim CODE" in err
     assert svc(*first, "--claim", "wrong", stdin=PASSWORD)[0] == 3
     right = service.do(service.gate.accounts.new_claim_code)
     named = svc("login", service.url, "-u", "Änn", "--claim", right, "--password-stdin", stdin=PASSWORD)

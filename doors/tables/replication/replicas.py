@@ -49,6 +49,8 @@ class Replicas:
 
         Raises `SvcError`.
         """
+        if not await self._log.last(name):
+            raise ReplicationError("not-found", f"{name} has no tables in this fleet")
         question = json.dumps({"call": "repair", "id": secrets.token_hex(8), "commit": commit}).encode()
         while True:
             asked = self._answer(name, question) if node == self._log.node else None

@@ -227,7 +227,7 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         """Stop taking requests on this node, and wait until the last one has ended."""
         require(ALL_PROJECTS, "owner")
         if data.upgrade:
-            drained = await operations.prepare_upgrade(fleet, (await facts("")).troubles)
+            drained = await operations.prepare_upgrade(fleet, await facts(""))
         else:
             drained = await operations.drain(fleet)
         return DrainOut(node=drained.node, streams=drained.streams)
@@ -269,11 +269,7 @@ def _status(status: FleetStatus, facts: FleetFacts) -> FleetOut:
                 seen=_time(facts.seen_ns.get(node.member.id)),
                 lag_ms=facts.lag_ms.get(node.member.id),
                 leads=node.member.id == facts.leader,
-                copies=[
-                    CopyOut(project=each.project, since=format_utc(each.since_ns), problem=each.problem)
-                    for each in facts.troubles
-                    if each.node == node.member.id
-                ],
+                copies=[CopyOut(**each) for each in facts.troubles.get(node.member.id, ())],
             )
             for node in status.members
         ],

@@ -198,6 +198,9 @@ def test_copy_that_lacks_entries_or_whose_node_is_away_is_not_chosen(
 
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await fill(nodes)
+        with pytest.raises(ReplicationError, match="other has no tables"):
+            await nodes[0].replicas.repair("other", "a", commit=True)
+        assert not (nodes[0].data.parent / "other").exists()
         with pytest.raises(ReplicationError, match="the node x does not run"):
             await nodes[0].replicas.repair("shop", "x", commit=True)
         await nodes[1].close()

@@ -155,7 +155,10 @@ def test_transaction_of_a_replaced_writer_is_not_stored(tmp_path: Path) -> None:
     run_nodes(tmp_path, scenario, "ab")
 
 
-def test_owners_of_two_nodes_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sql", ["INSERT INTO t (v) VALUES ('b')", "CREATE TABLE u (id INTEGER PRIMARY KEY)"])
+def test_owners_of_two_nodes_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         first, second = nodes
         await first.change(TABLE)
@@ -165,7 +168,7 @@ def test_owners_of_two_nodes_wait_for_each_other(tmp_path: Path, monkeypatch: py
             with open_for_writing(first.data) as connection, transaction(connection, "failed"):
                 connection.execute("INSERT INTO t (v) VALUES ('a')")
                 monkeypatch.setattr("doors.tables.replication.replica.WAIT_SECONDS", 0.01)
-                refused = second.change("INSERT INTO t (v) VALUES ('b')")
+                refused = second.change(sql)
                 with pytest.raises(ReplicationError, match="another node of the fleet is changing") as busy:
                     asyncio.run_coroutine_threadsafe(refused, loop).result()
                 assert busy.value.code == "busy"
