@@ -129,11 +129,11 @@ def test_chosen_copy_of_tables_replaces_those_of_the_others(machines: Machines) 
     before = machines.everywhere(TEXTS)
     third = node_id(machines, 3)
     assert "are equal" in fleet(machines, 1, "repair", "shop", "--from", third)
-    for number in (1, 2):
-        with closing(
-            apsw.Connection(str(machines.folder(number) / "projects/shop/tables/tables.db"))
-        ) as wrong:
-            wrong.execute("DELETE FROM entries WHERE text = 'right'")
+    # No two copies are equal, so that svc cannot choose one.
+    for number, change in ((1, "DELETE FROM entries"), (2, "UPDATE entries SET text = 'wrong'")):
+        path = machines.folder(number) / "projects/shop/tables/tables.db"
+        with closing(apsw.Connection(str(path))) as foreign:
+            foreign.execute(f"{change} WHERE text = 'right'")
     assert machines.rows(1, TEXTS) == before[:-1]
     assert "Pass --yes" in refused(machines, 1, "repair", "shop", "--from", third)
     assert "does not run" in refused(machines, 1, "repair", "shop", "--from", "n9-x", "--yes")

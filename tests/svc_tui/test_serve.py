@@ -20,8 +20,8 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
     """All sockets that `svc serve` binds."""
     opened: list[socket.socket] = []
 
-    def bind(host: str, port: int) -> list[socket.socket]:
-        opened.extend(new := sockets.bind(host, port))
+    def bind(host: str, port: int, *, listens: bool) -> list[socket.socket]:
+        opened.extend(new := sockets.bind(host, port, listens=listens))
         return new
 
     def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]]:

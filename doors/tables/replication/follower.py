@@ -27,7 +27,7 @@ RETRY_SECONDS = 1.0
 APPLY_SECONDS = 10.0
 REBUILD_SECONDS = 60.0
 """Minimum time between two builds of a copy that did not fit."""
-DIFFERS = "it differs from those of other nodes"
+DIFFERS = "it differs from the copies of other nodes"
 _log = logging.getLogger("svc.tables")
 _T = TypeVar("_T")
 

@@ -393,13 +393,14 @@ class Replica:
         async with self._checking:
             if (sequence := await self._give(self._log.lease, check=True)) is None:
                 raise Conflict
-            compared = await self._digests_of([self.node, *self._log.others()], sequence)
+            others = self._log.others()
+            compared = await self._digests_of([self.node, *others], sequence)
             digests = {node: digest for node, (digest, _) in compared.items()}
             if not (own := digests.get(self.node)):
                 raise ReplicationError(
                     "storage", f"the copy of {self.node} is damaged", "Choose another one."
                 )
-            differing = [node for node in self._log.others() if digests.get(node) != own]
+            differing = [node for node in others if digests.get(node) != own]
             if commit and differing:
                 await self._copy.take_snapshot()
                 for node in differing:

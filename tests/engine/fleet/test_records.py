@@ -48,7 +48,7 @@ class Node:
         self.connection = await NatsConnection.open(cluster.address)
         self.presence = Presence(self.connection, self._namespace, self.name)
         self._tasks = [asyncio.create_task(self.presence.run(lambda: {}))]
-        answers = NodeAnswers(lambda project: self._folder, lag)
+        answers = NodeAnswers(lambda project: self._folder, tables)
 
         async def members() -> Sequence[str]:
             return [self.name]
@@ -104,8 +104,8 @@ class Node:
         return [entry.record.text for entry in entries if isinstance(entry.record, PlatformRecord)]
 
 
-async def lag(project: str) -> int | None:
-    return None
+async def tables(project: str) -> dict[str, Any]:
+    return {}
 
 
 async def shown(holds: Callable[[], bool]) -> None:
