@@ -33,23 +33,27 @@ class NodeCalls:
         self._connection, self._node, self._present = connection, node, present
         self._subject = f"svc-calls.{namespace}"
 
-    async def call(self, node: str, name: str, content: bytes) -> bytes | None:
-        """Return the answer of another node; None if it does not run.
+    def is_present(self, node: str) -> bool:
+        """Return whether a node runs, as far as this one observes."""
+        return node in self._present()
+
+    async def call(self, node: str, name: str, content: bytes, seconds: float = CALL_SECONDS) -> bytes | None:
+        """Return the answer of a node; None if it does not run.
 
         Raises `Unavailable` if no answer came: the other node may have taken the call.
         """
         sent = name.encode() + _NAME + content
-        calling = asyncio.ensure_future(self._connection.call(f"{self._subject}.{node}", sent, CALL_SECONDS))
+        calling = asyncio.ensure_future(self._connection.call(f"{self._subject}.{node}", sent, seconds))
         try:
             while not calling.done():
                 await asyncio.wait([calling], timeout=CHECK_SECONDS)
-                if not calling.done() and node not in self._present():
+                if not calling.done() and not self.is_present(node):
                     raise Unavailable(f"a call to the node {node}", CHECK_SECONDS)
             answer = calling.result()
         finally:
             await cancel([calling])
         if answer is not None and answer[:1] == _FAILED:
-            raise Unavailable(f"a call to the node {node}", CALL_SECONDS)
+            raise Unavailable(f"a call to the node {node}", seconds)
         return answer and answer[1:]
 
     @asynccontextmanager

@@ -1,21 +1,15 @@
-"""Preparation of a deployment on all present nodes, before one of them activates it.
-
-Requests and answers are not stored. A request is repeated until each present node has answered.
-"""
+"""Preparation of a deployment on all present nodes, before one of them activates it."""
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from engine.bucket.errors import BucketError
-from engine.errors import SvcError
-from engine.fleet.connection import NatsConnection
-from engine.fleet.errors import FleetError
+from engine.fleet.errors import FleetError, Unavailable
+from engine.fleet.questions import Document, QuestionRefused, Questions
 
 PREPARE_SECONDS = 60.0
-REPEAT_SECONDS = 2.0
+_KIND = "prepare"
 
 Prepare = Callable[[str, str], Awaitable[None]]
 """Unpacks and compiles a deployment of a project on this node. Raises `SvcError`."""
@@ -25,69 +19,48 @@ class Preparation:
     """Asks other nodes to prepare deployments, and answers theirs. Use on one event loop."""
 
     def __init__(
-        self, connection: NatsConnection, namespace: str, node: str, present: Callable[[], set[str]]
+        self, questions: Questions, node: str, present: Callable[[], set[str]], prepare: Prepare
     ) -> None:
         """`present` returns the nodes that are present."""
-        self._connection, self._node, self._present = connection, node, present
-        self._subject = f"svc-prepare.{namespace}"
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._questions, self._node, self._present, self._prepare = questions, node, present, prepare
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        questions.answer(_KIND, self._answer)
 
-    async def answer(self, prepare: Prepare) -> None:
-        """Answer the requests of other nodes until the connection closes. Raises `ConnectionInterrupted`."""
-
-        async def receive(message: Any) -> None:
-            request = json.loads(message.data)
-            key = message.reply
-            if request["node"] != self._node and key not in self._running:
-                task = asyncio.create_task(self._prepare(prepare, request, message.reply))
-                self._running[key] = task
-                task.add_done_callback(lambda _: self._running.pop(key))
-
-        await self._connection.subscribe(self._subject, receive)
-
-    async def _prepare(self, prepare: Prepare, request: dict[str, str], reply: str) -> None:
-        answer = {"node": self._node, "error": ""}
-        try:
-            await prepare(request["project"], request["deployment"])
-        except SvcError as error:
-            answer["error"] = error.public_message
-        except Exception as error:
-            answer["error"] = f"internal error: {type(error).__name__}"
-        try:
-            await self._connection.publish(reply, json.dumps(answer).encode())
-        except BucketError:  # The request will be repeated.
-            return
+    async def _answer(self, question: Document) -> dict[str, Any]:
+        """Prepare a deployment once, however often it is asked for meanwhile."""
+        key = question["project"], question["deployment"]
+        if key not in self._running:
+            task = self._running[key] = asyncio.ensure_future(self._prepare(*key))
+            task.add_done_callback(lambda _: self._running.pop(key))
+        await asyncio.shield(self._running[key])
+        return {}
 
     async def everywhere(self, project: str, deployment: str) -> None:
         """Wait until all present nodes can serve a deployment.
 
         Raises `FleetError`, which names the nodes that cannot or do not answer in time.
         """
-        inbox = self._connection.new_inbox()
-        answers = await self._connection.subscribe(inbox)
-        request = {"node": self._node, "project": project, "deployment": deployment}
-        answered, sent, end = {self._node}, 0.0, time.monotonic() + PREPARE_SECONDS
-        try:
-            while waiting := self._present() - answered:
-                if time.monotonic() > end:
-                    raise FleetError(
-                        f"{', '.join(sorted(waiting))} did not prepare the deployment within"
-                        f" {PREPARE_SECONDS:g} s; nothing was changed",
-                        "Check these nodes with `svc fleet status`, then deploy again.",
-                    )
-                if time.monotonic() - sent > REPEAT_SECONDS:
-                    sent = time.monotonic()
-                    await self._connection.publish(self._subject, json.dumps(request).encode(), reply=inbox)
-                try:
-                    answer = json.loads((await answers.next_msg(timeout=REPEAT_SECONDS / 4)).data)
-                except TimeoutError:
-                    continue
-                if answer["error"]:
-                    raise FleetError(
-                        f"the node {answer['node']} cannot serve the deployment: {answer['error']};"
-                        " nothing was changed",
-                        "Correct it on that node, then deploy again.",
-                    )
-                answered.add(answer["node"])
-        finally:
-            await answers.unsubscribe()
+        question = {"project": project, "deployment": deployment}
+        asked, late, end = {self._node}, list[str](), time.monotonic() + PREPARE_SECONDS
+
+        async def ask(node: str) -> None:
+            try:
+                await self._questions.ask(node, _KIND, question, end - time.monotonic())
+            except Unavailable:
+                if node in self._present():
+                    late.append(node)
+            except QuestionRefused as error:
+                raise FleetError(
+                    f"the node {node} cannot serve the deployment: {error.message}; nothing was changed",
+                    "Correct it on that node, then deploy again.",
+                ) from error
+
+        while nodes := self._present() - asked:
+            asked |= nodes
+            await asyncio.gather(*map(ask, nodes))
+        if late:
+            raise FleetError(
+                f"{', '.join(sorted(late))} did not prepare the deployment within"
+                f" {PREPARE_SECONDS:g} s; nothing was changed",
+                "Check these nodes with `svc fleet status`, then deploy again.",
+            )

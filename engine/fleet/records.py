@@ -20,8 +20,9 @@ from engine.bucket.errors import BucketError
 from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
+from engine.fleet.errors import FleetError
 from engine.fleet.members import Presence
-from engine.peers import NodeAway, Peers
+from engine.fleet.questions import Questions
 from engine.timeline.bus import TimelineBus
 from engine.timeline.copies import CopiedBatch, Rows, messages
 from engine.timeline.query import open_reader
@@ -30,6 +31,8 @@ from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import UsageRecorder
 from engine.usage.store import UsageRow, UsageStore
 
+RECORDS, USAGE = "records", "usage"
+"""Kinds of questions for a `project`, of a node (`of`; "": the asked one), after a position (`after`)."""
 WATCH_SECONDS = 0.5
 RETRY_SECONDS = 2.0
 CLOSE_SECONDS = 1.0
@@ -56,9 +59,11 @@ class ProjectFiles:
 class FleetRecords:
     """Publishes and copies records. Use on one event loop, except the publishers."""
 
-    def __init__(self, connection: NatsConnection, namespace: str, presence: Presence, peers: Peers) -> None:
+    def __init__(
+        self, connection: NatsConnection, namespace: str, presence: Presence, questions: Questions
+    ) -> None:
         self.node = presence.node
-        self._connection, self._presence, self._peers = connection, presence, peers
+        self._connection, self._presence, self._questions = connection, presence, questions
         self._subject = f"svc-records.{namespace}"
         self._loop = asyncio.get_running_loop()
         self._projects: dict[str, ProjectFiles] = {}
@@ -196,12 +201,12 @@ class FleetRecords:
 
     async def _copy_node(self, node: str, project: str, of: str) -> set[str]:
         """Copy what a node has of itself, or of another one; return the nodes of which it has copies."""
-        files, name = self._projects[project], "" if of == node else of
+        files, question = self._projects[project], {"project": project, "of": "" if of == node else of}
         others: set[str] = set()
         position = await asyncio.to_thread(_copied_records, files.timeline, of)
         end = False
         while not end:
-            answer = await self._peers.ask(node, "records", project, {"after": position, "of": name})
+            answer = await self._questions.ask(node, RECORDS, {**question, "after": position})
             others, end = set(answer["copied"]), answer["end"]
             if end and not files.timeline.exists():
                 break
@@ -211,7 +216,7 @@ class FleetRecords:
             before, position = position, await self._write(files, of, b64decode(answer["content"]))
             end = end or position == before
         after: tuple[int, str] = await asyncio.to_thread(_copied_usage, files.usage, of), ""
-        while rows := (await self._peers.ask(node, "usage", project, {"after": after, "of": name}))["rows"]:
+        while rows := (await self._questions.ask(node, USAGE, {**question, "after": after}))["rows"]:
             files.usage_recorder.copy(of, rows)
             after = rows[-1][0], rows[-1][1]
             while files.usage_recorder.full:  # noqa: ASYNC110
@@ -219,7 +224,7 @@ class FleetRecords:
         return others
 
     async def _write(self, files: ProjectFiles, node: str, content: bytes) -> int:
-        """Write a page, and return the last copied cursor. Raises `NodeAway`."""
+        """Write a page, and return the last copied cursor. Raises `FleetError`."""
         written: asyncio.Future[int | None] = self._loop.create_future()
 
         def on_written(position: int | None, gap: bool) -> None:
@@ -227,7 +232,7 @@ class FleetRecords:
 
         files.recorder(CopiedBatch(node, content, on_written))
         if (position := await written) is None:
-            raise NodeAway("too many records wait to be written")
+            raise FleetError("too many records wait to be written")
         return position
 
 

@@ -1,5 +1,6 @@
 """State of a fleet as one of its nodes observes it."""
 
+import time
 from dataclasses import dataclass
 
 from engine.fleet.members import Presence
@@ -8,7 +9,10 @@ from engine.fleet.registry import Member
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberStatus:
-    """A member as this node observes it. `skew_seconds` is `None` unless it is present."""
+    """A member as this node observes it. `skew_seconds` is `None` unless it is present.
+
+    `seen_ns` is the Unix time of its last heartbeat, if any.
+    """
 
     member: Member
     present: bool
@@ -17,6 +21,7 @@ class MemberStatus:
     this: bool
     version: str
     skew_seconds: float | None
+    seen_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,4 +51,5 @@ def observe(member: Member, this: str, presence: Presence | None) -> MemberStatu
         this=member.id == this,
         version=beat.content["version"] if beat is not None else member.version,
         skew_seconds=round(beat.skew_ns / 1e9, 1) if beat is not None and present else None,
+        seen_ns=time.time_ns() - int((time.monotonic() - beat.arrived) * 1e9) if beat is not None else None,
     )

@@ -82,4 +82,4 @@ def create_control_api(
         deployments.blueprint(service, settings.url_of),
         metrics,
     )
-    return create_app(AnyOf(local, auth.sessions), subjects, in_fleet=peers.peers is not None)
+    return create_app(AnyOf(local, auth.sessions), subjects, in_fleet=peers.records is not None)

@@ -1,6 +1,8 @@
 """The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
 import time
+from collections.abc import Collection
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,13 @@ from doors.tables.sqlite.owner import database_path
 from engine.control.node_answers import NodeAnswers
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
-from engine.fleet.facts import FleetFacts, find_facts
+from engine.fleet.facts import TABLES, FleetFacts, find_facts
 from engine.fleet.fleet import Fleet
-from engine.fleet.peers import FleetPeers
-from engine.fleet.records import FleetRecords
+from engine.fleet.members import Presence
+from engine.fleet.node_calls import NodeCalls
+from engine.fleet.preparing import Preparation, Prepare
+from engine.fleet.questions import Document, Questions
+from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
 from engine.timeline.json_format import format_utc
 from svc_tui.serve.control_api import project_dir
@@ -24,13 +29,13 @@ LATE_NS = 5_000_000_000
 
 
 class NodeOfFleet:
-    """Replicas and peers. A service without a fleet has none: it does not call `start`."""
+    """Replicas and questions. A service without a fleet has none: it does not call `start`."""
 
     def __init__(self, data: Path) -> None:
-        self.peers: FleetPeers | None = None
         self.records: FleetRecords | None = None
         self._data = data
-        self._replicas: Replicas | None = None
+        self._bucket: JetStreamBucket | None = None
+        self._stack = AsyncExitStack()
 
     async def start(self, bucket: JetStreamBucket, fleet: Fleet) -> None:
         """Replicate tables, publish records, ask and answer from now on. Raises `SvcError`."""
@@ -40,10 +45,12 @@ class NodeOfFleet:
         await log.create()
         self._replicas = replicas = Replicas(log, self._data / "projects")
         replicas.start()
-        lag = LagMeter(log)
+        self._stack.push_async_callback(replicas.aclose)
+        lag, reads = LagMeter(log), NodeAnswers(partial(project_dir, self._data))
 
-        async def tables(project: str) -> dict[str, Any]:
+        async def tables(question: Document) -> dict[str, Any]:
             """Return how far the copies of a project ("": of all) are behind the log, and what is wrong."""
+            project = question["project"]
             folder = project_dir(self._data, project)
             if project and database_path(folder).exists():
                 replicas.of(folder)
@@ -57,36 +64,36 @@ class NodeOfFleet:
                     troubles.append({"project": name, "since": format_utc(since_ns), "problem": problem})
             return {"lag_ms": max(lags.values(), default=None), "troubles": troubles}
 
-        async def members() -> list[str]:
-            return [member.id for member in await fleet.members.read(fleet.registry())]
-
-        answers = NodeAnswers(partial(project_dir, self._data), tables)
-        self.peers = FleetPeers(bucket.connection, bucket.namespace, presence, members, answers)
-        await self.peers.start()
-        self.records = FleetRecords(bucket.connection, bucket.namespace, presence, self.peers)
+        calls = NodeCalls(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
+        self._questions = questions = Questions(calls)
+        questions.answer(TABLES, tables)
+        questions.answer(RECORDS, reads.records)
+        questions.answer(USAGE, reads.usage)
+        await self._stack.enter_async_context(questions.serve())
+        self.records = FleetRecords(bucket.connection, bucket.namespace, presence, questions)
+        self._stack.push_async_callback(self.records.aclose)
         await self.records.start()
-        self._connection = bucket.connection
+        self._bucket = bucket
 
-    async def facts(self, project: str) -> FleetFacts:
-        """Return what this node finds out about the fleet and the tables of a project ("": of all)."""
-        if self.peers is None:
+    def prepare_everywhere(self, presence: Presence, prepare: Prepare) -> Preparation:
+        """Prepare deployments that other nodes activate from now on; return what asks them to."""
+        return Preparation(self._questions, presence.node, presence.present, prepare)
+
+    async def facts(self, nodes: Collection[str], project: str) -> FleetFacts:
+        """Return what nodes answer about the fleet and the tables of a project ("": of all)."""
+        if self._bucket is None:
             return FleetFacts()
-        return await find_facts(self._connection, self.peers, project)
+        return await find_facts(self._bucket.connection, self._questions, nodes, project)
 
     async def repair(self, project: str, node: str, commit: bool) -> list[str]:
         """Return the nodes whose copies of the tables differ from that of a node; `commit`: they take it.
 
         Raises `SvcError`.
         """
-        if self._replicas is None:
+        if self._bucket is None:
             raise FleetError("this service does not serve a fleet", "Create one with `svc fleet start`.")
         return await self._replicas.repair(project, node, commit=commit)
 
     async def aclose(self) -> None:
         """Stop. The tables must be closed."""
-        if self.records is not None:
-            await self.records.aclose()
-        if self.peers is not None:
-            await self.peers.aclose()
-        if self._replicas is not None:
-            await self._replicas.aclose()
+        await self._stack.aclose()

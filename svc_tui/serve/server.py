@@ -37,7 +37,6 @@ from engine.fleet.errors import WorkersRefused
 from engine.fleet.fleet import Fleet
 from engine.fleet.login_attempts import share_attempts
 from engine.fleet.node import NodeAddress
-from engine.fleet.preparing import Preparation
 from engine.fleet.records import ProjectFiles
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.console import at_domain, below_root, receiver
@@ -299,10 +298,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, throttle)
             assert node.presence is not None
-            preparation = Preparation(
-                bucket.connection, bucket.namespace, node.require_node().node, node.presence.present
-            )
-            await preparation.answer(deployer.prepare)
+            preparation = peers.prepare_everywhere(node.presence, deployer.prepare)
             deployer.ready_elsewhere = preparation.everywhere
         api = asgi_handler(
             create_control_api(

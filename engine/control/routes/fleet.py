@@ -1,6 +1,6 @@
 """Routes of the fleet: its state and tokens for owners, and the admission of joining nodes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from pydantic import Field
@@ -24,8 +24,8 @@ from engine.timeline.json_format import format_utc
 HOUR_NS = 3600 * 10**9
 TOKEN_HOURS = 24
 MAX_TOKEN_HOURS = 24 * 30
-Facts = Callable[[str], Awaitable[FleetFacts]]
-"""Returns facts about the fleet and the tables of a project, or of all."""
+Facts = Callable[[Collection[str], str], Awaitable[FleetFacts]]
+"""Returns facts about nodes of the fleet and the tables of a project, or of all."""
 Repair = Callable[[str, str, bool], Awaitable[list[str]]]
 """Compares the copies of a project's tables with that of a node, or has all nodes take that one."""
 
@@ -165,12 +165,16 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
     """Return the routes. Those that change the fleet are for owners of every project."""
     routes = Blueprint("fleet", __name__)
 
+    async def observe(project: str) -> tuple[FleetStatus, FleetFacts]:
+        status = await fleet.status()
+        return status, await facts([each.member.id for each in status.members], project)
+
     @routes.get("/v1/fleet")
     @validate_response(FleetOut)
     async def status() -> FleetOut:
         """Return the nodes of the fleet as this one observes them."""
         require(ALL_PROJECTS, "owner")
-        return _status(await fleet.status(), await facts(""))
+        return _status(*await observe(""))
 
     @routes.get("/v1/projects/<project>/fleet")
     @validate_response(FleetOfProjectOut)
@@ -179,7 +183,7 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         caller = require(project, "viewer")
         if fleet.node is None:
             return FleetOfProjectOut(fleet=None)
-        status = _status(await fleet.status(), await facts(project))
+        status = _status(*await observe(project))
         if caller.role(ALL_PROJECTS) != "owner":
             for node in status.nodes:
                 node.address = ""
@@ -227,7 +231,7 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         """Stop taking requests on this node, and wait until the last one has ended."""
         require(ALL_PROJECTS, "owner")
         if data.upgrade:
-            drained = await operations.prepare_upgrade(fleet, await facts(""))
+            drained = await operations.prepare_upgrade(fleet, (await observe(""))[1])
         else:
             drained = await operations.drain(fleet)
         return DrainOut(node=drained.node, streams=drained.streams)
@@ -266,7 +270,7 @@ def _status(status: FleetStatus, facts: FleetFacts) -> FleetOut:
                 draining=node.draining,
                 this=node.this,
                 skew_seconds=node.skew_seconds,
-                seen=_time(facts.seen_ns.get(node.member.id)),
+                seen=_time(node.seen_ns),
                 lag_ms=facts.lag_ms.get(node.member.id),
                 leads=node.member.id == facts.leader,
                 copies=[CopyOut(**each) for each in facts.troubles.get(node.member.id, ())],

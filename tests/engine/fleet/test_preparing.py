@@ -1,13 +1,16 @@
 """Preparation of deployments on other nodes, on connections to one cluster."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError
+from engine.fleet.node_calls import NodeCalls
 from engine.fleet.preparing import Preparation
+from engine.fleet.questions import Questions
 from tests.engine.fleet.cluster import Cluster
 
 NODES = {"n1", "n2", "n3"}
@@ -16,29 +19,27 @@ NODES = {"n1", "n2", "n3"}
 def test_deployment_is_prepared_on_all_present_nodes_or_refused(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.fleet.preparing.REPEAT_SECONDS", 0.2)
+    monkeypatch.setattr("engine.fleet.questions.TRY_SECONDS", 0.2)
     prepared: list[tuple[str, str]] = []
     present = set(NODES)
 
+    async def prepare(project: str, deployment: str) -> None:
+        if deployment == "corrupt":
+            raise SvcError("a file is missing")
+        if deployment == "slow":
+            await asyncio.sleep(60)
+        await asyncio.sleep(0.3)
+        prepared.append((project, deployment))
+
     async def main() -> None:
-        connections = [await NatsConnection.open(cluster.address) for _ in NODES]
-        try:
-            nodes = {
-                name: Preparation(connection, "preparing", name, lambda: present)
-                for name, connection in zip(sorted(NODES), connections, strict=True)
-            }
-
-            async def prepare(project: str, deployment: str) -> None:
-                if deployment == "corrupt":
-                    raise SvcError("a file is missing")
-                if deployment == "slow":
-                    await asyncio.sleep(60)
-                await asyncio.sleep(0.3)
-                prepared.append((project, deployment))
-
-            for node in nodes.values():
-                await node.answer(prepare)
-            for connection in connections:
+        async with AsyncExitStack() as stack:
+            nodes = {}
+            for name in sorted(NODES):
+                connection = await NatsConnection.open(cluster.address)
+                stack.push_async_callback(connection.aclose)
+                questions = Questions(NodeCalls(connection, "preparing", name, lambda: present))
+                await stack.enter_async_context(questions.serve())
+                nodes[name] = Preparation(questions, name, lambda: present, prepare)
                 await connection.flush()
             await nodes["n1"].everywhere("shop", "1")
             assert prepared == [("shop", "1")] * 2
@@ -52,8 +53,5 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
             for node in nodes.values():
                 for task in node._running.values():
                     task.cancel()
-        finally:
-            for connection in connections:
-                await connection.aclose()
 
     asyncio.run(main())

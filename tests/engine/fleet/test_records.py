@@ -3,8 +3,8 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from engine.cancellation import cancel
 from engine.control.node_answers import NodeAnswers
 from engine.fleet.connection import NatsConnection
 from engine.fleet.members import Presence
-from engine.fleet.peers import FleetPeers
-from engine.fleet.records import FleetRecords, ProjectFiles
+from engine.fleet.node_calls import NodeCalls
+from engine.fleet.questions import Questions
+from engine.fleet.records import RECORDS, USAGE, FleetRecords, ProjectFiles
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase
 from engine.timeline.query import TimelineReader, open_reader
@@ -48,14 +49,14 @@ class Node:
         self.connection = await NatsConnection.open(cluster.address)
         self.presence = Presence(self.connection, self._namespace, self.name)
         self._tasks = [asyncio.create_task(self.presence.run(lambda: {}))]
-        answers = NodeAnswers(lambda project: self._folder, tables)
-
-        async def members() -> Sequence[str]:
-            return [self.name]
-
-        self.peers = FleetPeers(self.connection, self._namespace, self.presence, members, answers)
-        await self.peers.start()
-        self.records = FleetRecords(self.connection, self._namespace, self.presence, self.peers)
+        answers = NodeAnswers(lambda project: self._folder)
+        calls = NodeCalls(self.connection, self._namespace, self.name, self.presence.present)
+        questions = Questions(calls)
+        questions.answer(RECORDS, answers.records)
+        questions.answer(USAGE, answers.usage)
+        self._stack = AsyncExitStack()
+        await self._stack.enter_async_context(questions.serve())
+        self.records = FleetRecords(self.connection, self._namespace, self.presence, questions)
         await self.records.start()
         self.bus, publisher = TimelineBus(), self.records.publisher(PROJECT)
         timeline, usage = self._folder / "timeline.db", self._folder / "usage.db"
@@ -69,7 +70,7 @@ class Node:
         self.recorder.close()
         self.usage_recorder.close()
         await self.records.aclose()
-        await self.peers.aclose()
+        await self._stack.aclose()
         await cancel(self._tasks)
         await self.connection.aclose()
 
@@ -102,10 +103,6 @@ class Node:
         with closing(TimelineReader(self.files.timeline)) as reader:
             entries = reader.tail(10_000, RecordFilter())
         return [entry.record.text for entry in entries if isinstance(entry.record, PlatformRecord)]
-
-
-async def tables(project: str) -> dict[str, Any]:
-    return {}
 
 
 async def shown(holds: Callable[[], bool]) -> None:
