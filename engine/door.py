@@ -47,7 +47,7 @@ class RunBudget(Protocol):
     memory_limit: int
     """Bytes of memory that the run may use."""
     door_cpu_ns: int
-    """CPU time that Doors used for the run in other threads; Doors add to it on the event loop."""
+    """CPU time that Doors used for the run, beside what polls of the guest measure. Add on the event loop."""
 
 
 @dataclass(frozen=True, slots=True)

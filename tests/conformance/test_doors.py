@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from time import thread_time_ns
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
 
 PORCH = "porch.svc.internal"
+BUSY_NS = 100_000_000
 
 
 class Porch:
@@ -26,6 +28,10 @@ class Porch:
         self.asked.append(request)
         if request.path == "/fault":
             raise RuntimeError("the porch is on fire")
+        if request.path == "/busy":
+            until = thread_time_ns() + BUSY_NS
+            while thread_time_ns() < until:
+                pass
         if request.path == "/later":
             return self._later(request)
         if request.path == "/never":
@@ -111,6 +117,15 @@ def test_calls_of_a_request_have_its_session_and_the_reads_of_the_resource(host:
     first, second = porch.asked
     assert first.session is second.session
     assert first.caller.stale_reads and second.caller.stale_reads
+
+
+def test_cpu_time_of_an_immediate_answer_counts_once_for_the_run(host: Host, porch: Porch) -> None:
+    asking, posts = Guest(), Guest()
+    asking.call("ask", "porch", "/busy", "one")
+    take_response(posts, posting(posts, "/busy", b"one")[0])
+    for guest in (asking, posts):
+        guest.answer(b"fine")
+        assert BUSY_NS <= through(host, porch, guest).report.compute_ns < 2 * BUSY_NS
 
 
 def test_door_request_without_body_has_empty_body(host: Host, porch: Porch) -> None:

@@ -110,7 +110,7 @@ class RunState:
         """The time of `time.monotonic_ns` at which the run is stopped."""
         self.memory_limit = NO_MEMORY_LIMIT
         self.door_cpu_ns = 0
-        """CPU time that Doors used for the run in other threads."""
+        """CPU time that Doors used for the run, beside what polls of the guest measure."""
         self.tasks: set[asyncio.Future[Any]] = set()
         self.wake = wake
 
