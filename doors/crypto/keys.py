@@ -56,6 +56,8 @@ _IDENTIFIERS = {
     "X25519": bytes.fromhex("06032b656e"),
 }
 """Object identifiers of the families in DER."""
+_KEY_TYPES = {"RSA": "RSA", "EC": "EC", "Ed25519": "OKP", "X25519": "OKP"}
+"""`kty` of the families in a JWK."""
 
 MAX_RSA_BITS = 8192
 MIN_GENERATED_RSA_BITS, MAX_GENERATED_RSA_BITS = 2048, 4096
@@ -220,6 +222,10 @@ def _from_raw(data: bytes, family: str, curve: str) -> Any:
 
 
 def _from_jwk(jwk: Mapping[str, Any], family: str, curve: str) -> Any:
+    expected = {"kty": _KEY_TYPES[family]} | ({} if family == "RSA" else {"crv": curve or family})
+    for name, value in expected.items():
+        if jwk.get(name) != value:
+            raise CryptoProblem("data-error", f"{name} of the JWK is not {value}")
     try:
         if family == "RSA":
             return _rsa_from_jwk(jwk)

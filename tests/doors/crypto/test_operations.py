@@ -177,6 +177,24 @@ def rsa_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(65537, 2048)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "curve", "key"),
+    [
+        ("EC", "P-256", {**ES256_KEY, "kty": "OKP"}),
+        ("EC", "P-256", {**ES256_KEY, "crv": "P-384"}),
+        ("EC", "P-256", {name: ES256_KEY[name] for name in ("kty", "x", "y")}),
+        ("Ed25519", "", {"kty": "EC", "crv": "Ed25519", "x": url(raw(ED25519_PUBLIC))}),
+        ("X25519", "", {"kty": "OKP", "crv": "Ed25519", "x": url(raw(ED25519_PUBLIC))}),
+        ("RSA", "", {"kty": "oct", "n": url(3 << 1022 | 1), "e": url(65537)}),
+    ],
+)
+def test_jwk_of_another_type_or_curve_is_a_data_error(
+    post: Post, algorithm: str, curve: str, key: dict[str, Any]
+) -> None:
+    status, problem = post("import", algorithm=algorithm, curve=curve, format="jwk", key=key)
+    assert (status, problem["code"]) == (400, "data-error")
+
+
 def jwk_of(key: rsa.RSAPrivateKey) -> dict[str, str]:
     numbers, public = key.private_numbers(), key.public_key().public_numbers()
     parts = {"n": public.n, "e": public.e, "d": numbers.d, "p": numbers.p, "q": numbers.q}

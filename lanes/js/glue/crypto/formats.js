@@ -99,12 +99,10 @@ function importPair(format, data, algorithm, extractable, usages) {
     checkJwk(data, { kty: KEY_TYPES[family], use, extractable, usages });
     if (family === 'RSA') checkJwkAlgorithm(data, jwkAlgorithm(algorithm));
     if (data.oth !== undefined) svcRefuse('NotSupportedError', 'crypto: RSA keys with more than two primes are not available');
-    const curve = family === 'EC' ? namedCurve : family;
-    if (family !== 'RSA' && data.crv !== curve) svcRefuse('DataError', `crypto: crv of the JWK is ${data.crv}, not ${curve}`);
     if (name === 'ECDSA') checkJwkAlgorithm(data, EC_JWK_ALGORITHMS[namedCurve]);
     if (name === 'Ed25519') checkJwkAlgorithm(data, 'Ed25519', 'EdDSA');
-    const { n, e, d, p, q, dp, dq, qi, x, y } = data;
-    key = { n, e, d, p, q, dp, dq, qi, x, y };
+    const { kty, crv, n, e, d, p, q, dp, dq, qi, x, y } = data;
+    key = { kty, crv, n, e, d, p, q, dp, dq, qi, x, y };
   } else key = base64Of(data);
   const answer = callDoor('import', { algorithm: family, format, curve: namedCurve, key });
   const exponent = answer.public_exponent === undefined ? undefined : Uint8Array.fromBase64(answer.public_exponent);
