@@ -241,28 +241,21 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "422 `too-expensive`",
         ),
-        (
-            "PBKDF2, iterations times hashes of output",
-            f"{derivation.MAX_PBKDF2_ROUNDS:,}",
-            "",
-            "422 `too-expensive`",
-        ),
-        ("scrypt, n * r * p", f"{derivation.MAX_SCRYPT_COST:,}", "", "422 `too-expensive`"),
-        (
-            "Argon2 hash to verify: memory, memory * passes, lanes",
-            f"{size(password_hashes.MAX_MEMORY_KIB << 10)}, {size(password_hashes.MAX_COST_KIB << 10)}, "
-            f"{password_hashes.MAX_LANES}",
-            "",
-            "422 `too-expensive`",
-        ),
+        ("lanes of an Argon2 hash to verify", str(password_hashes.MAX_LANES), "", "422 `too-expensive`"),
         ("memory of scrypt and Argon2", "memory of an instance", "`memory_limit_mb`", "422 `too-expensive`"),
         ("CPU time of an operation", "the rest of the request's", "`run_limit_secs`", "422 `too-expensive`"),
         (
-            "operations in threads, of one project",
+            "operations in processes, of one project",
             "half of the processors; "
             f"{crypto.MAX_WAITING} more wait, {size(crypto.MAX_WAITING_BYTES)} in all",
             "",
             "503 `busy`",
+        ),
+        (
+            "operations in processes, of all projects",
+            f"{crypto.PROCESSES_PER_PROCESSOR} per processor",
+            "",
+            "they wait",
         ),
         ("derived bytes", size(derivation.MAX_DERIVED_BYTES), "", "422 `too-expensive`"),
         ("password", size(password_hashes.MAX_PASSWORD_BYTES), "", "413 `too-large`"),

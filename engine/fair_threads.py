@@ -1,9 +1,10 @@
-"""Fair admission of blocking work to a bounded number of threads, by project."""
+"""Fair admission of the work of projects, and blocking work in a bounded number of threads."""
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
@@ -13,45 +14,30 @@ class QueueFull(Exception):
     """Too much work of a project is waiting."""
 
 
-class FairThreads:
-    """Runs blocking work of projects. Use it on one event loop.
+class FairTurns:
+    """Admits work of projects. Use it on one event loop.
 
-    At most `threads` calls run at once, and `per_project` of one project. The next call is the oldest of the
-    project with the fewest running; equal projects take turns.
+    At most `most` pieces of work run at once, and `per_project` of one project. The next one is the oldest of
+    the project with the fewest running; equal projects take turns.
     """
 
-    def __init__(
-        self, threads: int, per_project: int, max_waiting: int, pool: Executor | None = None
-    ) -> None:
-        """`max_waiting` limits the waiting calls of one project. `pool` is by default that of the loop."""
-        self._pool = pool
-        self._threads = threads
+    def __init__(self, most: int, per_project: int, max_waiting: int) -> None:
+        """`max_waiting` limits the waiting work of one project."""
+        self._most = most
         self._per_project = per_project
         self._max_waiting = max_waiting
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """Projects with waiting calls, the one granted longest ago first."""
+        """Projects with waiting work, the one granted longest ago first."""
 
-    async def run(self, project: str, work: Callable[[], Answer]) -> Answer:
-        """Return the result of `work`, which runs in a thread. Raises QueueFull.
-
-        A canceled caller leaves the queue. Work that has started runs to its end and occupies its thread
-        until then.
-        """
-        return await asyncio.shield(await self.start(project, work))
-
-    async def start(self, project: str, work: Callable[[], Answer]) -> "asyncio.Future[Answer]":
-        """Wait for a thread, and return the result of `work` in it. Raises QueueFull."""
+    @asynccontextmanager
+    async def turn(self, project: str) -> AsyncIterator[None]:
+        """Wait for the project's turn, and hold it. Raises QueueFull."""
         await self._enter(project)
-
-        def end(done: "asyncio.Future[Answer]") -> None:
+        try:
+            yield
+        finally:
             self._leave(project)
-            if not done.cancelled():
-                done.exception()  # A canceled caller does not retrieve it.
-
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        future.add_done_callback(end)
-        return future
 
     async def _enter(self, project: str) -> None:
         queue = self._waiting.get(project)
@@ -74,7 +60,7 @@ class FairThreads:
             raise
 
     def _free(self, project: str) -> bool:
-        return self._running.total() < self._threads and self._running[project] < self._per_project
+        return self._running.total() < self._most and self._running[project] < self._per_project
 
     def _discard(self, project: str, ticket: "asyncio.Future[None]") -> None:
         queue = self._waiting.get(project)
@@ -96,3 +82,35 @@ class FairThreads:
         self._running[project] += 1
         if queue:
             self._waiting[project] = queue
+
+
+class FairThreads(FairTurns):
+    """Runs blocking work of projects in threads, by turns."""
+
+    def __init__(
+        self, threads: int, per_project: int, max_waiting: int, pool: Executor | None = None
+    ) -> None:
+        """`max_waiting` limits the waiting calls of one project. `pool` is by default that of the loop."""
+        super().__init__(threads, per_project, max_waiting)
+        self._pool = pool
+
+    async def run(self, project: str, work: Callable[[], Answer]) -> Answer:
+        """Return the result of `work`, which runs in a thread. Raises QueueFull.
+
+        A canceled caller leaves the queue. Work that has started runs to its end and occupies its thread
+        until then.
+        """
+        return await asyncio.shield(await self.start(project, work))
+
+    async def start(self, project: str, work: Callable[[], Answer]) -> "asyncio.Future[Answer]":
+        """Wait for a thread, and return the result of `work` in it. Raises QueueFull."""
+        await self._enter(project)
+
+        def end(done: "asyncio.Future[Answer]") -> None:
+            self._leave(project)
+            if not done.cancelled():
+                done.exception()  # A canceled caller does not retrieve it.
+
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        future.add_done_callback(end)
+        return future

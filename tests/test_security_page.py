@@ -86,6 +86,10 @@ PROMISES = {
         "doors/tables/test_limits.py::test_request_of_too_many_values_is_refused_outside_the_event_loop",
         "doors/crypto/test_bounds.py::test_large_document_of_many_values_is_refused_before_it_is_parsed",
     ),
+    "derive keys or hash passwords": (
+        "doors/crypto/test_processes.py::test_end_of_the_caller_ends_the_operation_and_frees_its_turn",
+        "doors/crypto/test_processes.py::test_endless_operations_of_two_projects_leave_others_their_turns",
+    ),
     "follow logs after": ("svc_tui/test_revoked_streams.py::test_stream_ends_when_its_rights_are_revoked",),
     "Passwords are stored": (
         "engine/control/test_login.py::test_bucket_contains_no_password_token_or_claim_code",

@@ -2,22 +2,20 @@
 
 from typing import Any
 
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from doors.crypto.hashes import hash_of
+from doors.crypto.hashes import NS_PER_BYTE, hash_of
 from doors.crypto.job import Job, Members, Result
 from doors.crypto.keys import load_private, load_public
 from doors.crypto.problem import CryptoProblem
 
 MAX_DERIVED_BYTES = 64 << 10
-MAX_PBKDF2_ROUNDS = 10_000_000
-"""Maximum iterations, times the number of hashes that fill the output."""
-MAX_SCRYPT_COST = 1 << 23
-"""Maximum product of n, r and p of scrypt."""
-_PBKDF2_NS, _SCRYPT_NS = 250, 600
+_SCRYPT_NS = 600
+"""CPU time of mixing 128 bytes of scrypt's memory twice."""
 
 
 def derive(members: Members) -> Job:
@@ -44,7 +42,17 @@ def _hkdf(members: Members) -> Job:
         raise CryptoProblem(
             "operation-error", f"HKDF cannot derive {length} bytes with {members.text('hash')}"
         )
-    return Job(lambda: {"data": HKDF(algorithm, length, salt or None, info).derive(key) if length else b""})
+    return Job(
+        lambda: {"data": HKDF(algorithm, length, salt or None, info).derive(key) if length else b""},
+        _hmacs_ns(algorithm, length, len(info)),
+    )
+
+
+def _hmacs_ns(algorithm: hashes.HashAlgorithm, length: int, size: int, rounds: int = 1) -> int:
+    """Return the CPU time of filling `length` bytes with HMACs of `size` bytes, repeated in rounds."""
+    blocks = -(-length // algorithm.digest_size)
+    assert algorithm.block_size is not None
+    return blocks * (size + rounds * 2 * algorithm.block_size) * NS_PER_BYTE
 
 
 def _pbkdf2(members: Members) -> Job:
@@ -52,15 +60,9 @@ def _pbkdf2(members: Members) -> Job:
     key, salt, iterations = members.data("key"), members.data("salt", b""), members.number("iterations")
     if not iterations:
         raise CryptoProblem("operation-error", "PBKDF2 needs at least one iteration")
-    rounds = iterations * -(-length // algorithm.digest_size)
-    if rounds > MAX_PBKDF2_ROUNDS:
-        raise CryptoProblem(
-            "too-expensive",
-            f"PBKDF2 with {iterations:,} iterations for {length} bytes exceeds {MAX_PBKDF2_ROUNDS:,} rounds",
-        )
     return Job(
         lambda: {"data": PBKDF2HMAC(algorithm, length, salt, iterations).derive(key) if length else b""},
-        rounds * _PBKDF2_NS,
+        _hmacs_ns(algorithm, length, len(salt), iterations),
     )
 
 
@@ -69,18 +71,17 @@ def _scrypt(members: Members) -> Job:
     n, r, p = members.number("n"), members.number("r"), members.number("p")
     if n < 2 or n & (n - 1) or not r or not p:
         raise CryptoProblem("operation-error", "scrypt needs a power of two as n, and r and p above 0")
-    if n * r * p > MAX_SCRYPT_COST:
-        raise CryptoProblem(
-            "too-expensive", f"scrypt with n={n}, r={r}, p={p} exceeds n * r * p = {MAX_SCRYPT_COST:,}"
-        )
 
     def run() -> Result:
         try:
             return {"data": Scrypt(salt, length, n, r, p).derive(key) if length else b""}
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             raise CryptoProblem("operation-error", f"scrypt: {error}") from error
 
-    return Job(run, n * r * p * _SCRYPT_NS, 128 * r * (n + p))
+    # PBKDF2 makes 128 * r * p bytes from the salt, and the output from the same number of mixed bytes.
+    sha256, mixed = hashes.SHA256(), 128 * r * p
+    hashing_ns = _hmacs_ns(sha256, mixed, len(salt)) + _hmacs_ns(sha256, length, mixed)
+    return Job(run, n * r * p * _SCRYPT_NS + hashing_ns, 128 * r * (n + p))
 
 
 def _ecdh(members: Members) -> Job:

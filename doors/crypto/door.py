@@ -4,15 +4,18 @@ Keys are bytes that the guest stores; the Door stores nothing between requests.
 """
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 
 from doors.crypto.job import Job, Members, encode
+from doors.crypto.pool import ProcessPool
 from doors.crypto.problem import CryptoProblem
+from engine.cancellation import cancel
 from engine.door import DoorContext, DoorRequest, DoorResponse, OpenDoor, RunBudget
-from engine.fair_threads import FairThreads, QueueFull
+from engine.fair_threads import QueueFull
 
 QUICK_BYTES = 64 << 10
 """Maximum body of a request that is answered on the event loop."""
@@ -20,9 +23,11 @@ QUICK_NS = 500_000
 """Maximum estimated CPU time of work on the event loop."""
 MAX_REQUEST_BYTES = 9 << 20
 MAX_WAITING = 128
-"""Maximum calls of a project that wait for a thread."""
+"""Maximum calls of a project that wait for a process."""
 MAX_WAITING_BYTES = 32 << 20
-"""Maximum bytes of a project's requests in progress in threads."""
+"""Maximum bytes of a project's requests that wait for a process or are in one."""
+PROCESSES_PER_PROCESSOR = 4
+"""Maximum processes of operations, which share the processors: the long ones of some projects leave room."""
 _BULK_NS_PER_BYTE = 10
 
 
@@ -33,29 +38,30 @@ class CryptoDoor:
     variables: tuple[str, ...] = ("SVC_CRYPTO_ENDPOINT",)
     max_body: int = MAX_REQUEST_BYTES
 
-    def __init__(self, threads: int | None = None) -> None:
-        """Use at most `threads` threads, by default as many as processors, and half of them for a project."""
-        count = max(2, os.cpu_count() or 1) if threads is None else threads
-        self._threads = FairThreads(count, max(1, count // 2), MAX_WAITING)
+    def __init__(self) -> None:
+        """Use at most half of the processors for a project."""
+        processors = os.cpu_count() or 1
+        most = PROCESSES_PER_PROCESSOR * processors
+        self._pool = ProcessPool(most, max(1, processors // 2), MAX_WAITING)
 
     def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one project, without files."""
-        return ProjectCrypto(context.project, self._threads)
+        return ProjectCrypto(context.project, self._pool)
 
 
 class ProjectCrypto:
     """The Door of one project. It implements `engine.door.OpenDoor`."""
 
-    def __init__(self, project: str, threads: FairThreads) -> None:
+    def __init__(self, project: str, pool: ProcessPool) -> None:
         self._project = project
-        self._threads = threads
+        self._pool = pool
         self._operations: Mapping[str, Callable[[Members], Job]] = {}
         self._bulk: frozenset[str] = frozenset()
         self._in_progress: dict[asyncio.Task[DoorResponse], int] = {}
         """Tasks with the size of their requests in bytes."""
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        """Answer a request: small and quick ones synchronously, others in a thread."""
+        """Answer a request: small and quick ones synchronously, others in a process."""
         if not self._operations:
             return self._load_and_answer(request)
         try:
@@ -64,22 +70,24 @@ class ProjectCrypto:
             return problem.response()
 
     async def aclose(self) -> None:
-        """Wait for the work in progress."""
-        while self._in_progress:
-            await asyncio.wait(self._in_progress)
+        """End the work in progress, and the processes without work."""
+        await cancel(self._in_progress)
+        await self._pool.end_idle()
 
     def _start(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Run a quick job, or start another one. Raises CryptoProblem."""
-        prepare, size = self._prepare(request), len(request.body)
+        prepare, size, memory = self._prepare(request), len(request.body), 0
+        budget = request.budget or _NoLimits()
         if size > QUICK_BYTES:
-            job = Job(lambda: _checked(prepare(), request.budget).run(), size * _BULK_NS_PER_BYTE)
+            cpu_ns = size * _BULK_NS_PER_BYTE
         else:
-            job = _checked(prepare(), request.budget)
+            job = _checked(prepare(), budget)
             if job.cpu_ns <= QUICK_NS:
                 return DoorResponse(200, encode(job.run()))
+            cpu_ns, memory = job.cpu_ns, job.memory
         if sum(self._in_progress.values()) + size > MAX_WAITING_BYTES:
             raise CryptoProblem("busy", f"more than {MAX_WAITING_BYTES >> 20} MiB are in progress")
-        task = asyncio.get_running_loop().create_task(self._run(job, request.budget))
+        task = asyncio.get_running_loop().create_task(self._run(request, budget, cpu_ns, memory))
         self._in_progress[task] = size
         task.add_done_callback(self._in_progress.pop)
         return task
@@ -104,20 +112,22 @@ class ProjectCrypto:
         answer = self.answer(request)
         return answer if isinstance(answer, DoorResponse) else await answer
 
-    async def _run(self, job: Job, budget: RunBudget | None) -> DoorResponse:
-        """Run a job in a thread.
+    async def _run(self, request: DoorRequest, budget: RunBudget, cpu_ns: int, memory: int) -> DoorResponse:
+        """Run an operation in a process.
 
         The run is charged the estimate at the start, so that a canceled one is charged too.
         """
-        if budget is not None:
-            budget.door_cpu_ns += job.cpu_ns
         try:
-            response, cpu_ns = await self._threads.run(self._project, lambda: _measured(job))
+            async with self._pool.turn(self._project):
+                budget.door_cpu_ns += cpu_ns
+                seconds = max(1, math.ceil(_left_ns(budget) / 1e9))
+                response, used_ns = await self._pool.compute(request, seconds, memory)
+                budget.door_cpu_ns += used_ns - cpu_ns
+                return response
         except QueueFull:
-            response, cpu_ns = CryptoProblem("busy", f"{MAX_WAITING} operations are waiting").response(), 0
-        if budget is not None:
-            budget.door_cpu_ns += cpu_ns - job.cpu_ns
-        return response
+            return CryptoProblem("busy", f"{MAX_WAITING} operations are waiting").response()
+        except CryptoProblem as problem:
+            return problem.response()
 
 
 def _import_operations() -> ModuleType:
@@ -126,17 +136,27 @@ def _import_operations() -> ModuleType:
     return operations
 
 
-def _checked(job: Job, budget: RunBudget | None) -> Job:
+class _NoLimits:
+    """The budget of requests outside of runs. It implements `engine.door.RunBudget`."""
+
+    deadline_ns = 1 << 62
+    memory_limit = 1 << 62
+    door_cpu_ns = 0
+
+
+def _left_ns(budget: RunBudget) -> int:
+    return budget.deadline_ns - time.monotonic_ns()
+
+
+def _checked(job: Job, budget: RunBudget) -> Job:
     """Return a job that fits the rest of its run. Raises CryptoProblem."""
-    if budget is None:
-        return job
     if job.memory > budget.memory_limit:
         raise CryptoProblem(
             "too-expensive",
             f"the operation needs {job.memory >> 20} MiB of memory; "
             f"memory_limit_mb is {budget.memory_limit >> 20}",
         )
-    left_ns = budget.deadline_ns - time.monotonic_ns()
+    left_ns = _left_ns(budget)
     if job.cpu_ns > left_ns:
         raise CryptoProblem(
             "too-expensive",
@@ -144,13 +164,3 @@ def _checked(job: Job, budget: RunBudget | None) -> Job:
             f"the request ends in {max(0, left_ns) / 1e9:.1f} s",
         )
     return job
-
-
-def _measured(job: Job) -> tuple[DoorResponse, int]:
-    """Run a job; return the response and the CPU time of this thread in nanoseconds."""
-    began = time.thread_time_ns()
-    try:
-        response = DoorResponse(200, encode(job.run()))
-    except CryptoProblem as problem:
-        response = problem.response()
-    return response, time.thread_time_ns() - began

@@ -22,6 +22,8 @@ DIGESTS = {
 }
 """Names in hashlib of the hashes for `digest` and `hmac`."""
 
+NS_PER_BYTE = 2
+"""Estimated CPU time of hashing a byte."""
 _ALGORITHMS: dict[str, hashes.HashAlgorithm] = {
     "SHA-1": hashes.SHA1(),
     "SHA-224": hashes.SHA224(),

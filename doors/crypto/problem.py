@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from engine.door import DoorResponse, Headers
 
-_HEADERS: Headers = (("content-type", b"application/problem+json"),)
+HEADERS: Headers = (("content-type", b"application/problem+json"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class CryptoProblem(Exception):
             "code": self.code,
             "detail": self.detail,
         }
-        headers = _HEADERS
+        headers = HEADERS
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers = (*headers, ("retry-after", b"1"))
         return DoorResponse(status, json.dumps(document).encode(), headers)

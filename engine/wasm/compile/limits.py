@@ -5,11 +5,10 @@ js and go: 30 s of CPU time, 1.9 GiB for a component of 200 MB.
 """
 
 import os
-import resource
 import sys
 import threading
-from contextlib import suppress
-from pathlib import Path
+
+from engine.confinement import limit, step_back
 
 CPU_SECONDS = 240
 """Maximum CPU time of a compilation, over all threads."""
@@ -25,8 +24,6 @@ CONCURRENT = 2
 NICENESS = 10
 EXIT_CODE_TOO_LARGE = 5
 """Exit status of the compiler process for machine code above its limit."""
-_GRACE_SECONDS = 5
-"""CPU time between the signal for the limit and SIGKILL."""
 
 
 def confine(cpu_seconds: int, memory_bytes: int) -> None:
@@ -34,16 +31,8 @@ def confine(cpu_seconds: int, memory_bytes: int) -> None:
 
     The parent holds the other end of stdin, which is closed with it.
     """
-    os.nice(NICENESS)
-    with suppress(OSError):  # Linux only. If memory gets scarce, the kernel ends this process first.
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    for kind, limit, hard in (
-        (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + _GRACE_SECONDS),
-        (resource.RLIMIT_DATA, memory_bytes, memory_bytes),
-        (resource.RLIMIT_CORE, 0, 0),
-    ):
-        with suppress(ValueError, OSError):  # A lower hard limit of this system stays.
-            resource.setrlimit(kind, (limit, hard))
+    step_back(NICENESS)
+    limit(cpu_seconds, memory_bytes)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.doors.crypto.crypto_door import Data, Post, answered, opened, request
+from tests.doors.crypto.crypto_door import Data, Post, answered_once, request
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def post() -> Post:
     """Post to a new Door: `post(path, member=value)` returns the status and the document."""
 
     def send(path: str, **members: Any) -> tuple[int, dict[str, Any]]:
-        response = asyncio.run(answered(opened(), request(path, members)))
+        response = asyncio.run(answered_once(request(path, members)))
         return response.status, json.loads(response.body)
 
     return send

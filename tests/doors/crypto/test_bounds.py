@@ -5,32 +5,19 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from doors.crypto.door import QUICK_BYTES, CryptoDoor
+from doors.crypto.door import QUICK_BYTES
 from engine.door import DoorResponse
 from engine.fair_threads import FairThreads, QueueFull
-from tests.doors.crypto.crypto_door import Post, answered, opened, request
+from tests.doors.crypto.crypto_door import Budget, Post, answered, answered_once, opened, request
 
 PBKDF2 = {"algorithm": "PBKDF2", "hash": "SHA-256", "key": "", "salt": "", "length": 32}
 ARGON2 = "$argon2id$v=19$m={m},t={t},p={p}$MTIzNDU2Nzg$q2r4nE/9eAbLwUzpOuKDtw"
-
-
-@dataclass
-class Budget:
-    """A run with `seconds` left."""
-
-    seconds: float = 30
-    memory_limit: int = 128 << 20
-    door_cpu_ns: int = 0
-
-    def __post_init__(self) -> None:
-        self.deadline_ns = time.monotonic_ns() + int(self.seconds * 1e9)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +49,7 @@ def test_large_document_of_many_values_is_refused_before_it_is_parsed(
 ) -> None:
     body = b'{"hash":"SHA-256","data":"","more":[' + values * 300_000 + b"1]}"
     began = time.process_time()
-    answer = asyncio.run(answered(opened(), request("digest", body)))
+    answer = asyncio.run(answered_once(request("digest", body)))
     assert answer.status == 413 and json.loads(answer.body)["code"] == "too-large"
     assert time.process_time() - began < 1
 
@@ -81,7 +68,7 @@ def test_rsa_key_of_16384_bits_is_refused(post: Post) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 60_000, b"\xff", b'{"algorithm": 1}'])
 def test_body_of_another_form_is_a_bad_request(body: bytes) -> None:
-    response = asyncio.run(answered(opened(), request("sign", body)))
+    response = asyncio.run(answered_once(request("sign", body)))
     assert (response.status, json.loads(response.body)["code"]) == (400, "bad-request")
 
 
@@ -114,16 +101,24 @@ def test_work_that_does_not_fit_the_rest_of_the_run_is_refused() -> None:
     assert asyncio.run(codes()) == ["too-expensive", "too-expensive"]
 
 
-def test_cpu_time_of_a_thread_is_charged_to_the_run() -> None:
-    async def charge(iterations: int) -> int:
-        door, budget = opened(), Budget()
-        assert (
-            await answered(door, request("derive", {**PBKDF2, "iterations": iterations}, budget))
-        ).status == 200
-        return budget.door_cpu_ns
+def charged(path: str, **members: Any) -> int:
+    """The CPU time in nanoseconds that a run is charged for an operation."""
+    budget = Budget()
+    assert asyncio.run(answered_once(request(path, members, budget))).status == 200
+    return budget.door_cpu_ns
 
-    few, many = asyncio.run(charge(10_000)), asyncio.run(charge(200_000))
+
+def test_cpu_time_of_an_operation_is_charged_to_the_run() -> None:
+    few, many = (charged("derive", **{**PBKDF2, "iterations": count}) for count in (20_000, 400_000))
     assert 0 < few < many / 4
+
+
+def test_cpu_time_of_all_threads_of_an_operation_is_charged() -> None:
+    one, four = (
+        charged("password/verify", password="a", hash=ARGON2.format(m=19456, t=2, p=lanes))
+        for lanes in (1, 4)
+    )
+    assert four > one / 2
 
 
 def test_quick_operation_is_answered_on_the_loop() -> None:
@@ -135,31 +130,10 @@ def test_quick_operation_is_answered_on_the_loop() -> None:
         for answer in answers:
             if isinstance(answer, Awaitable):
                 await answer
+        await door.aclose()
         return [isinstance(answer, DoorResponse) for answer in answers]
 
     assert asyncio.run(kinds()) == [True, False]
-
-
-def test_canceled_work_is_charged_and_frees_its_thread() -> None:
-    async def main() -> tuple[int, int]:
-        door = opened(door=CryptoDoor(threads=1))
-        await answered(door, request("digest", {"hash": "SHA-256", "data": ""}))
-        first, second = Budget(), Budget()
-        tasks = [
-            door.answer(request("derive", {**PBKDF2, "iterations": 100_000}, budget))
-            for budget in (first, second)
-        ]
-        await asyncio.sleep(0)
-        for task in tasks:
-            assert isinstance(task, asyncio.Task)
-            task.cancel()
-        await asyncio.sleep(0)
-        response = await answered(door, request("derive", {**PBKDF2, "iterations": 1000_0}))
-        assert response.status == 200
-        return first.door_cpu_ns, second.door_cpu_ns
-
-    charges = asyncio.run(main())
-    assert all(charges)
 
 
 def in_threads(

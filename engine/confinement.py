@@ -1,0 +1,26 @@
+"""Priority and limits of processes that work for projects beside the service."""
+
+import os
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+
+def step_back(niceness: int) -> None:
+    """Lower the priority of this process, for processors and for memory, and write no core file."""
+    os.nice(niceness)
+    with suppress(OSError):  # Linux only. If memory gets scarce, the kernel ends this process first.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def limit(cpu_seconds: int, memory_bytes: int) -> None:
+    """Limit the CPU time of this process since its start, and its writable memory.
+
+    Beyond the first, SIGXCPU ends the process. Beyond the second, allocations fail. The second limit of macOS
+    does not count mapped memory.
+    """
+    for kind, most in ((resource.RLIMIT_CPU, cpu_seconds), (resource.RLIMIT_DATA, memory_bytes)):
+        _, hard = resource.getrlimit(kind)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
