@@ -39,7 +39,8 @@ from engine.gateway.app import MAX_BODY, MAX_DEPTH
 from engine.http.buffered import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import BODY_BYTES
-from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES
+from engine.http.frame_budget import BLOCK_BYTES, FRAMES_PER_SECOND, FRAMES_PER_TURN, MAX_FRAMES
+from engine.http.messages import MAX_FIELDS
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
@@ -139,9 +140,11 @@ LIMITS: dict[str, list[Row]] = {
     ],
     "Connections": [
         ("connections of one client address, per process", str(PER_ADDRESS), "`--per-address`", "closed"),
-        ("request head", "32 KiB", "", "431"),
+        ("request head", f"32 KiB, {MAX_FIELDS} fields", "", "431; HTTP/2: closed above twice the fields"),
+        ("HTTP/2 header block, compressed", size(BLOCK_BYTES), "", "closed"),
         ("time for a request head", f"{HEADER_SECONDS:.0f} s from its first byte", "", "closed"),
         ("HTTP/2 frames without a stream", _FRAMES, "", "closed"),
+        ("HTTP/2 settings in a frame", f"{FRAMES_PER_TURN - 1}", "", "closed"),
         ("unsent bytes of responses, per process", _UNSENT, "", _UNSENT_BEYOND),
         ("unread bytes of request bodies, per process", _UNREAD, "", "the client is throttled"),
         ("keep-alive idle time", f"{IDLE_SECONDS:.0f} s", "", "closed"),

@@ -1,11 +1,12 @@
 """A budget for HTTP/2 frames that cost the server more than the client: PING, SETTINGS, resets, empty frames.
 
 Such frames need no stream and no window, so neither limits their number. The budget is checked before the
-frames are processed.
+frames are processed. All frames are processed in turns of the event loop with a bounded cost.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 
 MAX_FRAMES = 2000
 """Frames that a connection may send at once."""
@@ -13,93 +14,108 @@ FRAMES_PER_SECOND = 200
 """Frames that it may send per second in the long run."""
 SENT_BYTES_PER_FRAME = 1024
 """Bytes received by the client for each further frame, which may be a WINDOW_UPDATE for them."""
-FRAMES_PER_TURN = 128
-"""Frames that are handled in one turn of the event loop, in a few milliseconds."""
+FRAMES_PER_TURN = 64
+"""Frames that are handled in one turn of the event loop, in about a millisecond; also the most settings."""
 REQUEST_FRAMES = 8
 """Frames that take as long as the HEADERS of a request."""
+FIELD_BYTES_PER_FRAME = 100
+"""Bytes of a header block that take as long as a frame."""
+BLOCK_BYTES = 20 << 10
+"""The largest header block before it is decoded, which takes up to 0.2 µs a byte."""
 _PREFACE_BYTES = 24
 _HEAD_BYTES = 9
-_DATA, _HEADERS = 0, 1
+_SETTING_BYTES = 6
+_DATA, _HEADERS, _SETTINGS, _CONTINUATION = 0, 1, 4, 9
 _END_STREAM, _PADDED = 1, 8
 _MAX_PADDING = 256
 """A padded frame of this size may have no data."""
+
+
+class FrameFlood(Exception):
+    """The frames of a connection exceed its budget, or one of them exceeds its limit."""
 
 
 class FrameTurns:
     """Turns of connections with many frames: one of them in each iteration of the event loop."""
 
     def __init__(self) -> None:
-        self._in_use = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def wait(self) -> None:
-        """Wait for the turn of a connection."""
-        if not self._in_use:
-            self._take()
-            return
-        turn = asyncio.get_running_loop().create_future()
+        """Wait for the turn of a connection, in a later iteration."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
         self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._next)
         await turn
 
-    def _take(self) -> None:
-        self._in_use = True
-        asyncio.get_running_loop().call_soon(self._end)
-
-    def _end(self) -> None:
-        self._in_use = False
-        while self._waiting and not self._in_use:
-            turn = self._waiting.popleft()
-            if not turn.done():  # It is done if the connection was canceled.
-                turn.set_result(None)
-                self._take()
+    def _next(self) -> None:
+        turn = self._waiting.popleft()
+        if not turn.done():  # It is done if the connection was canceled.
+            turn.set_result(None)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
 
 
 class FrameBudget:
     """The budget of one connection. `now` is in seconds."""
 
-    __slots__ = ("_filled_at", "_frames", "_head", "_skip", "large", "turns")
+    __slots__ = ("_block_bytes", "_filled_at", "_frames", "_head", "_in_block", "_skip")
 
     def __init__(self, now: float) -> None:
         self._frames = float(MAX_FRAMES)
         self._filled_at = now
         self._skip = _PREFACE_BYTES
         self._head = b""
-        self.turns: list[int] = []
-        """Places in the bytes received last at which to leave the turn to others."""
-        self.large = False
-        """Whether these bytes take a large part of a turn."""
+        self._block_bytes = 0
+        self._in_block = False
+        """Whether the last frame is part of a header block."""
 
     def sent(self, size: int) -> None:
         """Add to the budget for bytes sent to the client."""
         self._frames += size / SENT_BYTES_PER_FRAME
 
-    def receive(self, data: bytes, now: float) -> bool:
-        """Charge the frames that begin in received bytes; return whether the budget suffices."""
+    def receive(self, data: bytes, now: float) -> Iterator[tuple[bytes, int]]:
+        """Yield received bytes in parts with their costs in frames, at most `FRAMES_PER_TURN` or one frame.
+
+        A part completes at most one header block. Raises `FrameFlood` if the budget does not suffice.
+        """
         elapsed, self._filled_at = now - self._filled_at, now
         self._frames = min(float(MAX_FRAMES), self._frames + elapsed * FRAMES_PER_SECOND)
-        position, end, before = self._skip, len(data), 0
-        if self._head and position < end:
-            before = len(self._head)
-            data, end = self._head + data, end + before
-        charged = frames = 0
-        self.turns.clear()
-        while position + _HEAD_BYTES <= end:
+        start = len(self._head) if data else 0
+        data = self._head + data
+        position, cost = self._skip, 0
+        while position + _HEAD_BYTES <= len(data):
             length = int.from_bytes(data[position : position + 3])
-            kind, flags = data[position + 3], data[position + 4]
-            padding = flags & _PADDED and length <= _MAX_PADDING
-            if (kind == _DATA and ((length and not padding) or flags & _END_STREAM)) or (
-                kind == _HEADERS and length
-            ):
-                pass
-            else:
-                charged += 1
-            frames += REQUEST_FRAMES if kind == _HEADERS else 1
-            if frames >= FRAMES_PER_TURN and position > before:
-                self.turns.append(position - before)
-                frames = 0
+            added = self._charge(data[position + 3], data[position + 4], length)
+            if position > start and (self._in_block or cost + added > FRAMES_PER_TURN):
+                yield data[start:position], cost
+                start, cost = position, 0
+            self._in_block = data[position + 3] in (_HEADERS, _CONTINUATION)
+            cost += added
             position += _HEAD_BYTES + length
-        self._head = data[position:] if position < end else b""
-        self._skip = max(0, position - end)
-        self.large = bool(self.turns) or frames >= FRAMES_PER_TURN // 2
-        self._frames -= charged
-        return self._frames >= 0
+        self._head = data[position:]
+        self._skip = max(0, position - len(data))
+        if start < len(data):
+            yield data[start:], cost
+
+    def _charge(self, kind: int, flags: int, length: int) -> int:
+        """Charge a frame; return its cost. Raises `FrameFlood`."""
+        cost = 1
+        if kind == _SETTINGS:
+            cost += length // _SETTING_BYTES
+        elif kind in (_HEADERS, _CONTINUATION):
+            self._block_bytes = length + (self._block_bytes if kind == _CONTINUATION else 0)
+            cost += length // FIELD_BYTES_PER_FRAME + (REQUEST_FRAMES if kind == _HEADERS else 0)
+            if self._block_bytes > BLOCK_BYTES:
+                raise FrameFlood
+        padding = flags & _PADDED and length <= _MAX_PADDING
+        if (kind == _DATA and ((length and not padding) or flags & _END_STREAM)) or (
+            kind == _HEADERS and length
+        ):
+            return cost
+        self._frames -= cost if kind == _SETTINGS else 1
+        if self._frames < 0 or (kind == _SETTINGS and cost > FRAMES_PER_TURN):
+            raise FrameFlood
+        return cost

@@ -19,21 +19,20 @@ from typing import TYPE_CHECKING, Any
 import h2.connection
 import h2.errors
 import h2.exceptions
-import h2.settings
 from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.typing import ConnectionState
 from hyperframe.frame import GoAwayFrame
 
 from engine.http import timeouts
 from engine.http.buffered import CONNECTION_BYTES, SMALL_PART_BYTES
 from engine.http.connection import Connection
-from engine.http.exchange import BODY_BYTES, RequestBody
-from engine.http.frame_budget import FrameBudget
-from engine.http.h2_streams import Http2Exchange, Streams, UnsentBuffer
+from engine.http.exchange import RequestBody
+from engine.http.frame_budget import FRAMES_PER_TURN, FrameBudget, FrameFlood
+from engine.http.h2_protocol import Protocol
+from engine.http.h2_streams import Http2Exchange, UnsentBuffer
 from engine.http.messages import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ class Http2Connection(Connection):
         shared = self._hypercorn
         try:
             async with TaskGroup(self.loop) as group:
-                self._protocol = protocol = H2Protocol(
-                    self._handle,  # type: ignore[arg-type]
+                self._protocol = protocol = Protocol(
+                    self._handle,
                     shared.config,
                     shared.context,
                     group,
@@ -99,11 +98,7 @@ class Http2Connection(Connection):
                     server,
                     self._send,
                 )
-                protocol.streams = Streams(protocol)
                 self._defer_acknowledgments(protocol.connection)
-                values: Any = dict(protocol.connection.local_settings)
-                values[h2.settings.SettingCodes.INITIAL_WINDOW_SIZE] = BODY_BYTES
-                protocol.connection.local_settings = h2.settings.Settings(client=False, initial_values=values)
                 await protocol.initiate()
                 window = CONNECTION_BYTES - protocol.connection.inbound_flow_control_window
                 protocol.connection.increment_flow_control_window(window)
@@ -122,23 +117,26 @@ class Http2Connection(Connection):
                     buffer.unsent.close()
             self.close()
 
-    async def _read(self, protocol: Any) -> None:
+    async def _read(self, protocol: Protocol) -> None:
+        cost = 0
         while data := await self._reader.read(READ_BYTES):
             if self.lingering:
                 continue
-            if not self._frames.receive(data, self.loop.time()):
-                self.write(GoAwayFrame(0, LAST_STREAM, h2.errors.ErrorCodes.ENHANCE_YOUR_CALM).serialize())
-                break
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
             await self._await_room()
-            at = 0
-            for turn in (*self._frames.turns, len(data)):
-                if self._frames.large:
-                    await self.manager.frame_turns.wait()
-                await protocol.handle(RawData(data[at:turn]))
-                at = turn
-                if self.lingering:
-                    break
+            try:
+                for part, added in self._frames.receive(data, self.loop.time()):
+                    if cost + added > FRAMES_PER_TURN:
+                        await self.manager.frame_turns.wait()
+                        cost = 0
+                    if self.lingering or self.disconnected.is_set():
+                        break
+                    await protocol.handle(RawData(part))
+                    cost += added + protocol.decoder.cost
+                    protocol.decoder.cost = 0
+            except FrameFlood:
+                self.write(GoAwayFrame(0, LAST_STREAM, h2.errors.ErrorCodes.ENHANCE_YOUR_CALM).serialize())
+                break
             self._update_timeout()
 
     def _defer_acknowledgments(self, connection: h2.connection.H2Connection) -> None:
@@ -212,10 +210,6 @@ class Http2Connection(Connection):
 
     async def _handle(self, scope: Any, receive: Any, send: Any, *_: Any) -> None:
         """Handle a stream, as the application that Hypercorn calls."""
-        if scope["type"] != "http":
-            await receive()
-            await send({"type": "websocket.close", "code": 1000})
-            return
         stream = send.__self__
         buffer = UnsentBuffer(self._protocol.context.event_class)
         if stream.stream_id in self._protocol.streams:
@@ -223,12 +217,7 @@ class Http2Connection(Connection):
         else:  # The stream was reset already, and its buffer would never be drained.
             await buffer.close()
         exchange = Http2Exchange(self, self._protocol, scope, receive.__self__, send, buffer=buffer)
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
-            await exchange.send_head(431, [(b"content-length", b"0")])
-            await exchange.send_body(b"", end=True)
-            await exchange.close()
-        else:
-            await self.manager.handle(exchange)
+        await self.manager.handle(exchange)
 
     def data_received(self, data: bytes) -> None:
         """Buffer bytes for the task that reads."""

@@ -13,7 +13,6 @@ from hypercorn.protocol.h2 import (
     StreamBuffer,
 )
 from hypercorn.protocol.http_stream import ASGIHTTPState
-from priority.priority import MissingStreamError
 
 from engine.http.buffered import SMALL_PART_BYTES, ResponseBytes
 from engine.http.connection import CountedExchange
@@ -56,6 +55,8 @@ class Http2Exchange(CountedExchange):
         self._send = send
         self._started = self._complete = False
         connection.disconnected.add_callback(self.disconnected.set)
+        length = dict(scope["headers"]).get(b"content-length")
+        self._missing = None if length is None else int(length)
         self._acknowledged = 0
         while not queue.empty():
             self._acknowledged += self._feed(queue.get_nowait())
@@ -72,6 +73,13 @@ class Http2Exchange(CountedExchange):
                 self.disconnected.set()
             return 0
         data = message["body"]
+        if self._missing is not None:
+            self._missing -= len(data)
+        if self._missing and not message["more_body"]:  # Trailers ended it early (RFC 9113 8.1.1).
+            connection = self._protocol.connection
+            connection.reset_stream(self._stream.stream_id, h2.errors.ErrorCodes.PROTOCOL_ERROR)
+            self._connection.write(connection.data_to_send())
+            return self._feed({"type": "http.disconnect"})
         added = len(data) if self.body.feed(data) else 0
         if not message["more_body"]:
             self.body.finish()
@@ -137,8 +145,7 @@ class Http2Exchange(CountedExchange):
             await protocol._flush()
         # Hypercorn removes a stream's buffer when it tries to send it, which a closed window prevents.
         await self._buffer.close()
-        with contextlib.suppress(MissingStreamError):
-            protocol.priority.unblock(stream_id)
+        protocol.priority.unblock(stream_id)
         await protocol.has_data.set()
 
 

@@ -14,6 +14,8 @@ from engine.http.exchange import Headers, RequestBody
 
 HEADER_BYTES = 32 << 10
 """The largest request head, in HTTP/2 too, and the largest trailer section of a chunked body."""
+MAX_FIELDS = 256
+"""The most fields of a request head: each takes a few microseconds."""
 MAX_CHUNKS_PER_TURN = 2048
 """Chunks of a body that are decoded in one turn of the event loop, in a few milliseconds."""
 _CHUNK_LINE_BYTES = 4096
@@ -41,6 +43,12 @@ class MalformedRequest(Exception):
         self.status = status
 
 
+def is_request(method: bytes, target: bytes, fields: Headers) -> bool:
+    """Return whether method, target and fields have only characters that a request of HTTP/1.1 may have."""
+    lines = b"".join([b"%b:%b\r\n" % field for field in fields if not field[0].startswith(b":")])
+    return _HEAD.fullmatch(b"%b %b HTTP/1.1\r\n%b\r\n" % (method, target, lines)) is not None
+
+
 class RequestHead:
     """A request head. `length` is that of the body in bytes, `None` for a chunked body."""
 
@@ -48,10 +56,14 @@ class RequestHead:
 
     def __init__(self, data: bytes) -> None:
         """Parse a head with its empty line. Raises `MalformedRequest`."""
+        if data.count(b"\n") > MAX_FIELDS + 2:
+            raise MalformedRequest(431)
         match = _HEAD.fullmatch(data)
         if match is None:
             raise MalformedRequest
         method, target, minor, block = match.groups()
+        if method == b"CONNECT":
+            raise MalformedRequest
         self.method = method.decode()
         self.target = target
         self.version = "1.1" if minor == b"1" else "1.0"

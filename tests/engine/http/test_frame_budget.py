@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import random
+import struct
 import time
+from bisect import bisect_left
+from collections import Counter
 
 import h2.events
 import pytest
@@ -20,12 +23,13 @@ from hyperframe.frame import (
 )
 
 from engine.http.frame_budget import (
+    BLOCK_BYTES,
     FRAMES_PER_SECOND,
     FRAMES_PER_TURN,
     MAX_FRAMES,
-    REQUEST_FRAMES,
     SENT_BYTES_PER_FRAME,
     FrameBudget,
+    FrameFlood,
     FrameTurns,
 )
 from engine.wasm.execution.request import GuestRequest, RunReport
@@ -36,7 +40,7 @@ from tests.engine.http.test_server import asking
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CHARGED = {
     "PING": PingFrame(0, opaque_data=b"12345678"),
-    "SETTINGS": SettingsFrame(0, settings={1: 4096}),
+    "SETTINGS": SettingsFrame(0),
     "reset": RstStreamFrame(1),
     "PRIORITY": PriorityFrame(1, depends_on=3),
     "window": WindowUpdateFrame(0, window_increment=1),
@@ -63,24 +67,78 @@ def pieces(data: bytes, seed: int) -> list[bytes]:
     return result
 
 
+def accepts(budget: FrameBudget, data: bytes, now: float) -> bool:
+    """Return whether the budget suffices for bytes; assert that it yields all of them."""
+    try:
+        assert b"".join(part for part, _ in budget.receive(data, now)) == data
+    except FrameFlood:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("frame", CHARGED.values(), ids=CHARGED)
 @pytest.mark.parametrize("seed", range(3))
 def test_budget_charges_frames_in_any_segments(frame: Frame, seed: int) -> None:
     mixed = b"".join(each.serialize() for each in FREE.values()) + frame.serialize()
     budget, now = FrameBudget(0), 0.0
     for part in pieces(PREFACE + mixed * MAX_FRAMES, seed):
-        assert budget.receive(part, now)
-    assert not budget.receive(frame.serialize(), now)
+        assert accepts(budget, part, now)
+    assert not accepts(budget, frame.serialize(), now)
 
 
 def test_budget_grows_with_time_and_with_sent_bytes() -> None:
     budget, ping = FrameBudget(0), CHARGED["PING"].serialize()
-    assert budget.receive(PREFACE + ping * MAX_FRAMES, 0)
-    assert budget.receive(ping * FRAMES_PER_SECOND, 1)
+    assert accepts(budget, PREFACE + ping * MAX_FRAMES, 0)
+    assert accepts(budget, ping * FRAMES_PER_SECOND, 1)
     budget.sent(100 * SENT_BYTES_PER_FRAME)
-    assert budget.receive(ping * 100, 1)
-    assert not budget.receive(ping, 1)
-    assert not FrameBudget(0).receive(PREFACE + ping * (MAX_FRAMES + 1), 3600)
+    assert accepts(budget, ping * 100, 1)
+    assert not accepts(budget, ping, 1)
+    assert not accepts(FrameBudget(0), PREFACE + ping * (MAX_FRAMES + 1), 3600)
+
+
+def settings_frame(count: int, first: int = 100) -> bytes:
+    """Return a SETTINGS frame with `count` settings of different ids."""
+    payload = b"".join(struct.pack(">HI", first + number, 1) for number in range(count))
+    return len(payload).to_bytes(3) + b"\4\0\0\0\0\0" + payload
+
+
+def test_each_setting_counts_as_a_frame_and_a_frame_has_few() -> None:
+    budget, most = FrameBudget(0), FRAMES_PER_TURN - 1
+    assert accepts(budget, PREFACE + settings_frame(most) * (MAX_FRAMES // FRAMES_PER_TURN), 0)
+    assert not accepts(budget, settings_frame(most), 0)
+    assert not accepts(FrameBudget(0), PREFACE + settings_frame(most + 1), 0)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_header_block_above_its_limit_is_a_flood(parts: int) -> None:
+    def block(size: int) -> bytes:
+        data = [bytes(size - (parts - 1) * 5000), *[bytes(5000)] * (parts - 1)]
+        rest = [ContinuationFrame(1, data=part) for part in data[1:]]
+        return b"".join(frame.serialize() for frame in (HeadersFrame(1, data=data[0]), *rest))
+
+    budget = FrameBudget(0)
+    assert accepts(budget, PREFACE + block(BLOCK_BYTES) * 2, 0)
+    assert not accepts(budget, block(BLOCK_BYTES + 1), 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_have_the_cost_of_a_turn_at_most_and_one_header_block(seed: int) -> None:
+    chance = random.Random(seed)
+    frames = [*CHARGED.values(), *FREE.values(), HeadersFrame(1, data=bytes(9000), flags=["END_HEADERS"])]
+    data = PREFACE + b"".join(chance.choice(frames).serialize() for _ in range(1500))
+    budget, whole, ends = FrameBudget(0), 0, list[int]()
+    for piece in pieces(data, seed):
+        for part, cost in budget.receive(piece, 0):
+            assert cost <= FRAMES_PER_TURN or len(part) < 9010
+            whole += len(part)
+            ends.append(whole)
+    assert whole == len(data)
+    at, completed = len(PREFACE), Counter[int]()
+    while at < whole:
+        end = at + 9 + int.from_bytes(data[at : at + 3])
+        completed[bisect_left(ends, end)] += data[at + 3] in (1, 9)  # HEADERS and CONTINUATION
+        at = end
+    assert max(completed.values()) == 1
 
 
 async def flooded(port: int, data: bytes) -> bytes:
@@ -145,16 +203,6 @@ def test_download_with_a_window_update_per_frame_is_not_a_flood() -> None:
         return received
 
     assert with_site([PUBLIC_API], {"api": Scripted(body)}, test) == size
-
-
-def test_many_requests_at_once_are_handled_in_several_turns() -> None:
-    heads = [HeadersFrame(1 + 2 * n, data=b"x" * 20, flags=["END_HEADERS"]).serialize() for n in range(90)]
-    budget = FrameBudget(0)
-    assert budget.receive(PREFACE + b"".join(heads), 0)
-    requests = FRAMES_PER_TURN // REQUEST_FRAMES
-    assert budget.large and len(budget.turns) == 90 // requests
-    assert budget.receive(heads[0], 0)
-    assert not budget.large and budget.turns == []
 
 
 def test_connections_with_many_frames_take_turns_in_different_iterations() -> None:

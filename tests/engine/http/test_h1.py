@@ -171,6 +171,12 @@ def test_oversized_head_returns_431() -> None:
     assert exchange(echo, request).startswith(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.parametrize(("fields", "status"), [(255, b"200"), (256, b"431")])
+def test_head_with_many_fields_returns_431(fields: int, status: bytes) -> None:
+    request = b"GET / HTTP/1.1\r\n" + HOST + b"x: y\r\n" * fields + b"\r\n"
+    assert exchange(answering(start(), body(b"")), request).startswith(b"HTTP/1.1 " + status)
+
+
 def test_requests_with_and_without_bodies_share_connection() -> None:
     plain = b"GET /%d?q HTTP/1.1\r\n" + HOST + b"\r\n"
     upload = b"POST /%d HTTP/1.1\r\n" + HOST + b"content-length: 4\r\n\r\nbody"
