@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 
 from engine.errors import SvcError
+from engine.files.sql_functions import DENIED_FUNCTIONS, register_functions
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import COLLECTING_FUNCTIONS, MAX_COLLECTED_BYTES, StatementMemory
 from engine.timeline.database import TimelineDatabase
@@ -100,21 +101,6 @@ VIEWS = tuple(_VIEWS)
 _READABLE = frozenset({*VIEWS, "record", "metric", "json_each", "json_tree", ""})
 _INTERNAL = frozenset({"dbstat", "exchange", "origin"})
 _ALLOWED = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
-_DENIED_FUNCTIONS = frozenset(
-    {
-        "fts3_tokenizer",
-        "instr",
-        "load_extension",
-        "ltrim",
-        "match",
-        "regexp",
-        "replace",
-        "rtrim",
-        "trim",
-        "unhex",
-    }
-)
-"""Functions that change the process, or cannot be interrupted and may take seconds on large values."""
 _FUNCTIONS = ("p50", "p95", "p99", "bucket", "ago")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -130,6 +116,7 @@ class _SqlTimeline(TimelineDatabase):
                 self.run(f"create temp view {name} as {select.replace(_NODE, node)}")
             if not self.run("select 1 from main.sqlite_master where name = 'metric'"):
                 self.run(f"drop view metrics; create temp view metrics as {_NO_METRICS}")
+        register_functions(self._database)
         self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
         self._database.create_scalar_function("call_id", _call_id, 2, deterministic=True)
         self._database.create_scalar_function("bucket", _bucket, 2, deterministic=True)
@@ -204,7 +191,7 @@ class _Authorizer:
             name in _READABLE or (database is None and not _is_internal(name))
         ):
             return apsw.SQLITE_OK  # Without a database, it is a name that the statement defines.
-        if action == apsw.SQLITE_FUNCTION and name.lower() not in _DENIED_FUNCTIONS:
+        if action == apsw.SQLITE_FUNCTION and name.lower() not in DENIED_FUNCTIONS:
             self.collects = self.collects or name.lower() in COLLECTING_FUNCTIONS
             return apsw.SQLITE_OK
         if action == apsw.SQLITE_READ:

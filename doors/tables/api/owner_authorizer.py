@@ -3,9 +3,10 @@
 Connection settings, other files and transactions are refused with a hint at the alternative.
 """
 
-from doors.tables.guest.authorizer import DENIED_FUNCTIONS, FILES, TRANSACTIONS, WRITES, GuestAuthorizer
+from doors.tables.guest.authorizer import FILES, TRANSACTIONS, WRITES, GuestAuthorizer
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
+from engine.files.sql_functions import DENIED_FUNCTIONS
 from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _READING_PRAGMAS = """

@@ -6,6 +6,7 @@ Source: https://www.sqlite.org/c3ref/set_authorizer.html
 from doors.tables.guest import introspection
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
+from engine.files.sql_functions import DENIED_FUNCTIONS
 from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
@@ -13,9 +14,8 @@ _HIDDEN = ("sqlite_", "_svc", "pragma_")
 _DESCRIBING = frozenset({introspection.SCHEMA_TABLE, *(f"pragma_{name}" for name in introspection.PRAGMAS)})
 """Tables that only describe the schema. Each of their rows takes longer than one of a table on disk."""
 _INTERNALS = frozenset({"dbstat", "carray", "bytecode", "tables_used", "fts3tokenize", "fts4aux"})
-DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer"})
 _HEAVY = frozenset({"glob", "instr", "like", "ltrim", "match", "regexp", "replace", "rtrim", "trim", "unhex"})
-"""Functions that cannot be interrupted and may take seconds on large values."""
+"""Functions that cannot be interrupted and may take long on large values."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
 TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})

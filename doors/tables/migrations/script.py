@@ -24,6 +24,7 @@ from doors.tables.sqlite.errors import (
     rows,
 )
 from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, tokens
+from engine.files.sql_functions import DENIED_FUNCTIONS
 from engine.files.statement_memory import StatementMemory
 
 MAX_COLLECTED_BYTES = 256 << 20
@@ -37,7 +38,6 @@ _STEPS_PER_CHECK = 20_000
 _PRAGMAS = ("data_version", "page_size", "quick_check")
 """Read-only pragmas that FTS5, R*Tree and ALTER TABLE use internally."""
 _MODULES = ("fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly")
-_FUNCTIONS = ("load_extension", "fts3_tokenizer")
 _SKIPPED_PRAGMAS = ("foreign_keys", "defer_foreign_keys", "foreign_key_check")
 """Pragmas that dumps and generated migrations have; svc checks foreign keys once, at the end."""
 _ONE_TRANSACTION = "Remove the line: the whole file is already one transaction."
@@ -156,7 +156,7 @@ def _run_statement(
         message = f"the statement took longer than {max(0, end - began):.0f} s"
         hint = "Nothing was changed. Check that it terminates, or split it."
         raise failure(message, hint, code="timeout") from None
-    except Error as error:
+    except (Error, UnicodeDecodeError) as error:
         offset = len(
             statement.sql.encode()[: max(getattr(error, "error_offset", 0), 0)].decode(errors="ignore")
         )
@@ -211,7 +211,7 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
             return apsw.SQLITE_OK
         if code in _HINTS:
             return refuse(*_HINTS[code])
-        if code == apsw.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
+        if code == apsw.SQLITE_FUNCTION and (second or "").lower() in DENIED_FUNCTIONS:
             return refuse(f"calls {second}", "Scripts cannot call this function.")
         if code == apsw.SQLITE_CREATE_VTABLE and (second or "").lower() not in _MODULES:
             return refuse(f"uses the module {second}", f"Available: {', '.join(_MODULES)}.")

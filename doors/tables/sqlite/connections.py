@@ -15,6 +15,7 @@ from apsw import Connection, Cursor, Error
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.storage_quota import storage_quota
 from engine.files.reserve import shortage
+from engine.files.sql_functions import register_functions
 
 __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
 
@@ -146,6 +147,7 @@ def open_replica(path: Path) -> Connection:
         connection.execute("pragma synchronous = normal")
         # They held when the row was written, and may call now() or random().
         connection.execute("pragma ignore_check_constraints = on")
+        register_functions(connection)
         register_now(connection, Clock())
     except BaseException:
         connection.close()
@@ -220,6 +222,7 @@ def _prepare(connection: Connection) -> None:
     connection.execute("pragma foreign_keys = on")
     connection.execute("pragma cell_size_check = on")
     connection.execute("pragma cache_size = -4096")
+    register_functions(connection)
     register_now(connection, Clock())
 
 

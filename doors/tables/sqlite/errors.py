@@ -23,6 +23,7 @@ from apsw import SQLError as SqlError
 
 from doors.tables.sqlite.connections import NO_VALUES
 from engine.errors import SvcError
+from engine.files.sql_functions import register_functions
 
 __all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
 
@@ -102,6 +103,7 @@ def open_file(path: Path, *, create: bool = False) -> Connection:
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.execute("pragma cell_size_check = on")
+    register_functions(connection)
     return connection
 
 
@@ -131,7 +133,7 @@ def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
                 raise
         finally:
             connection.execute(f"pragma foreign_keys = {enforced}")
-    except Error as error:
+    except (Error, UnicodeDecodeError) as error:
         raise wrap_error(error, error_prefix) from error
 
 

@@ -1,0 +1,104 @@
+"""SQL functions whose time is proportional to the size of their arguments.
+
+SQLite does not interrupt a function. The time of its own ones grows with the product of two sizes: `instr` of
+a megabyte takes seconds. Those here return the same values, because indexes and generated columns may contain
+them, and other programs read the files. They refuse text that is not UTF-8.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import apsw
+
+DENIED_FUNCTIONS = frozenset({"fts3_tokenizer", "load_extension"})
+"""Functions that change the process."""
+Value = int | float | str | bytes | None
+
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that do not begin a character."""
+_HEX_PAIRS = re.compile("(?:[0-9A-Fa-f]{2})+")
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+
+
+def register_functions(connection: apsw.Connection) -> None:
+    """Replace SQLite's functions. Call it for each connection that evaluates SQL or schemas of others."""
+    for name, count, function in _FUNCTIONS:
+        connection.create_scalar_function(
+            name, function, count, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
+        )
+
+
+def _text(value: Value) -> Any:
+    """Return a value as SQLite converts it to text, or None."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float):
+        return apsw.Connection(":memory:").execute("select cast(? as text)", (value,)).fetchone()[0]
+    return value if value is None else str(value)
+
+
+def _of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the SQL function that calls `function` with texts. It is null if an argument is."""
+
+    def call(*values: Value) -> Any:
+        return None if None in values else function(*map(_text, values))
+
+    return call
+
+
+def _instr(text: Value, part: Value) -> int | None:
+    if text is None or part is None:
+        return None
+    if isinstance(text, bytes) and isinstance(part, bytes):
+        return text.find(part) + 1
+    if isinstance(text, bytes) or isinstance(part, bytes):
+        return _instr_mixed(
+            *(each if isinstance(each, bytes) else _text(each).encode() for each in (text, part))
+        )
+    return int(_text(text).find(_text(part)) + 1)
+
+
+def _instr_mixed(text: bytes, part: bytes) -> int:
+    """Return the position of a part, in characters. It begins with a character, or at the start."""
+    if text.startswith(part):
+        return 1
+    at = -1 if part[0] in _CONTINUATIONS else text.find(part)
+    return at + 1 and 1 + len(text[1 : at + 1].translate(None, _CONTINUATIONS))
+
+
+def _replace(text: Value, part: Value, other: Value) -> str | None:
+    if text is None or part is None:
+        return None
+    if _text(part)[:1] in ("", "\0"):
+        return _text(text)
+    return None if other is None else _text(text).replace(_text(part), _text(other))
+
+
+def _trim(text: str, characters: str, *, left: bool, right: bool) -> str:
+    trimmed = frozenset(characters.partition("\0")[0])
+    first, last = 0, len(text)
+    while left and first < last and text[first] in trimmed:
+        first += 1
+    while right and first < last and text[last - 1] in trimmed:
+        last -= 1
+    return text[first:last]
+
+
+def _unhex(text: str, ignored: str) -> bytes | None:
+    text = text.partition("\0")[0]
+    others = set(_HEX_PAIRS.sub("", text))
+    if others & _HEX_DIGITS or others - set(ignored):
+        return None
+    return bytes.fromhex("".join(_HEX_PAIRS.findall(text)))
+
+
+_FUNCTIONS: tuple[tuple[str, int, Callable[..., Any]], ...] = (
+    ("instr", 2, _instr),
+    ("replace", 3, _replace),
+    ("trim", 2, _of_texts(partial(_trim, left=True, right=True))),
+    ("ltrim", 2, _of_texts(partial(_trim, left=True, right=False))),
+    ("rtrim", 2, _of_texts(partial(_trim, left=False, right=True))),
+    ("unhex", 2, _of_texts(_unhex)),
+)
