@@ -35,7 +35,7 @@ def _text(value: Value) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, float):
-        return apsw.Connection(":memory:").execute("select cast(? as text)", (value,)).fetchone()[0]
+        return apsw.Connection(":memory:").execute("select cast(? as text)", (value,)).get
     return value if value is None else str(value)
 
 
@@ -68,7 +68,7 @@ def _instr_mixed(text: bytes, part: bytes) -> int:
     return at + 1 and 1 + len(text[1 : at + 1].translate(None, _CONTINUATIONS))
 
 
-def _replace(text: Value, part: Value, other: Value) -> str | None:
+def _replace(text: Value, part: Value, other: Value) -> Any:
     if text is None or part is None:
         return None
     if _text(part)[:1] in ("", "\0"):

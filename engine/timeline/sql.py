@@ -36,7 +36,6 @@ MAX_VALUES = 1_000_000
 """Maximum values of a group that a percentile takes into account: the first ones."""
 MAX_PATTERN_BYTES = 200
 """Maximum bytes of a pattern of `like` and `glob`."""
-_STEPS_PER_CHECK = 20_000
 _SORTED_VALUES = 10_000
 """Values that are sorted at once."""
 _TIME = "strftime('%Y-%m-%dT%H:%M:%fZ', time_ns / 1e9, 'unixepoch')"
@@ -134,10 +133,11 @@ class _SqlTimeline(TimelineDatabase):
         """
         database, names = self._database, list[str]()
         memory, authorizer = StatementMemory(database), _Authorizer()
-        limits = StatementLimit(TIMEOUT_SECONDS, MAX_WRITTEN_BYTES, memory=memory)
+        limits = StatementLimit(
+            database, TIMEOUT_SECONDS, written=MAX_WRITTEN_BYTES, stopped=canceled, memory=memory
+        )
         database.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         database.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES)
-        database.set_progress_handler(lambda: limits() or canceled(), _STEPS_PER_CHECK)
         database.authorizer = authorizer
         statements, turn = 0, ExitStack()
 
@@ -152,7 +152,7 @@ class _SqlTimeline(TimelineDatabase):
         cursor = database.cursor()
         cursor.exec_trace = trace
         try:
-            with turn:
+            with limits, turn:
                 for row in cursor.execute(sql):
                     if not on_row(names, row):
                         break

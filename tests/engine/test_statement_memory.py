@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import apsw
 import pytest
 
+from engine.files.statement_limit import STEPS_PER_TURN
 from engine.files.statement_memory import StatementMemory
 
 LIMIT = 32 << 20
@@ -25,7 +26,7 @@ def connected(limit: int = LIMIT) -> Iterator[tuple[apsw.Connection, StatementMe
         memory.give_way()
         return False
 
-    connection.set_progress_handler(progress, 20_000)
+    connection.set_progress_handler(progress, STEPS_PER_TURN)
     try:
         yield connection, memory
     finally:

@@ -38,7 +38,6 @@ MAX_READ_BYTES = MAX_WRITTEN_BYTES // PER_PROJECT
 """Maximum bytes of temporary data of a statement that reads."""
 MAX_COLLECTED_BYTES = 2 * MAX_VALUE_BYTES
 """Maximum memory of the values that a statement collects."""
-_STEPS_PER_CHECK = 20_000
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
 
@@ -83,12 +82,11 @@ def run(
         return _change_schema(connection, sql, params)
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
     authorizer = OwnerAuthorizer(writes=write)
-    limits = StatementLimit(TIMEOUT_SECONDS, _max_written(write), memory=memory)
+    limits = StatementLimit(connection, TIMEOUT_SECONDS, written=_max_written(write), memory=memory)
     try:
         connection.authorizer = authorizer
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-        connection.set_progress_handler(limits, _STEPS_PER_CHECK)
-        with _transaction(connection, authorizer, write):
+        with _transaction(connection, authorizer, write), limits:
             plan = _make_plan(connection, authorizer, sql)
             connection.set_last_insert_rowid(0)
             values = plan.bind(parameters(list(params)))
@@ -120,7 +118,6 @@ def run(
         name_references(problem, connection, sql)
         raise _to_error(explain_full(problem, Path(connection.filename))) from error
     finally:
-        connection.set_progress_handler(None)
         connection.authorizer = None
 
 

@@ -1,6 +1,6 @@
 """Export of tables to a file, as a generator that yields the progress."""
 
-import time
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -25,6 +25,7 @@ from doors.tables.sqlite.errors import (
     wrap_error,
 )
 from doors.tables.types.text import json_cell, text_cell
+from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import StatementMemory
 from engine.files.temporary import temporary_folder
 
@@ -33,7 +34,6 @@ ROW_SECONDS = 60.0
 MAX_ROW_BYTES = 128 << 20
 """Maximum memory that a row of a view takes to compute."""
 _BLOCK = 1 << 16
-_STEPS_PER_CHECK = 20_000
 
 
 def save(
@@ -146,11 +146,8 @@ def _save_rows(
 def _rows_of_table(
     connection: Connection, sql: str, values: Sequence[Any], stopped: Callable[[], bool]
 ) -> Iterator[Sequence[Any]]:
-    connection.set_progress_handler(stopped, _STEPS_PER_CHECK)
-    try:
+    with StatementLimit(connection, math.inf, stopped=stopped):
         yield from connection.execute(sql, values)
-    finally:
-        connection.set_progress_handler(None)
 
 
 def _rows_of_view(
@@ -158,21 +155,14 @@ def _rows_of_view(
 ) -> Iterator[Sequence[Any]]:
     """Yield rows, each with limits on its time and memory: a view may compute anything."""
     memory = StatementMemory(connection, MAX_ROW_BYTES)
-    end = time.monotonic() + ROW_SECONDS
-
-    def stop() -> bool:
-        memory.give_way()
-        return stopped() or time.monotonic() > end
-
-    connection.set_progress_handler(stop, _STEPS_PER_CHECK)
+    limits = StatementLimit(connection, ROW_SECONDS, stopped=stopped, memory=memory)
     try:
-        with memory:
+        with limits, memory:
             cursor = connection.execute(sql, values)
             row = next(cursor, None)
         while row is not None:
             yield row
-            end = time.monotonic() + ROW_SECONDS
-            with memory:
+            with limits, memory:
                 row = next(cursor, None)
     except InterruptError as error:
         if memory.oversized:
@@ -180,8 +170,6 @@ def _rows_of_view(
             raise TablesError(message, "Collect fewer values in the view.", code="too-large") from error
         message = f"a row of the view takes longer than {ROW_SECONDS:.0f} s"
         raise TablesError(message, "Add an index for the view.", code="timeout") from error
-    finally:
-        connection.set_progress_handler(None)
 
 
 def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:

@@ -3,7 +3,6 @@
 Rows are read into a staging table first, without blocking writers. One short transaction then moves them all.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -32,6 +31,7 @@ from doors.tables.sqlite.errors import (
 from doors.tables.types.convert import preview
 from doors.tables.types.registry import TYPES
 from doors.tables.types.text import from_csv, from_json
+from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 from engine.stepwise_json import Verbatim
 
@@ -39,7 +39,6 @@ _STAGING = "temp._svc_import"
 CHUNK_SECONDS = 60.0
 """Maximum time to insert a chunk of rows, with their triggers."""
 _CHUNK = 10_000
-_STEPS_PER_CHECK = 20_000
 
 Record = tuple[int, int, list[Value]]
 """The line of a row, the bytes read so far, and the values in the order of the columns."""
@@ -202,15 +201,8 @@ def _insert_staged(
 def _limits_of_triggers(connection: Connection) -> Iterator[None]:
     """Limit the time and memory of an insert, whose triggers may compute anything."""
     memory = StatementMemory(connection)
-    end = time.monotonic() + CHUNK_SECONDS
-
-    def is_over_limit() -> bool:
-        memory.give_way()
-        return time.monotonic() > end
-
-    connection.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
     try:
-        with memory:
+        with StatementLimit(connection, CHUNK_SECONDS, memory=memory), memory:
             yield
     except InterruptError:
         if memory.oversized:
@@ -223,8 +215,6 @@ def _limits_of_triggers(connection: Connection) -> Iterator[None]:
             "Check that the triggers of the table terminate.",
             code="timeout",
         ) from None
-    finally:
-        connection.set_progress_handler(None)
 
 
 def _or_default(name: str, column: Column) -> str:

@@ -43,7 +43,6 @@ MAX_CELL_BYTES = 64 << 20
 """Maximum bytes of one complete cell."""
 MAX_KEY_BYTES = 16 << 20
 """Maximum bytes of the keys of a window of rows."""
-_STEPS_PER_CHECK = 20_000
 _ERROR_PREFIX = "cannot show the table"
 Cells = list[Any]
 State = Literal["unchanged", "changed", "deleted"]
@@ -82,7 +81,7 @@ class Grid:
     def __init__(self, path: Path, view: GridView, space: TemporarySpace) -> None:
         """Open the file. The grids of a project share `space`."""
         self._space, self._order_bytes = space, 0
-        self._limit, self._stopped = self._new_limit(), False
+        self._stopped = False
         self.view = view
         self._path = path
         if (replica := find_replica(path)) is not None:
@@ -98,7 +97,14 @@ class Grid:
             raise wrap_error(error, _ERROR_PREFIX) from error
         self._page_bytes: int = self._connection.pragma("page_size", schema="temp")
         self._memory = StatementMemory(self._connection)
-        self._connection.set_progress_handler(self._is_over_limit, _STEPS_PER_CHECK)
+        self._limit = StatementLimit(
+            self._connection,
+            TIMEOUT_SECONDS,
+            written=MAX_TEMPORARY_BYTES,
+            fits=lambda written: self._space.set(self, self._order_bytes + written),
+            stopped=lambda: self._stopped,
+            memory=self._memory,
+        )
 
     def open(self) -> None:
         """Materialize the order of the rows. Call this first."""
@@ -296,13 +302,12 @@ class Grid:
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
         """Read one snapshot. With `check`, raise `TablesError` if the table's columns have changed."""
-        self._limit = self._new_limit()
         try:
             self._connection.execute("BEGIN")
             try:
                 if check:
                     self._require_unchanged()
-                with self._memory:  # A view may collect values.
+                with self._limit, self._memory:  # A view may collect values.
                     yield
                 self._connection.execute("COMMIT")
             finally:
@@ -330,17 +335,6 @@ class Grid:
             ) from None
         except Error as error:
             raise wrap_error(error, _ERROR_PREFIX) from error
-
-    def _new_limit(self) -> StatementLimit:
-        return StatementLimit(
-            TIMEOUT_SECONDS,
-            MAX_TEMPORARY_BYTES,
-            lambda written: self._space.set(self, self._order_bytes + written),
-        )
-
-    def _is_over_limit(self) -> bool:
-        self._memory.give_way()
-        return self._stopped or self._limit()
 
     def _require_unchanged(self) -> None:
         """Raise `TablesError` if the table was dropped or altered since the grid was opened."""

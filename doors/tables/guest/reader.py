@@ -36,7 +36,7 @@ _QUICK_STEPS = 1000
 _QUICK_VALUE_BYTES = 64 << 10
 _QUICK_RESULT_BYTES = 256 << 10
 """Limits of a read on the event loop: time, bytes of a value, bytes of a result."""
-_STEPS_PER_CHECK = 20_000
+_STEPS_PER_CHECK = 2000
 _ATTEMPTS = 5
 
 
@@ -58,7 +58,6 @@ class Reader:
         self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
         self._local = threading.local()
         self._sessions: list[GuestSession] = []
-        self._lock = threading.Lock()
         self._closed = False
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
 
@@ -94,10 +93,9 @@ class Reader:
             session = self._open(_STEPS_PER_CHECK)
             session.thread = threading.get_native_id()
             session.limit_memory()
-            with self._lock:
-                self._sessions.append(session)
+            self._sessions.append(session)
             self._local.session = session
-        session.watch(disconnected)
+        session.watch(lambda: self._closed or disconnected())
         try:
             if not self._closed:
                 return _run(session, request, TIMEOUT_SECONDS, quick=False)
@@ -117,9 +115,6 @@ class Reader:
     def close(self) -> None:
         """Stop reads in progress, wait for the threads and close the file."""
         self._closed = True
-        with self._lock:
-            for session in self._sessions:
-                session.connection.interrupt()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for session in (self._quick, *self._sessions):
             session.close()

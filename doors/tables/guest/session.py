@@ -29,6 +29,7 @@ from doors.tables.sqlite.connections import (
 from doors.tables.types.json import Value, encode_rows
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
+from engine.files.statement_watch import Watched
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
@@ -45,17 +46,16 @@ def never() -> bool:
     return False
 
 
-class StepLimit:
+class StepLimit(Watched):
     """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
     It also stops when the client has disconnected, when the statement wrote too many bytes, and after its
     turn if others wait. Without a deadline, as for internal SQL, it never stops. `memory` is that of the
-    statements on a thread.
+    statements on a thread, which are also watched.
     """
 
-    __slots__ = ("deadline", "disconnected", "memory", "oversized", "preempted", "turn_end", "waiting")
-
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
         self.deadline = 0.0
         self.disconnected: Callable[[], bool] = never
         self.oversized = False
@@ -66,10 +66,14 @@ class StepLimit:
 
     def __call__(self) -> bool:
         """Return whether to stop."""
+        if self.memory is not None and self.deadline < math.inf:
+            self.memory.give_way()
+        return self.is_over_limit()
+
+    def is_over_limit(self) -> bool:
+        """Return whether to stop."""
         if self.deadline == math.inf:
             return False
-        if self.memory is not None:
-            self.memory.give_way()
         now = time.perf_counter()
         if now > self.turn_end and self.waiting():
             self.preempted = True
@@ -84,11 +88,10 @@ class GuestSession:
         self._connection = connection
         self._clock = clock
         self._authorizer = GuestAuthorizer(writes=writes)
-        self._limit = StepLimit()
+        self._limit = StepLimit(connection)
         self._plans: OrderedDict[str, Plan | None] = OrderedDict()
         self._type_of: TypeOf | None = None
         self._schema = self._data_version = -1
-        self._writes = writes
         self.thread = 0
         """The system's number of the thread that runs statements."""
         self.request_number = 0
@@ -100,7 +103,7 @@ class GuestSession:
         connection.set_progress_handler(self._limit, steps)
 
     def limit_memory(self) -> None:
-        """Limit the memory of statements that collect values; they wait for others. Call it for threads."""
+        """Limit the memory of statements that collect values, and watch all. Call it for threads."""
         self._limit.memory = StatementMemory(self._connection)
 
     def begin(self, seconds: float, turn: float = math.inf) -> None:
@@ -111,12 +114,14 @@ class GuestSession:
         limit.oversized = limit.preempted = False
         if limit.memory is not None:
             limit.memory.oversized = False
+            limit.watch()
         self.request_number += 1
         self.running = True
 
     def end(self) -> bool:
         """End a request; return whether it was preempted."""
         self.running = False
+        self._limit.unwatch()
         return self._limit.preempted
 
     def yield_to(self, waiting: Callable[[], bool]) -> None:
@@ -127,8 +132,6 @@ class GuestSession:
         """Stop a request that wrote too many bytes, if it is still running; callable from any thread."""
         if self.running and request_number == self.request_number:
             self._limit.oversized = True
-            if not self._writes:  # At once. A writer may be committing.
-                self._connection.interrupt()
 
     def watch(self, disconnected: Callable[[], bool]) -> None:
         """Stop statements once `disconnected` returns true, until the next call."""
@@ -296,7 +299,8 @@ class _Unbounded:
         self._authorizer = authorizer
 
     def __enter__(self) -> None:
-        self._deadline, self._limit.deadline = self._limit.deadline, math.inf
+        with self._limit.lock:
+            self._deadline, self._limit.deadline = self._limit.deadline, math.inf
         self._authorizer.unrestricted = True
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

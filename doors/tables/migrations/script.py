@@ -25,6 +25,7 @@ from doors.tables.sqlite.errors import (
 )
 from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, tokens
 from engine.files.sql_functions import DENIED_FUNCTIONS
+from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import StatementMemory
 
 MAX_COLLECTED_BYTES = 256 << 20
@@ -33,7 +34,6 @@ MAX_STATEMENT_BYTES = 32 << 20
 """Maximum characters of one statement."""
 TIMEOUT_SECONDS = 300.0
 """Time limit of one statement, so that an endless one does not block other writers forever."""
-_STEPS_PER_CHECK = 20_000
 
 _PRAGMAS = ("data_version", "page_size", "quick_check")
 """Read-only pragmas that FTS5, R*Tree and ALTER TABLE use internally."""
@@ -125,19 +125,13 @@ def _run_statement(
     renames = words[:1] == ["alter"]
     before = _table_columns(connection) if renames else {}
     refusals.clear()
-    began = time.monotonic()
-    if began > end:
+    seconds = end - time.monotonic()
+    if seconds < 0:
         hint = "Nothing was changed. Split the migrations."
         raise failure("the time limit has passed", hint, code="timeout")
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
-
-    def is_over_limit() -> bool:
-        memory.give_way()
-        return time.monotonic() > end
-
-    connection.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
     try:
-        with memory:
+        with StatementLimit(connection, seconds, memory=memory), memory:
             for _ in connection.execute(statement.sql):
                 pass
         if (recorder := recorder_of(connection)) is not None:
@@ -153,7 +147,7 @@ def _run_statement(
         if memory.oversized:
             message = f"the statement takes more than {MAX_COLLECTED_BYTES >> 20} MiB of memory"
             raise failure(message, "Nothing was changed. Collect fewer values.", code="too-large") from None
-        message = f"the statement took longer than {max(0, end - began):.0f} s"
+        message = f"the statement took longer than {seconds:.0f} s"
         hint = "Nothing was changed. Check that it terminates, or split it."
         raise failure(message, hint, code="timeout") from None
     except (Error, UnicodeDecodeError) as error:
@@ -161,8 +155,6 @@ def _run_statement(
             statement.sql.encode()[: max(getattr(error, "error_offset", 0), 0)].decode(errors="ignore")
         )
         raise failure(str(error), _hint(str(error)), offset) from error
-    finally:
-        connection.set_progress_handler(None)
     if renames:
         _rename_notes(connection, before)
 

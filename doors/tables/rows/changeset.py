@@ -38,6 +38,7 @@ from doors.tables.sqlite.errors import (
 from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
 from doors.tables.types.json import encode
+from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 from engine.stepwise_json import Verbatim
 
@@ -47,7 +48,6 @@ MAX_ERRORS = 100
 """Maximum number of reported errors."""
 _ERROR_PREFIX = "the rows were not changed"
 _NO_CUT = 1 << 31
-_STEPS_PER_CHECK = 20_000
 Values = dict[str, Value]
 
 
@@ -96,20 +96,13 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
 
 @contextmanager
 def _transaction(connection: Connection, memory: StatementMemory) -> Iterator[None]:
-    end = time.monotonic() + TIMEOUT_SECONDS
-
-    def is_over_limit() -> bool:
-        memory.give_way()
-        return time.monotonic() > end
-
-    connection.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
+        with StatementLimit(connection, TIMEOUT_SECONDS, memory=memory):
+            connection.execute("BEGIN IMMEDIATE")
+            yield
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        connection.set_progress_handler(None)
 
 
 class _TableChanges:
