@@ -16,8 +16,9 @@ _SEARCHABLE_SQL = (
 )
 """SQL for approximately the result of `searchable`."""
 _HEAD_SQL = (
-    "not (kind = 'stderr' and substr(body, 1, 1) in (' ', char(9)) and exists (select 1 from record as head "
-    "where head.cursor = record.cursor - 1 and head.kind = 'stderr' and head.request_id = record.request_id))"
+    "not (kind = 'stderr' and substr(body, 1, 1) in (' ', char(9)) and 'stderr' is "
+    "(select kind from record as head where request_id <> '' and request_id = record.request_id "
+    "and cursor < record.cursor order by cursor desc limit 1))"
 )
 _RECORDED_SQL = "coalesce(node_ms, written_ms)"
 """SQL for the Unix time in ms at which a record was written at its own node."""
@@ -31,7 +32,7 @@ class RecordFilter:
     there by SQLite, case-insensitively for a-z; quotes and line ends in attributes appear as in JSON.
     `statuses` are the lowest and highest status of a request. `roots` selects, of the spans of a request,
     only the one that the client's request started. `heads` omits indented lines of stderr that follow a line
-    of the same request, such as the frames of a stack. `since_ns` and `until_ns` (exclusive) are Unix times.
+    in the same request, such as the frames of a stack. `since_ns` and `until_ns` (exclusive) are Unix times.
     """
 
     resource: str | None = None

@@ -279,16 +279,18 @@ def _read(
 
 def _indented_after(reader: TimelineReader, head: StoredRecord) -> Iterator[str]:
     """Yield the lines that `RecordFilter.heads` omits after a line of stderr."""
-    lines, cursor = [head], head.cursor
-    while isinstance(head.record, LineRecord) and head.record.stream == "stderr" and lines:
-        lines = reader.between(cursor + 1, cursor + FRAMES)
-        cursor += FRAMES
-        for line in lines:
-            if not (isinstance(line.record, LineRecord) and line.record.text[:1] in ("\t", " ")) or (
-                (line.record.stream, line.record.request_id) != ("stderr", head.record.request_id)
+    first, cursor = head.record, head.cursor
+    while isinstance(first, LineRecord) and first.stream == "stderr":
+        page = reader.after(cursor, RecordFilter(request_id=first.request_id), FRAMES)
+        cursor = page.position
+        for line in (entry.record for entry in page.entries):
+            if not (
+                isinstance(line, LineRecord) and line.stream == "stderr" and line.text[:1] in ("\t", " ")
             ):
                 return
-            yield line.record.text
+            yield line.text
+        if not page.more:
+            return
 
 
 def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:

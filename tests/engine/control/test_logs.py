@@ -215,6 +215,21 @@ def test_cursors_resume_after_cursor(shop: Shop) -> None:
     assert shop.cursors(after=first + 99) == []
 
 
+def test_frames_belong_to_the_error_of_their_request_between_records_of_others(shop: Shop) -> None:
+    """Records of other requests, and of other nodes of a fleet, arrive at any time."""
+    first = [("a", "Error: one"), ("b", "Error: two"), ("a", "  at x"), ("b", "  at y"), ("a", "  at z")]
+    last = [("a", "other"), ("b", "  at w")]
+    shop.write(*(LineRecord(NOW, request_id, "api", "stderr", text) for request_id, text in [*first, *last]))
+    cursors = ",".join(map(str, shop.cursors(heads=True)))
+    query = {"cursors": cursors, "heads": True}
+    records = shop.client.call("GET", f"{PLACE}/records", params=query)["records"]
+    assert [record["body"] for record in records] == [
+        "Error: one\n  at x\n  at z",
+        "Error: two\n  at y\n  at w",
+        "other",
+    ]
+
+
 @pytest.mark.parametrize("newest", [False, True])
 def test_follow_continues_with_new_records(shop: Shop, newest: bool) -> None:
     first = shop.fill()
