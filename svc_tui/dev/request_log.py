@@ -22,8 +22,8 @@ from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import clock, duration, size
 
 TARGET_WIDTH = 24
-SHORT_ID, WIDE_CELLS = 12, 130
-"""Characters of an id on a terminal with fewer cells than these."""
+SHORT_ID, WIDE_CELLS = 12, 150
+"""Characters of an id on a terminal with fewer cells than these. A disconnect is shown as its code there."""
 LIVE_AFTER_NS = 400_000_000
 MAX_ENDED = 64
 """Number of ended requests remembered: records of a Door can arrive after the end of their request."""
@@ -122,7 +122,8 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
     compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
     peak = size(inner.peak_memory) if inner.peak_memory is not None else ""
     meters = f"  {compute:<10}  {peak:>8}"
-    shown = front.request_id if stdout.width() >= WIDE_CELLS else front.request_id[:SHORT_ID]
+    wide = stdout.width() >= WIDE_CELLS
+    shown = front.request_id if wide else front.request_id[:SHORT_ID]
     path = " → ".join(span.resource or "–" for span in reversed(spans))
     line += [
         (meters, "dim"),
@@ -130,7 +131,7 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
         (f"  {shown}", "dim"),
     ]
     if inner.code in INTERRUPTED:
-        line.append((f"  {inner.detail}", "dim"))
+        line.append((f"  {inner.detail if wide else inner.code}", "dim"))
     elif inner.detail and inner.detail.strip() not in stderr:
         line.append((f"\n    {_indented(inner.detail)}", "red"))
     return line
@@ -146,7 +147,7 @@ def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
         attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
         line += [(_indented(record.body), ""), (_indented(attributes), "dim")]
     else:
-        line.append((_indented(record.text), ""))
+        line.append((_indented(record.text), "dim" if "/node_modules/" in record.text else ""))
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line

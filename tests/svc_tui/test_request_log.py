@@ -1,8 +1,11 @@
 from dataclasses import replace
 
+import pytest
+
 from engine.timeline.record import LineRecord, Record, StructuredRecord
-from svc_tui.dev.request_log import RequestLog
+from svc_tui.dev.request_log import RequestLog, request_line
 from svc_tui.logs.format import LogFormatter
+from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
 from tests.engine.timeline.records import REQUEST
 
@@ -92,3 +95,25 @@ def test_error_message_that_stderr_shows_is_not_repeated() -> None:
 def test_code_of_a_failed_request_moves_no_column_behind_it() -> None:
     missing = replace(ROOT, target="/nothing", status=404, code="not-found")
     assert shown(missing)[0].index("cpu") == shown(replace(missing, status=200, code=""))[0].index("cpu")
+
+
+@pytest.mark.parametrize("width", [120, 140])
+def test_line_of_a_disconnect_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr(stdout, "width", lambda: width)
+    gone = replace(ROOT, request_id="0" * 26, code="client-gone", detail="the client disconnected")
+    spans = [replace(gone, resource=name) for name in ("api", "front")]
+    line = "".join(text for text, _ in request_line(spans, "12:00:00.000"))
+    assert len(line) <= width
+    assert line.endswith("  client-gone")
+
+
+def test_frames_of_packages_are_dim() -> None:
+    frames = [
+        "    at book (api/src/index.ts:7:9)",
+        "    at dispatch (api/node_modules/hono/dist/compose.js:4:2)",
+    ]
+    lines: list[Styled] = []
+    log = RequestLog(lines.append)
+    for record in (*(LineRecord(SECOND, "id", "api", "stderr", frame) for frame in frames), ROOT):
+        log(record)
+    assert [line[-1] for line in lines[1:]] == [(frames[0], ""), (frames[1], "dim")]
