@@ -1,6 +1,7 @@
 // Functions of the engine that end the program when an allocation fails, or return something else. Large allocations
 // are tried beforehand, so that code can catch a RangeError.
 import { compile, define } from './define.js';
+import { apply, makePermanent } from './intrinsics.js';
 
 /** The number of bytes from which an allocation is tried. */
 export const LARGE = 1 << 20;
@@ -42,19 +43,19 @@ const { decode: nativeDecode } = TextDecoder.prototype;
 
 /** Decode bytes piece by piece: the engine takes four times the memory of a piece. */
 function decode(input = undefined, options = undefined) {
-  if (!(input?.byteLength > PIECE)) return nativeDecode.apply(this, arguments);
+  if (!(input?.byteLength > PIECE)) return apply(nativeDecode, this, arguments);
   const { buffer, byteOffset, byteLength } = ArrayBuffer.isView(input) ? input : new Uint8Array(input);
   let text = '';
   try {
     for (let at = 0; at < byteLength; at += PIECE) {
       const piece = new Uint8Array(buffer, byteOffset + at, Math.min(PIECE, byteLength - at));
       svcReserve('decode()', 2 * PIECE, 2 * PIECE);
-      text += nativeDecode.call(this, piece, at + PIECE < byteLength ? { stream: true } : options);
+      text += apply(nativeDecode, this, [piece, at + PIECE < byteLength ? { stream: true } : options]);
     }
     return text;
   } catch (error) {
     try {
-      nativeDecode.call(this); // forgets the pieces
+      apply(nativeDecode, this, []); // forgets the pieces
     } catch {
       // The first error is the one to report.
     }
@@ -67,13 +68,15 @@ const { encode: nativeEncode } = TextEncoder.prototype;
 define(TextDecoder.prototype, { decode });
 define(TextEncoder.prototype, {
   encode(text = '') {
-    if (text === '') return nativeEncode.call(this);
+    if (text === '') return apply(nativeEncode, this, []);
     const whole = `${text}`;
     svcReserve('encode()', whole.length);
-    const bytes = nativeEncode.call(this, whole);
+    const bytes = apply(nativeEncode, this, [whole]);
     if (whole && !bytes.length) throw new RangeError('encode(): the bytes do not fit into memory_limit_mb');
     return bytes;
   },
 });
 
+makePermanent(TextDecoder.prototype, 'decode');
+makePermanent(TextEncoder.prototype, 'encode', 'encodeInto');
 compile(svcReserve, decode);

@@ -3,6 +3,7 @@
 // real randomness from the first request on, also where the module stored them. The time is fixed too, and
 // `lane.py` warns of its use.
 import { define } from './define.js';
+import { apply } from './intrinsics.js';
 
 const svcRandom = Math.random;
 const { getRandomValues, randomUUID } = Crypto.prototype;
@@ -19,13 +20,13 @@ function svcNext() {
 Math.random = () => (svcLoading ? svcNext() / 4294967296 : svcRandom());
 define(Crypto.prototype, {
   getRandomValues(array) {
-    if (!svcLoading) return getRandomValues.call(this, array);
+    if (!svcLoading) return apply(getRandomValues, this, [array]);
     const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
     for (let i = 0; i < bytes.length; i++) bytes[i] = svcNext();
     return array;
   },
   randomUUID() {
-    if (!svcLoading) return randomUUID.call(this);
+    if (!svcLoading) return apply(randomUUID, this, []);
     const hex = [8, 4, 4, 4, 12].map((n) => Array.from({ length: n }, () => (svcNext() & 15).toString(16)).join(''));
     return `${hex[0]}-${hex[1]}-4${hex[2].slice(1)}-8${hex[3].slice(1)}-${hex[4]}`;
   },
@@ -58,5 +59,4 @@ export function svcRestoreTime() {
 
 export function svcRestoreRandomness() {
   svcLoading = false;
-  Math.random = svcRandom;
 }

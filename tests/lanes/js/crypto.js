@@ -35,7 +35,106 @@ const parameters = (name) => ({
 });
 const secret = (name, usages) => subtle.importKey('raw', text, name, false, usages);
 
+const builtins = () => [
+  Object, Reflect, JSON, Math, Array, String, Number, ArrayBuffer, Uint8Array, Object.getPrototypeOf(Uint8Array), crypto,
+  ...[Object, Function, Array, String, Map, Set, WeakMap, ArrayBuffer, Uint8Array, TextEncoder, TextDecoder, Crypto, CryptoKey]
+    .map(({ prototype }) => prototype),
+  Object.getPrototypeOf(Uint8Array.prototype), Object.getPrototypeOf([][Symbol.iterator]()),
+];
+const MISSING = ['toJSON', 'oth', 'use', 'alg', 'ext', 'key_ops', 'd', 'crv', 'bits', 'public_exponent', 'private', 'detail', 'alphabet'];
+
+/** Replace the functions and accessors of the engine by ones that store what they receive and return. */
+function spy() {
+  const { apply, construct, defineProperty, getOwnPropertyDescriptor, ownKeys } = Reflect, seen = new Set();
+  const state = { paused: false, texts: () => [...seen].flatMap((value) => textsIn(value)) };
+  const textsIn = (value, depth = 0) => {
+    if (typeof value === 'string') return [value];
+    if (ArrayBuffer.isView(value)) return [new Uint8Array(value.buffer, value.byteOffset, value.byteLength).toBase64()];
+    if (value instanceof ArrayBuffer) return [new Uint8Array(value).toBase64()];
+    if (typeof value !== 'object' || value === null || depth > 3) return [];
+    return Object.values(value).flatMap((each) => textsIn(each, depth + 1));
+  };
+  const store = (...values) => {
+    if (state.paused) return;
+    state.paused = true;
+    for (const value of values) if (typeof value !== 'function') seen.add(value);
+    state.paused = false;
+  };
+  const watched = (original) => function (...args) {
+    store(this, args);
+    const result = apply(original, this, args);
+    store(result);
+    return result;
+  };
+  state.paused = true;
+  for (const holder of builtins()) {
+    for (const key of ownKeys(holder)) {
+      const { value, get, set, configurable } = getOwnPropertyDescriptor(holder, key);
+      if (!configurable || (typeof value === 'function' && value.prototype)) continue;
+      if (typeof value === 'function') defineProperty(holder, key, { value: watched(value) });
+      else if (get) defineProperty(holder, key, { get: watched(get), set: set && watched(set) });
+    }
+  }
+  for (const name of MISSING) defineProperty(Object.prototype, name, { get: watched(() => undefined), configurable: true });
+  globalThis.Uint8Array = new Proxy(Uint8Array, {
+    construct(target, args, newTarget) {
+      const result = construct(target, args, newTarget);
+      store(args, result);
+      return result;
+    },
+  });
+  defineProperty(Uint8Array, Symbol.hasInstance, { value: watched((value) => ArrayBuffer.isView(value)) });
+  defineProperty(CryptoKey.prototype, 'extractable', { get: () => true });
+  defineProperty(CryptoKey.prototype, 'usages', { get: () => ['sign', 'verify', 'encrypt', 'wrapKey'] });
+  state.paused = false;
+  return state;
+}
+
 const checks = {
+  async 'replaced-functions'() {
+    const HMAC = { name: 'HMAC', hash: 'SHA-256' }, HKDF = { name: 'HKDF', hash: 'SHA-256', salt: text, info: text };
+    const secret = crypto.getRandomValues(new Uint8Array(32)), wrapping = await aes('AES-KW', ['wrapKey', 'unwrapKey']), cipher = await aes('AES-GCM');
+    const gcm = { name: 'AES-GCM', iv: new Uint8Array(12) };
+    const key = await subtle.importKey('raw', secret, HMAC, false, ['sign', 'verify']);
+    const onlyVerifies = await subtle.importKey('raw', secret, HMAC, false, ['verify']);
+    const base = await subtle.importKey('raw', secret, 'HKDF', false, ['deriveKey', 'deriveBits']);
+    const derived = new Uint8Array(await subtle.deriveBits(HKDF, base, 256));
+    const pair = await subtle.generateKey(ECDSA, true, ['sign', 'verify']);
+    const pkcs8 = new Uint8Array(await subtle.exportKey('pkcs8', pair.privateKey)), { d } = await subtle.exportKey('jwk', pair.privateKey);
+    const wrapped = {
+      raw: await subtle.wrapKey('raw', await subtle.importKey('raw', secret, HMAC, true, ['sign']), wrapping, 'AES-KW'),
+      jwk: await subtle.wrapKey('jwk', pair.privateKey, cipher, gcm),
+    };
+    const verified = new TextEncoder().encode('verified only'), mac = await subtle.sign(HMAC, key, verified);
+    const secrets = { secret, derived, pkcs8, d: Uint8Array.fromBase64(d, { alphabet: 'base64url' }), mac: new Uint8Array(mac) };
+    for (const name in secrets) secrets[name] = secrets[name].toBase64();
+    secrets.jwk = d;
+    const spied = spy();
+    const valid = await subtle.verify(HMAC, onlyVerifies, new Uint8Array(32), verified);
+    const unwrapped = await subtle.unwrapKey('jwk', wrapped.jwk, cipher, gcm, ECDSA, false, ['sign']);
+    const others = [
+      await subtle.deriveKey(HKDF, base, { ...HMAC, length: 256 }, false, ['sign']),
+      await subtle.unwrapKey('raw', wrapped.raw, wrapping, 'AES-KW', HMAC, false, ['sign']),
+      await subtle.generateKey(HMAC, false, ['sign']),
+      structuredClone(key),
+    ];
+    for (const each of others) await subtle.importKey('raw', await subtle.sign(HMAC, each, text), HMAC, false, ['sign']);
+    const generated = await subtle.generateKey(ECDSA, false, ['sign']);
+    for (const each of [unwrapped, generated.privateKey]) await subtle.sign({ ...ECDSA, hash: 'SHA-256' }, each, text);
+    const refused = [
+      await thrown(() => subtle.exportKey('raw', key)), await thrown(() => subtle.exportKey('jwk', structuredClone(key))),
+      await thrown(() => subtle.sign(HMAC, onlyVerifies, text)),
+    ];
+    key.usages.push('verify');
+    key.algorithm.name = 'AES-GCM';
+    refused.push(await thrown(() => subtle.encrypt(gcm, key, text)));
+    spied.paused = true;
+    const texts = spied.texts();
+    const leaked = Object.keys(secrets).filter((name) => texts.some((each) => each.includes(secrets[name])));
+    const random = texts.some((each) => each.length === 88), privateKeys = texts.some((each) => each.includes('MIGHAgEAMBMGByqGSM49'));
+    return [valid, leaked, random, privateKeys, texts.length > 100, refused];
+  },
+  'random-bits': () => Array.from({ length: 100 }, () => (Math.random() * 2 ** 32) % 1).some(Boolean),
   async signatures() {
     const results = {};
     for (const algorithm of SIGNERS) {

@@ -102,6 +102,8 @@ VALUES: dict[str, Any] = {
     "classes": [True, "[object CryptoKey]", True, True, [], "string", 4],
     "password": ["$argon2id$v=19$m=19456,t=2,p=1$", True, False, "Error", "TypeError", False],
     "pbkdf2-100000": 32,
+    "replaced-functions": [False, [], False, False, True, ["InvalidAccessError"] * 4],
+    "random-bits": True,
 }
 JOSE = """\
 import { SignJWT, createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify } from 'jose';
@@ -155,6 +157,7 @@ async def answers_with_crypto(
         return {target: await Client().call(guest, target, "GET") for target in targets}
     finally:
         await runner.aclose()
+        await binding.door.aclose()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 // Algorithms of Web Crypto: their operations with the types of their parameters, and normalization.
-import { bytesOf, svcRefuse, isBufferSource } from './host.js';
-import { CryptoKey } from './key.js';
+import { copyOf, svcRefuse, isBufferSource } from './host.js';
+import { slotsOf } from './key.js';
 
 /** Return a converter of integers up to `max`. */
 function integerUpTo(max) {
@@ -15,17 +15,18 @@ function integerUpTo(max) {
 
 function bytesMember(value) {
   if (!isBufferSource(value)) throw new TypeError('crypto: a parameter is not an ArrayBuffer or a view of one');
-  return bytesOf(value).slice();
+  return copyOf(value);
 }
 
 function bigInteger(value) {
   if (!(value instanceof Uint8Array)) throw new TypeError('crypto: publicExponent is not a Uint8Array');
-  return value.slice();
+  return copyOf(value);
 }
 
 function cryptoKey(value) {
-  if (!(value instanceof CryptoKey)) throw new TypeError('crypto: public is not a CryptoKey');
-  return value;
+  const slots = slotsOf(value);
+  if (!slots) throw new TypeError('crypto: public is not a CryptoKey');
+  return slots;
 }
 
 const octet = integerUpTo(255), unsignedShort = integerUpTo(65_535), unsignedLong = integerUpTo(4_294_967_295);

@@ -1,7 +1,9 @@
 // Import, export and generation of keys of each algorithm.
 import { hmacBits } from './algorithms.js';
-import { bytesOf, callDoor, base64Of, svcRefuse, isBufferSource } from './host.js';
-import { createKey, materialOf } from './key.js';
+import { bare, fromBase64, newBytes, toBase64 } from '../intrinsics.js';
+import { callDoor, svcRefuse } from './host.js';
+import { createKey } from './key.js';
+import { randomBytes } from './random.js';
 
 const URL_SAFE = { alphabet: 'base64url', omitPadding: true };
 const CURVES = ['P-256', 'P-384', 'P-521'];
@@ -102,20 +104,20 @@ function importPair(format, data, algorithm, extractable, usages) {
     if (name === 'ECDSA') checkJwkAlgorithm(data, EC_JWK_ALGORITHMS[namedCurve]);
     if (name === 'Ed25519') checkJwkAlgorithm(data, 'Ed25519', 'EdDSA');
     const { kty, crv, n, e, d, p, q, dp, dq, qi, x, y } = data;
-    key = { kty, crv, n, e, d, p, q, dp, dq, qi, x, y };
-  } else key = base64Of(data);
+    key = bare({ kty, crv, n, e, d, p, q, dp, dq, qi, x, y });
+  } else key = data;
   const answer = callDoor('import', { algorithm: family, format, curve: namedCurve, key });
-  const exponent = answer.public_exponent === undefined ? undefined : Uint8Array.fromBase64(answer.public_exponent);
+  const exponent = answer.public_exponent === undefined ? undefined : fromBase64(answer.public_exponent);
   const shown = pairAlgorithm(algorithm, { bits: answer.bits, publicExponent: exponent });
   return createKey(answer.type, extractable, shown, usages, answer.key);
 }
 
-function secretBytes(format, data, algorithm, checks) {
-  if (format === 'raw' || format === 'raw-secret') return bytesOf(data);
+function secretText(format, data, algorithm, checks) {
+  if (format === 'raw' || format === 'raw-secret') return data;
   if (format !== 'jwk') refuseFormat(format, algorithm);
   checkJwk(data, { kty: 'oct', ...checks });
   try {
-    return Uint8Array.fromBase64(data.k, { alphabet: 'base64url' });
+    return toBase64(fromBase64(data.k, URL_SAFE));
   } catch {
     return svcRefuse('DataError', 'crypto: k of the JWK is missing or not base64url');
   }
@@ -124,8 +126,8 @@ function secretBytes(format, data, algorithm, checks) {
 function importSecret(format, data, algorithm, extractable, usages) {
   const { name, hash } = algorithm, { use, usages: allowed } = SECRETS[name];
   checkUsages(usages, allowed);
-  const bytes = secretBytes(format, data, algorithm, { use, extractable, usages });
-  let length = bytes.length * 8;
+  const text = secretText(format, data, algorithm, { use, extractable, usages });
+  let length = fromBase64(text).length * 8;
   if (name === 'HMAC') {
     const wanted = algorithm.length ?? length;
     if (length === 0 || wanted > length || wanted <= length - 8) {
@@ -137,28 +139,26 @@ function importSecret(format, data, algorithm, extractable, usages) {
   }
   const shown = hash ? { name, hash, length } : { name, length };
   if (format === 'jwk') checkJwkAlgorithm(data, jwkAlgorithm(shown));
-  return createKey('secret', extractable, shown, usages, masked(bytes, length).toBase64());
+  return createKey('secret', extractable, shown, usages, masked(text, length));
 }
 
-/** Return bytes with the bits after the first `bits` cleared. */
-export function masked(bytes, bits) {
-  const result = bytes.slice(0, Math.ceil(bits / 8));
+/** Return the first `bits` of base64. */
+export function masked(text, bits) {
+  const bytes = fromBase64(text), result = newBytes((bits + 7) >> 3);
+  for (let i = 0; i < result.length; i++) result[i] = bytes[i];
   if (bits % 8) result[result.length - 1] &= 0xff << (8 - (bits % 8));
-  return result;
+  return toBase64(result);
 }
 
 function importInput(format, data, algorithm, extractable, usages) {
   if (format !== 'raw' && format !== 'raw-secret') refuseFormat(format, algorithm);
   checkUsages(usages, DERIVE);
   if (extractable) svcRefuse('SyntaxError', `crypto: a key of ${algorithm.name} cannot be extractable`);
-  return createKey('secret', false, { name: algorithm.name }, usages, base64Of(data));
+  return createKey('secret', false, { name: algorithm.name }, usages, data);
 }
 
-/** Return a key. `data` is a JWK for the format `jwk`, a BufferSource otherwise. Throws DOMException and TypeError. */
+/** Return a key. `data` is a JWK for the format `jwk`, otherwise base64. Throws DOMException. */
 export function importKey(format, data, algorithm, extractable, usages) {
-  if ((format === 'jwk') === isBufferSource(data) || typeof data !== 'object' || data === null) {
-    throw new TypeError(`crypto: a key in the format ${format} cannot be imported from this type`);
-  }
   const { name } = algorithm;
   const by = PAIRS[name] ? importPair : SECRETS[name] ? importSecret : importInput;
   const key = by(format, data, algorithm, Boolean(extractable), usages);
@@ -169,29 +169,29 @@ export function importKey(format, data, algorithm, extractable, usages) {
 function jwkOf(key) {
   const { algorithm, usages, extractable } = key, { family } = PAIRS[algorithm.name] ?? {};
   const parts = family
-    ? callDoor('export', { algorithm: family, format: 'jwk', type: key.type, key: materialOf(key) }).key
-    : { kty: 'oct', k: Uint8Array.fromBase64(materialOf(key)).toBase64(URL_SAFE) };
+    ? callDoor('export', { algorithm: family, format: 'jwk', type: key.type, key: key.material }).key
+    : { kty: 'oct', k: toBase64(fromBase64(key.material), URL_SAFE) };
   const alg = family === 'EC' ? undefined : jwkAlgorithm(algorithm);
-  return { ...parts, ...(alg === undefined ? {} : { alg }), key_ops: usages, ext: extractable };
+  return { ...parts, ...(alg === undefined ? {} : { alg }), key_ops: [...usages], ext: extractable };
 }
 
-/** Return a key in a format: a JWK or an ArrayBuffer. Throws DOMException. */
+/** Return the key with these slots in a format: a JWK or base64. Throws DOMException. */
 export function exportKey(format, key) {
   if (format === 'jwk') return jwkOf(key);
-  const { algorithm, type } = key, pair = PAIRS[algorithm.name], material = materialOf(key);
+  const { algorithm, type, material } = key, pair = PAIRS[algorithm.name];
   const of = (needed) => {
     if (type !== needed) svcRefuse('InvalidAccessError', `crypto: the format ${format} needs a ${needed} key`);
   };
   if (pair && (format === 'spki' || format === 'pkcs8')) {
     of(format === 'spki' ? 'public' : 'private');
-    return Uint8Array.fromBase64(material).buffer;
+    return material;
   }
   if (pair && format === 'raw' && pair.family !== 'RSA') {
     of('public');
-    return Uint8Array.fromBase64(callDoor('export', { algorithm: pair.family, format, type, key: material }).key).buffer;
+    return callDoor('export', { algorithm: pair.family, format, type, key: material }).key;
   }
   if (pair || (format !== 'raw' && format !== 'raw-secret')) refuseFormat(format, algorithm);
-  return Uint8Array.fromBase64(material).buffer;
+  return material;
 }
 
 function generatePair(algorithm, extractable, usages) {
@@ -231,6 +231,6 @@ export function generateKey(algorithm, extractable, usages) {
   const length = secretBits(algorithm);
   if (length === 0 || length > MAX_HMAC_BITS) svcRefuse('OperationError', `crypto: a key cannot have ${length} bits`);
   if (!usages.length) svcRefuse('SyntaxError', 'crypto: the key has no usages');
-  const bytes = masked(crypto.getRandomValues(new Uint8Array(Math.ceil(length / 8))), length);
-  return createKey('secret', extractable, hash ? { name, hash, length } : { name, length }, usages, bytes.toBase64());
+  const text = masked(toBase64(randomBytes((length + 7) >> 3)), length);
+  return createKey('secret', extractable, hash ? { name, hash, length } : { name, length }, usages, text);
 }

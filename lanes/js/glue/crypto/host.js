@@ -1,6 +1,7 @@
 // Calls of the crypto Door (docs/reference/crypto-api.md), and the errors of Web Crypto.
 import { ask } from 'svc:doors/call@0.1.0';
 import { svcCurrent } from '../current.js';
+import { fromBase64, fromJson, newBytes, textBetween, toBase64, toJson } from '../intrinsics.js';
 
 const ERRORS = { 'data-error': 'DataError', 'not-supported': 'NotSupportedError' };
 
@@ -14,15 +15,14 @@ export function untilHosted() {
 }
 
 const MAX_BYTES = 6 << 20;
-const DATA = '{"data":"', DATA_END = '"}';
+const DATA_MEMBER = '"data":"', DATA = `{${DATA_MEMBER}`, DATA_END = '"}';
 
 /** Return the text of an operation's answer. Throws DOMException. */
 function post(operation, body) {
   const answer = ask('crypto', `/v1/${operation}`, body);
   if (!answer) svcRefuse('OperationError', `crypto: the data of ${operation} is too long, or too many calls are in progress`);
-  const [status, text] = answer;
-  if (status === 200) return text;
-  const { code, detail } = JSON.parse(text);
+  if (answer[0] === 200) return answer[1];
+  const { code, detail } = fromJson(answer[1]);
   return svcRefuse(ERRORS[code] ?? 'OperationError', detail);
 }
 
@@ -31,27 +31,31 @@ function post(operation, body) {
 /** Return the body of an operation with bytes as its member `data`. Throws DOMException if they are too many. */
 function withData(members, bytes) {
   if (bytes.length > MAX_BYTES) svcRefuse('OperationError', `crypto: the data has ${bytes.length} bytes, more than ${MAX_BYTES}`);
-  return `${JSON.stringify(members).slice(0, -1)},${DATA.slice(1)}${bytes.toBase64()}${DATA_END}`;
+  return `${textBetween(toJson(members), 0, -1)},${DATA_MEMBER}${toBase64(bytes)}${DATA_END}`;
 }
 
 /** Return the answer of an operation; bytes in it are base64. Throws DOMException. */
 export function callDoor(operation, members, data) {
-  return JSON.parse(post(operation, data ? withData(members, data) : JSON.stringify(members)));
+  return fromJson(post(operation, data ? withData(members, data) : toJson(members)));
 }
 
-/** Return the bytes that an operation answers. Throws DOMException. */
-export function bytesFromDoor(operation, members, data) {
-  const text = post(operation, data ? withData(members, data) : JSON.stringify(members));
-  return Uint8Array.fromBase64(text.slice(DATA.length, -DATA_END.length));
+/** Return the bytes that an operation answers as base64. Throws DOMException. */
+export function textFromDoor(operation, members, data) {
+  return textBetween(post(operation, data ? withData(members, data) : toJson(members)), DATA.length, -DATA_END.length);
 }
 
 /** Return the bytes of a BufferSource as base64. */
 export function base64Of(source) {
-  return bytesOf(source).toBase64();
+  return toBase64(bytesOf(source));
 }
 
 export function isBufferSource(value) {
   return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
+}
+
+/** Return a copy of a BufferSource as bytes. Throws TypeError for other values. */
+export function copyOf(source) {
+  return newBytes(bytesOf(source));
 }
 
 /** Return a view of a BufferSource. Throws TypeError for other values. */

@@ -1,47 +1,52 @@
 // CryptoKey: a key with its material, which only this folder can read.
 import { svcCopied, svcHasLargeBlobs, svcIsLargeBlob } from '../blob.js';
+import { bare, freeze } from '../intrinsics.js';
 
-const USAGES = ['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveBits', 'wrapKey', 'unwrapKey'];
+const USAGES = freeze(['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveBits', 'wrapKey', 'unwrapKey']);
 const TOKEN = Symbol('CryptoKey');
 let read;
 let created = false;
 
+/** Return a copy of an algorithm, which the user may change. */
+const shown = ({ hash, ...algorithm }) => (hash ? { ...algorithm, hash: { ...hash } } : algorithm);
+
 export class CryptoKey {
-  #type;
-  #extractable;
+  #slots;
   #algorithm;
   #usages;
-  #material;
 
   static {
-    read = (key) => key.#material;
+    read = (value) => (typeof value === 'object' && value !== null && #slots in value ? value.#slots : undefined);
   }
 
-  constructor(token, type, extractable, algorithm, usages, material) {
+  constructor(token, slots) {
     if (token !== TOKEN) throw new TypeError('Illegal constructor');
-    this.#type = type;
-    this.#extractable = extractable;
-    this.#algorithm = algorithm;
-    this.#usages = USAGES.filter((usage) => usages.includes(usage));
-    this.#material = material;
+    this.#slots = slots;
   }
 
-  get type() { return this.#type; }
-  get extractable() { return this.#extractable; }
-  get algorithm() { return this.#algorithm; }
-  get usages() { return this.#usages; }
+  get type() { return this.#slots.type; }
+  get extractable() { return this.#slots.extractable; }
+  get algorithm() { return (this.#algorithm ??= shown(this.#slots.algorithm)); }
+  get usages() { return (this.#usages ??= [...this.#slots.usages]); }
   get [Symbol.toStringTag]() { return 'CryptoKey'; }
 }
 
 /** Return a key. `material` is base64: the bytes of a secret key, SPKI or PKCS #8. */
 export function createKey(type, extractable, algorithm, usages, material) {
   created = true;
-  return new CryptoKey(TOKEN, type, extractable, algorithm, usages, material);
+  const ordered = freeze(USAGES.filter((usage) => usages.includes(usage)));
+  return new CryptoKey(TOKEN, freeze(bare({ type, extractable, algorithm: freeze(algorithm), usages: ordered, material })));
 }
 
-/** Return the material of a key as base64. */
-export function materialOf(key) {
-  return read(key);
+/** Return the type, extractable, algorithm, usages and material of a key, or undefined for another value. */
+export function slotsOf(value) {
+  return read(value);
+}
+
+/** Return whether a key with these slots has a usage. */
+export function permits({ usages }, usage) {
+  for (let i = 0; i < usages.length; i++) if (usages[i] === usage) return true;
+  return false;
 }
 
 /** Return usages as a list. Throws TypeError if one does not exist. */
@@ -53,12 +58,12 @@ export function usagesOf(usages) {
 }
 
 function isReplaced(value) {
-  return value instanceof CryptoKey || svcIsLargeBlob(value);
+  return Boolean(read(value)) || svcIsLargeBlob(value);
 }
 
 function copyOf(value) {
-  if (!(value instanceof CryptoKey)) return svcCopied(value);
-  return createKey(value.type, value.extractable, value.algorithm, value.usages, read(value));
+  const slots = read(value);
+  return slots ? new CryptoKey(TOKEN, slots) : svcCopied(value);
 }
 
 /** Yield the path and the value of each key and large blob in plain objects and arrays. */

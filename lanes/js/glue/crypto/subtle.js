@@ -3,12 +3,13 @@ import { define, defineGetter } from '../define.js';
 import './random.js';
 import { normalizeAlgorithm, supportsOperation } from './algorithms.js';
 import { exportKey, generateKey, importKey, masked, secretBits } from './formats.js';
-import { bytesOf, callDoor, bytesFromDoor, base64Of, svcRefuse, untilHosted } from './host.js';
-import { CryptoKey, materialOf, usagesOf } from './key.js';
+import { fromBase64, fromJson, toJson } from '../intrinsics.js';
+import { base64Of, callDoor, copyOf, isBufferSource, svcRefuse, textFromDoor, untilHosted } from './host.js';
+import { CryptoKey, permits, slotsOf, usagesOf } from './key.js';
 
 const nativeDigest = crypto.subtle.digest.bind(crypto.subtle);
 const FORMATS = ['raw', 'raw-public', 'raw-secret', 'raw-seed', 'raw-private', 'spki', 'pkcs8', 'jwk'];
-const encoder = new TextEncoder();
+const encoder = new TextEncoder(), decoder = new TextDecoder('utf-8', { fatal: true });
 
 function formatOf(format) {
   const text = String(format);
@@ -19,16 +20,18 @@ function formatOf(format) {
 /** Check that a key is for an algorithm and a usage. Throws InvalidAccessError. */
 function checkKey(key, { name }, usage) {
   if (key.algorithm.name !== name) svcRefuse('InvalidAccessError', `crypto: the key is for ${key.algorithm.name}, not ${name}`);
-  if (!key.usages.includes(usage)) svcRefuse('InvalidAccessError', `crypto: the key does not have the usage ${usage}`);
+  if (!permits(key, usage)) svcRefuse('InvalidAccessError', `crypto: the key does not have the usage ${usage}`);
 }
 
 function checkType(key, type) {
   if (key.type !== type) svcRefuse('InvalidAccessError', `crypto: the operation needs a ${type} key, not a ${key.type} one`);
 }
 
+/** Return the slots of a key. Throws TypeError for other values. */
 function keyOf(value) {
-  if (!(value instanceof CryptoKey)) throw new TypeError('crypto: the key is not a CryptoKey');
-  return value;
+  const slots = slotsOf(value);
+  if (!slots) throw new TypeError('crypto: the key is not a CryptoKey');
+  return slots;
 }
 
 /** Return the normalized algorithm of the first operation that an algorithm has. */
@@ -45,28 +48,29 @@ function normalizeFirst(operations, algorithm) {
 
 /** Return the members of a signature's request. */
 function signatureMembers({ name, hash, saltLength }, key) {
-  return { algorithm: name, hash: (hash ?? key.algorithm.hash)?.name, salt_length: saltLength, key: materialOf(key) };
+  return { algorithm: name, hash: (hash ?? key.algorithm.hash)?.name, salt_length: saltLength, key: key.material };
 }
 
 function signData(algorithm, key, data) {
   checkKey(key, algorithm, 'sign');
   if (algorithm.name === 'HMAC') {
-    return bytesFromDoor('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data);
+    return textFromDoor('hmac', { hash: key.algorithm.hash.name, key: key.material }, data);
   }
   checkType(key, 'private');
-  return bytesFromDoor('sign', signatureMembers(algorithm, key), data);
+  return textFromDoor('sign', signatureMembers(algorithm, key), data);
 }
 
+/** Return whether two texts are equal, in a time that depends on their lengths only. */
 function isEqual(one, other) {
-  let difference = one.length ^ other.length;
-  for (let i = 0; i < one.length; i++) difference |= one[i] ^ other[i];
-  return difference === 0;
+  let differences = one.length === other.length ? 0 : 1;
+  for (let i = 0; i < one.length; i++) differences += one[i] === other[i] ? 0 : 1;
+  return differences === 0;
 }
 
 function verifyData(algorithm, key, received, data) {
   checkKey(key, algorithm, 'verify');
   if (algorithm.name === 'HMAC') {
-    return isEqual(bytesFromDoor('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data), received);
+    return isEqual(textFromDoor('hmac', { hash: key.algorithm.hash.name, key: key.material }, data), base64Of(received));
   }
   checkType(key, 'public');
   return callDoor('verify', { ...signatureMembers(algorithm, key), signature: base64Of(received) }, data).valid;
@@ -74,17 +78,17 @@ function verifyData(algorithm, key, received, data) {
 
 const GCM_TAGS = [32, 64, 96, 104, 112, 120, 128];
 
-/** Encrypt or decrypt bytes; `direction` is also the type of an RSA key. */
+/** Return encrypted or decrypted bytes as base64. An RSA key that encrypts is public, one that decrypts private. */
 function cryptBytes(direction, algorithm, key, data) {
   const { name, iv, counter, length, additionalData, tagLength, label } = algorithm;
   if (name === 'RSA-OAEP') checkType(key, direction === 'encrypt' ? 'public' : 'private');
   if (name === 'AES-GCM' && tagLength !== undefined && !GCM_TAGS.includes(tagLength)) {
     svcRefuse('OperationError', `crypto: tagLength is ${tagLength}, not one of ${GCM_TAGS.join(', ')}`);
   }
-  return bytesFromDoor(direction, {
+  return textFromDoor(direction, {
     algorithm: name,
     hash: key.algorithm.hash?.name,
-    key: materialOf(key),
+    key: key.material,
     iv: iv && base64Of(iv),
     counter: counter && base64Of(counter),
     length,
@@ -94,16 +98,17 @@ function cryptBytes(direction, algorithm, key, data) {
   }, data);
 }
 
-/** Return the shared secret of ECDH or X25519 with `length` bits, or all of it. */
+/** Return the shared secret of ECDH or X25519 with `length` bits, or all of it, as base64. */
 function agreement({ name, public: other }, key, length) {
   checkType(key, 'private');
   checkType(other, 'public');
   if (other.algorithm.name !== name || other.algorithm.namedCurve !== key.algorithm.namedCurve) {
     svcRefuse('InvalidAccessError', 'crypto: the two keys have different algorithms or curves');
   }
-  const secret = bytesFromDoor('derive', { algorithm: name, key: materialOf(key), public: materialOf(other) });
+  const secret = textFromDoor('derive', { algorithm: name, key: key.material, public: other.material });
   if (length === null) return secret;
-  if (length > secret.length * 8) svcRefuse('OperationError', `crypto: the secret has ${secret.length * 8} bits, fewer than ${length}`);
+  const bits = fromBase64(secret).length * 8;
+  if (length > bits) svcRefuse('OperationError', `crypto: the secret has ${bits} bits, fewer than ${length}`);
   return masked(secret, length);
 }
 
@@ -111,10 +116,10 @@ function deriveSecret(algorithm, key, length) {
   const { name, hash, salt, info, iterations, public: other } = algorithm;
   if (other) return agreement(algorithm, key, length);
   if (length === null || length % 8) svcRefuse('OperationError', `crypto: ${name} needs a length that is a multiple of 8`);
-  return bytesFromDoor('derive', {
+  return textFromDoor('derive', {
     algorithm: name,
     hash: hash.name,
-    key: materialOf(key),
+    key: key.material,
     salt: base64Of(salt),
     info: info && base64Of(info),
     iterations,
@@ -136,12 +141,11 @@ function exportedKey(format, key) {
   return exportKey(format, key);
 }
 
-function jwkOf(bytes) {
+function jwkOf(text) {
   try {
-    const jwk = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-    if (typeof jwk === 'object' && jwk !== null) return jwk;
+    return fromJson(decoder.decode(fromBase64(text)));
   } catch {
-    // Not JSON: reported below.
+    // Not a JSON object: reported below.
   }
   return svcRefuse('DataError', 'crypto: the unwrapped key is not a JWK');
 }
@@ -149,30 +153,30 @@ function jwkOf(bytes) {
 /** The methods of SubtleCrypto: convert the arguments, then return the function that computes. */
 const METHODS = {
   encrypt(algorithm, key, data) {
-    const normalized = normalizeAlgorithm('encrypt', algorithm), copy = bytesOf(data).slice();
-    keyOf(key);
+    const normalized = normalizeAlgorithm('encrypt', algorithm), copy = copyOf(data);
+    const slots = keyOf(key);
     return () => {
-      checkKey(key, normalized, 'encrypt');
-      return cryptBytes('encrypt', normalized, key, copy).buffer;
+      checkKey(slots, normalized, 'encrypt');
+      return fromBase64(cryptBytes('encrypt', normalized, slots, copy)).buffer;
     };
   },
   decrypt(algorithm, key, data) {
-    const normalized = normalizeAlgorithm('decrypt', algorithm), copy = bytesOf(data).slice();
-    keyOf(key);
+    const normalized = normalizeAlgorithm('decrypt', algorithm), copy = copyOf(data);
+    const slots = keyOf(key);
     return () => {
-      checkKey(key, normalized, 'decrypt');
-      return cryptBytes('decrypt', normalized, key, copy).buffer;
+      checkKey(slots, normalized, 'decrypt');
+      return fromBase64(cryptBytes('decrypt', normalized, slots, copy)).buffer;
     };
   },
   sign(algorithm, key, data) {
-    const normalized = normalizeAlgorithm('sign', algorithm), copy = bytesOf(data).slice();
-    keyOf(key);
-    return () => signData(normalized, key, copy).buffer;
+    const normalized = normalizeAlgorithm('sign', algorithm), copy = copyOf(data);
+    const slots = keyOf(key);
+    return () => fromBase64(signData(normalized, slots, copy)).buffer;
   },
   verify(algorithm, key, received, data) {
-    const normalized = normalizeAlgorithm('verify', algorithm), copies = [bytesOf(received).slice(), bytesOf(data).slice()];
-    keyOf(key);
-    return () => verifyData(normalized, key, ...copies);
+    const normalized = normalizeAlgorithm('verify', algorithm), copies = [copyOf(received), copyOf(data)];
+    const slots = keyOf(key);
+    return () => verifyData(normalized, slots, ...copies);
   },
   generateKey(algorithm, extractable, keyUsages) {
     const normalized = normalizeAlgorithm('generateKey', algorithm), usages = usagesOf(keyUsages);
@@ -180,50 +184,53 @@ const METHODS = {
   },
   importKey(format, keyData, algorithm, extractable, keyUsages) {
     const form = formatOf(format), normalized = normalizeAlgorithm('importKey', algorithm), usages = usagesOf(keyUsages);
-    const data = form !== 'jwk' ? bytesOf(keyData).slice() : keyData;
+    if (form === 'jwk' && (isBufferSource(keyData) || typeof keyData !== 'object' || keyData === null)) {
+      throw new TypeError('crypto: a JWK is an object');
+    }
+    const data = form === 'jwk' ? keyData : base64Of(keyData);
     return () => importKey(form, data, normalized, extractable, usages);
   },
   exportKey(format, key) {
     const form = formatOf(format);
-    keyOf(key);
-    return () => exportedKey(form, key);
+    const slots = keyOf(key);
+    return () => (form === 'jwk' ? exportedKey(form, slots) : fromBase64(exportedKey(form, slots)).buffer);
   },
   deriveBits(algorithm, baseKey, length = null) {
     const normalized = normalizeAlgorithm('deriveBits', algorithm), bits = length === null ? null : Number(length) >>> 0;
-    keyOf(baseKey);
+    const slots = keyOf(baseKey);
     return () => {
-      checkKey(baseKey, normalized, 'deriveBits');
-      return deriveSecret(normalized, baseKey, bits).buffer;
+      checkKey(slots, normalized, 'deriveBits');
+      return fromBase64(deriveSecret(normalized, slots, bits)).buffer;
     };
   },
   deriveKey(algorithm, baseKey, derivedKeyType, extractable, keyUsages) {
     const normalized = normalizeAlgorithm('deriveBits', algorithm), usages = usagesOf(keyUsages);
     const imported = normalizeAlgorithm('importKey', derivedKeyType), sized = normalizeAlgorithm('getKeyLength', derivedKeyType);
-    keyOf(baseKey);
+    const slots = keyOf(baseKey);
     return () => {
-      checkKey(baseKey, normalized, 'deriveKey');
-      const secret = deriveSecret(normalized, baseKey, derivedBits(sized));
+      checkKey(slots, normalized, 'deriveKey');
+      const secret = deriveSecret(normalized, slots, derivedBits(sized));
       return importKey('raw', secret, imported, extractable, usages);
     };
   },
   wrapKey(format, key, wrappingKey, wrapAlgorithm) {
     const form = formatOf(format), normalized = normalizeFirst(['wrapKey', 'encrypt'], wrapAlgorithm);
-    keyOf(key);
-    keyOf(wrappingKey);
+    const slots = keyOf(key), wrapping = keyOf(wrappingKey);
     return () => {
-      checkKey(wrappingKey, normalized, 'wrapKey');
-      const data = exportedKey(form, key);
-      return cryptBytes('encrypt', normalized, wrappingKey, form === 'jwk' ? encoder.encode(JSON.stringify(data)) : bytesOf(data)).buffer;
+      checkKey(wrapping, normalized, 'wrapKey');
+      const exported = exportedKey(form, slots);
+      const data = form === 'jwk' ? encoder.encode(toJson(exported)) : fromBase64(exported);
+      return fromBase64(cryptBytes('encrypt', normalized, wrapping, data)).buffer;
     };
   },
   unwrapKey(format, wrappedKey, unwrappingKey, unwrapAlgorithm, unwrappedKeyAlgorithm, extractable, keyUsages) {
-    const form = formatOf(format), copy = bytesOf(wrappedKey).slice(), usages = usagesOf(keyUsages);
+    const form = formatOf(format), copy = copyOf(wrappedKey), usages = usagesOf(keyUsages);
     const normalized = normalizeFirst(['unwrapKey', 'decrypt'], unwrapAlgorithm);
     const imported = normalizeAlgorithm('importKey', unwrappedKeyAlgorithm);
-    keyOf(unwrappingKey);
+    const slots = keyOf(unwrappingKey);
     return () => {
-      checkKey(unwrappingKey, normalized, 'unwrapKey');
-      const data = cryptBytes('decrypt', normalized, unwrappingKey, copy);
+      checkKey(slots, normalized, 'unwrapKey');
+      const data = cryptBytes('decrypt', normalized, slots, copy);
       return importKey(form, form === 'jwk' ? jwkOf(data) : data, imported, extractable, usages);
     };
   },
