@@ -40,9 +40,8 @@ class CryptoDoor:
 
     def __init__(self) -> None:
         """Use at most half of the processors for a project."""
-        processors = os.cpu_count() or 1
-        most = PROCESSES_PER_PROCESSOR * processors
-        self._pool = ProcessPool(most, max(1, processors // 2), MAX_WAITING)
+        count = os.cpu_count() or 1
+        self._pool = ProcessPool(PROCESSES_PER_PROCESSOR * count, max(1, count // 2), MAX_WAITING)
 
     def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one project, without files."""
@@ -76,12 +75,13 @@ class ProjectCrypto:
 
     def _start(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Run a quick job, or start another one. Raises CryptoProblem."""
-        prepare, size, memory = self._prepare(request), len(request.body), 0
-        budget = request.budget or _NoLimits()
+        operation, size, memory = self._operation(request), len(request.body), 0
+        budget = request.budget
+        assert budget is not None  # Only runs call this Door.
         if size > QUICK_BYTES:
             cpu_ns = size * _BULK_NS_PER_BYTE
         else:
-            job = _checked(prepare(), budget)
+            job = _checked(operation(Members(request.body)), budget)
             if job.cpu_ns <= QUICK_NS:
                 return DoorResponse(200, encode(job.run()))
             cpu_ns, memory = job.cpu_ns, job.memory
@@ -92,7 +92,7 @@ class ProjectCrypto:
         task.add_done_callback(self._in_progress.pop)
         return task
 
-    def _prepare(self, request: DoorRequest) -> Callable[[], Job]:
+    def _operation(self, request: DoorRequest) -> Callable[[Members], Job]:
         operation = self._operations.get(request.path)
         if operation is None:
             raise CryptoProblem("not-found", f"{request.path} is not one of {', '.join(self._operations)}")
@@ -103,7 +103,7 @@ class ProjectCrypto:
                 "too-large",
                 f"the body of {request.path} has {len(request.body)} bytes, more than {QUICK_BYTES}",
             )
-        return lambda: operation(Members(request.body))
+        return operation
 
     async def _load_and_answer(self, request: DoorRequest) -> DoorResponse:
         """Answer the first request: the import of the operations takes a tenth of a second."""
@@ -134,14 +134,6 @@ def _import_operations() -> ModuleType:
     from doors.crypto import operations
 
     return operations
-
-
-class _NoLimits:
-    """The budget of requests outside of runs. It implements `engine.door.RunBudget`."""
-
-    deadline_ns = 1 << 62
-    memory_limit = 1 << 62
-    door_cpu_ns = 0
 
 
 def _left_ns(budget: RunBudget) -> int:
