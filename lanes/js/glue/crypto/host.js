@@ -1,7 +1,7 @@
 // Calls of the crypto Door (docs/reference/crypto-api.md), and the errors of Web Crypto.
 import { ask } from 'svc:doors/call@0.1.0';
 import { svcCurrent } from '../current.js';
-import { fromBase64, fromJson, newBytes, textBetween, toBase64, toJson } from '../intrinsics.js';
+import { fromJson, newBytes, textBetween, toBase64, toJson } from '../intrinsics.js';
 
 const ERRORS = { 'data-error': 'DataError', 'not-supported': 'NotSupportedError' };
 
