@@ -1,7 +1,7 @@
 """Hypercorn's HTTP/2 protocol with bounded costs: of header blocks, of settings, and of choosing a stream."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import h2.connection
@@ -17,9 +17,7 @@ from engine.http.frame_budget import FIELD_BYTES_PER_FRAME
 from engine.http.h2_streams import Streams
 from engine.http.messages import HEADER_BYTES, MAX_FIELDS, is_request
 
-_FIELD_OVERHEAD_BYTES = 32  # RFC 7541 4.1
 _SETTINGS = frozenset(h2.settings.SettingCodes)
-_SCHEMES = (b"http", b"https")
 
 
 class _KnownSettings(h2.settings.Settings):
@@ -44,7 +42,7 @@ class _BlockDecoder(Decoder):
         self._updates = self._fields = 0
         fields = list(super().decode(data, raw))
         size = sum(len(name) + len(value) for name, value in fields)
-        self.cost += (size + len(fields) * _FIELD_OVERHEAD_BYTES) // FIELD_BYTES_PER_FRAME
+        self.cost += (size + 32 * len(fields)) // FIELD_BYTES_PER_FRAME  # RFC 7541 4.1
         self.oversized = size > HEADER_BYTES or len(fields) > MAX_FIELDS
         return [field for field in fields if field[0].startswith(b":")] if self.oversized else fields
 
@@ -69,10 +67,10 @@ class _BlockDecoder(Decoder):
 
 
 class SendOrder:
-    """The streams of a connection, which send in turn; it replaces a tree of priorities (RFC 9113 5.3.2)."""
+    """Lets the streams of a connection send in turn; it replaces a tree of priorities (RFC 9113 5.3.2)."""
 
-    def __init__(self) -> None:
-        self._streams = set[int]()
+    def __init__(self, streams: Container[int]) -> None:
+        self._streams = streams
         self._ready = OrderedDict[int, None]()
 
     def __next__(self) -> int:
@@ -83,26 +81,21 @@ class SendOrder:
         self._ready.move_to_end(stream)
         return stream
 
-    def insert_stream(self, stream_id: int) -> None:
-        """Add a stream."""
-        self._streams.add(stream_id)
+    def insert_stream(self, *_: Any, **__: Any) -> None:
+        """Ignore a new stream, which has nothing to send, or a priority."""
 
-    def reprioritize(self, **_priority: Any) -> None:
-        """Ignore a priority."""
-
-    def block(self, stream_id: int) -> None:
-        """Skip a stream."""
-        self._ready.pop(stream_id, None)
+    reprioritize = insert_stream
 
     def unblock(self, stream_id: int) -> None:
-        """Stop to skip a stream, if it exists."""
+        """Let a stream send, if it exists."""
         if stream_id in self._streams:
             self._ready[stream_id] = None
 
-    def remove_stream(self, stream_id: int) -> None:
-        """Remove a stream."""
-        self._streams.discard(stream_id)
-        self.block(stream_id)
+    def block(self, stream_id: int) -> None:
+        """Skip a stream until it is unblocked."""
+        self._ready.pop(stream_id, None)
+
+    remove_stream = block
 
 
 class Protocol(H2Protocol):
@@ -117,7 +110,7 @@ class Protocol(H2Protocol):
         connection.local_settings = h2.settings.Settings(client=False, initial_values=values)
         connection.remote_settings = _KnownSettings(client=True)
         connection.decoder = self.decoder = _BlockDecoder()
-        self.priority: Any = SendOrder()
+        self.priority: Any = SendOrder(self.stream_buffers)
         self.streams: Any = Streams(self)
 
     async def _create_stream(self, request: Any) -> None:
@@ -128,7 +121,7 @@ class Protocol(H2Protocol):
             status = b"431"
         elif (
             fields[b":method"] == b"CONNECT"
-            or fields[b":scheme"] not in _SCHEMES
+            or fields[b":scheme"] not in (b"http", b"https")
             or not is_request(fields[b":method"], fields[b":path"], request.headers)
             or (ended and fields.get(b"content-length", b"").strip(b"0"))
         ):

@@ -1,11 +1,16 @@
-"""Requests parsed by this server and by h11: both reject the same ones and agree on the others."""
+"""Requests parsed by this server, by h11 and by Node.js: they agree on all that both of two accept."""
 
 import asyncio
-from collections.abc import Iterator
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import h11
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -225,3 +230,51 @@ def test_valid_requests_are_parsed_as_by_h11() -> None:
     data = b"".join((SEEDS[0], SEEDS[1], SEEDS[2], SEEDS[4], SEEDS[3]))
     parsed = list(normalized(read_here([data])))
     assert len(parsed) == 5 and parsed == list(normalized(read_by_h11(data)))
+
+
+@pytest.fixture(scope="module")
+def read_by_node() -> Iterator[Callable[[bytes], list[Message]]]:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    command = [node, str(Path(__file__).with_name("parser.js"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        write, read = process.stdin, process.stdout
+
+        def parse(data: bytes) -> list[Message]:
+            write.write(len(data).to_bytes(4) + data)
+            write.flush()
+            return [
+                (
+                    method.encode(),
+                    target.encode("latin-1"),
+                    [
+                        (name.lower().encode("latin-1"), value.encode("latin-1"))
+                        for name, value in zip(fields[::2], fields[1::2], strict=True)
+                    ],
+                    body.encode("latin-1"),
+                )
+                for method, target, fields, body in json.loads(read.readline())
+            ]
+
+        yield parse
+        write.close()
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(conversation=conversations())
+@example(conversation=(SEEDS[0] + SEEDS[1] + SEEDS[2] + SEEDS[0], []))
+def test_request_has_the_boundaries_that_node_finds(
+    read_by_node: Callable[[bytes], list[Message]], conversation: tuple[bytes, list[float]]
+) -> None:
+    data, _ = conversation
+    parsed, other = list(normalized(read_here([data]))), list(normalized(read_by_node(data)))
+    both = min(len(parsed), len(other))
+    assert parsed[:both] == other[:both]
+
+
+def test_valid_requests_are_parsed_as_by_node(read_by_node: Callable[[bytes], list[Message]]) -> None:
+    data = b"".join(SEEDS[:4])
+    parsed = list(normalized(read_here([data])))
+    assert len(parsed) == 4 and parsed == list(normalized(read_by_node(data)))

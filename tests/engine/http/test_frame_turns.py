@@ -17,6 +17,7 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
+from priority.priority import DeadlockError
 
 from engine.http.exchange import Exchange
 from engine.http.frame_budget import FRAMES_PER_TURN, REQUEST_FRAMES
@@ -203,13 +204,15 @@ def test_frames_of_a_client_that_left_are_not_handled(monkeypatch: pytest.Monkey
 
 
 def test_streams_send_in_turn_whatever_their_priorities() -> None:
-    order = SendOrder()
-    for stream in (1, 3, 5):
-        order.insert_stream(stream)
+    streams = {1, 3, 5}
+    order = SendOrder(streams)
+    for stream in (1, 3, 5, 7):
         order.unblock(stream)
     order.reprioritize(stream_id=5, depends_on=1, weight=256, exclusive=True)
     assert [next(order) for _ in range(6)] == [1, 3, 5] * 2
     order.block(1)
     order.remove_stream(3)
-    order.unblock(3)
     assert [next(order) for _ in range(2)] == [5, 5]
+    order.block(5)
+    with pytest.raises(DeadlockError):
+        next(order)

@@ -50,7 +50,7 @@ def test_small_parts_of_bodies_leave_turns_to_others(data: bytes, size: int) -> 
 
     async def main() -> float:
         async with served(app) as (port, _):
-            client = threading.Thread(target=send_all, args=(port, data))
+            client = threading.Thread(target=send_all, args=(port, data, sizes))
             client.start()
             longest = await longest_turn(lambda: bool(sizes))
             client.join()
@@ -60,10 +60,11 @@ def test_small_parts_of_bodies_leave_turns_to_others(data: bytes, size: int) -> 
     assert sizes == [size]
 
 
-def send_all(port: int, data: bytes) -> None:
+def send_all(port: int, data: bytes, sizes: list[int]) -> None:
     with socket.create_connection(("127.0.0.1", port), 60) as client, contextlib.suppress(OSError):
         client.sendall(data)
-        client.recv(1000)
+        while not sizes and client.recv(1000):
+            pass
 
 
 async def longest_turn(ended: Any) -> float:
