@@ -32,7 +32,7 @@ class _BlockDecoder(Decoder):
     """Decodes header blocks, and measures them. The fields of an oversized block are dropped."""
 
     cost = 0
-    """Cost of the blocks that were decoded, in frames; whoever reads it resets it."""
+    """Cost of the decoded blocks in frames; the connection resets it."""
     oversized = False
     """Whether the last block is larger than a request head may be."""
     _updates = _fields = 0
@@ -87,7 +87,7 @@ class SendOrder:
     reprioritize = insert_stream
 
     def unblock(self, stream_id: int) -> None:
-        """Let a stream send, if it exists."""
+        """Add a stream to those that may send, if it exists."""
         if stream_id in self._streams:
             self._ready[stream_id] = None
 
