@@ -55,7 +55,7 @@ from engine.trace import MAX_CAPTURE_BYTES, MAX_CAPTURED_BYTES
 from engine.usage.recorder import RETENTION_MINUTES
 from engine.wasm.compile import limits as compile_limits
 from engine.wasm.execution.buffers import LineSplitter
-from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.config import COMPONENT_LIMITS, PoolSettings
 from engine.wasm.execution.memory_budget import BUDGET_SHARE
 from engine.wasm.execution.pool import MEMORY_WAIT_SECONDS
 from engine.wasm.execution.run_state import MAX_HELD_BYTES
@@ -98,6 +98,12 @@ _UNSENT_BEYOND = f"responses buffer {size(SMALL_PART_BYTES)} each"
 _WAITING = f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}"
 _RESERVE = f"{reserve.RESERVE_SHARE:.0%}, at most {size(reserve.MAX_RESERVE_BYTES)}"
 _RESERVE_BEYOND = f"507 `storage-full` above {size(SMALL_BYTES)}; uploads fail"
+_OF_COMPONENT = ", ".join(
+    str(COMPONENT_LIMITS[f"max_{each}_per_component"]) for each in ("core_instances", "memories", "tables")
+)
+_OF_MODULE = ", ".join(str(COMPONENT_LIMITS[f"max_{each}_per_module"]) for each in ("memories", "tables"))
+_STATE = ", ".join(size(COMPONENT_LIMITS[f"max_{each}_instance_size"]) for each in ("core", "component"))
+_REJECTED = "422 `component-rejected`"
 _SHARE = f"{BUDGET_SHARE:.0%} of the machine or its cgroup"
 _MEMORY_SHORT = f"requests wait; after {MEMORY_WAIT_SECONDS:.0f} s 503 `overloaded`"
 LIMITS: dict[str, list[Row]] = {
@@ -329,15 +335,20 @@ LIMITS: dict[str, list[Row]] = {
             "component, its machine code",
             f"{size(compile_limits.MAX_COMPONENT_BYTES)}, {size(compile_limits.MAX_CODE_BYTES)}",
             "",
-            "422 `component-rejected`",
+            _REJECTED,
         ),
         (
             "compilation of a component",
             f"{compile_limits.CPU_SECONDS} s of CPU time, {compile_limits.WALL_SECONDS // 60} min, "
             f"{size(compile_limits.MEMORY_BYTES)} of memory",
             "",
-            "422 `component-rejected`",
+            _REJECTED,
         ),
+        ("core instances, memories, tables of a component, with svc's own", _OF_COMPONENT, "", _REJECTED),
+        ("memories, tables of a core module", _OF_MODULE, "", _REJECTED),
+        ("initial elements of a table", f"{COMPONENT_LIMITS['table_elements']:,}", "", _REJECTED),
+        ("initial size of a memory", f"{PoolSettings().memory_mib} MiB", "", _REJECTED),
+        ("globals, functions and imports of a core instance, of a component", _STATE, "", _REJECTED),
         ("compilations at once, per process", str(compile_limits.CONCURRENT), "", "further ones wait"),
         ("script, source map, index of a package", size(package_store.MAX_TEXT_BYTES), "", "422 `package`"),
         ("a secret", size(MAX_SECRET), "", "error"),

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.wasm.execution.config import PoolSettings
 from tests.engine.wasm.text_guest import component, serve
+from tests.support.examples import examples
 from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
@@ -48,6 +51,37 @@ def test_guest_detects_leftover_state(cache: Path, hosted: bool) -> None:
         return (await Client().call(guest, "/j")).body
 
     assert serve(cache, test, data=component(hosted=hosted)) == b"migxt"
+
+
+@HOSTED
+@settings(max_examples=examples(3), deadline=None)
+@given(
+    ends=st.lists(st.sampled_from("01224l"), min_size=8, max_size=60),
+    at_once=st.integers(1, 8),
+    warm=st.integers(0, 4),
+    fast=st.booleans(),
+)
+def test_every_run_begins_with_the_same_memory(
+    cache: Path, hosted: bool, ends: list[str], at_once: int, warm: int, fast: bool
+) -> None:
+    """Runs end in any order of ways; `l` is a client that leaves while the guest computes for ever."""
+
+    async def test(guest: Any, _runner: Any) -> list[Answer]:
+        free = asyncio.Semaphore(at_once)
+
+        async def one(end: str) -> Answer:
+            async with free:
+                leaves = Client(leave_after=1) if end == "l" else Client()
+                return await leaves.call(guest, f"/I{'3' if end == 'l' else end}")
+
+        return await asyncio.gather(*map(one, ends))
+
+    pool, data = PoolSettings(instances=4, warm=warm), component(hosted=hosted)
+    answers = serve(cache, test, pool=pool, fast=fast, data=data, memory_limit_mb=16)
+    checksums: dict[str, set[bytes]] = {}
+    for end, answer in zip(ends, answers, strict=True):
+        checksums.setdefault(end, set()).add(answer.body)
+    assert all(len(bodies) == 1 and len(*bodies) == 8 for bodies in checksums.values()), checksums
 
 
 @HOSTED

@@ -21,10 +21,14 @@ _HAS_MAXIMUM, _IS_64_BIT = 1, 4
 
 
 class MemoryType(NamedTuple):
-    """Declared sizes of a memory in bytes; a `maximum` of `None` stands for none declared."""
+    """Declared sizes of a memory in bytes; a `maximum` of `None` stands for none declared.
+
+    `index_type` is `i32` or `i64`.
+    """
 
     minimum: int
     maximum: int | None
+    index_type: str
 
 
 def declared_limits(component: bytes) -> tuple[int | None, ...]:
@@ -70,4 +74,5 @@ def _read_type(reader: BinaryReader) -> MemoryType:
     if flags & ~(_HAS_MAXIMUM | _IS_64_BIT):
         raise UnsupportedBinary(f"memory type {flags}")
     minimum = reader.uleb() * PAGE_BYTES
-    return MemoryType(minimum, reader.uleb() * PAGE_BYTES if flags & _HAS_MAXIMUM else None)
+    maximum = reader.uleb() * PAGE_BYTES if flags & _HAS_MAXIMUM else None
+    return MemoryType(minimum, maximum, "i64" if flags & _IS_64_BIT else "i32")

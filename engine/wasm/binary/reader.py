@@ -129,13 +129,11 @@ Definition: TypeAlias = (
 class ComponentOutline:
     """Index spaces of a component: `spaces` has the definition of each item, `None` if not analyzed.
 
-    `memories` are core memory indices, each memory once. `imports` and `exports` are the component's own, in
-    order; exports have the index space and the index of their item. `core_items` are index space and index of
-    each core item, in the order of their definitions.
+    `imports` and `exports` are the component's own, in order; exports have the index space and the index of
+    their item. `core_items` are index space and index of each core item, in the order of their definitions.
     """
 
     spaces: dict[str, list[Definition]] = field(default_factory=dict)
-    memories: list[int] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
     exports: dict[str, tuple[str, int]] = field(default_factory=dict)
     core_items: list[tuple[str, int]] = field(default_factory=list)
@@ -170,7 +168,6 @@ def read_outline(data: bytes) -> ComponentOutline:
     if data[:8] != COMPONENT_HEADER:
         raise UnsupportedBinary("not a component")
     reader, outline = BinaryReader(data, 8), ComponentOutline()
-    aliases: set[InstanceExport] = set()
     outline_bytes = 0
     while reader.at < len(data):
         begin, section, size = reader.at, reader.byte(), reader.uleb()
@@ -190,7 +187,7 @@ def read_outline(data: bytes) -> ComponentOutline:
             outline.extend(_COUNTED_SECTIONS[section], count=count)
         elif section in _ITEM_PARSERS:
             for _ in range(reader.uleb()):
-                _ITEM_PARSERS[section](reader, outline, aliases)
+                _ITEM_PARSERS[section](reader, outline)
             if reader.at != end:
                 raise UnsupportedBinary(f"length of section {section} differs from its items")
         elif section != 0:
@@ -199,15 +196,12 @@ def read_outline(data: bytes) -> ComponentOutline:
     return outline
 
 
-def _alias(reader: BinaryReader, outline: ComponentOutline, aliases: set[InstanceExport]) -> None:
+def _alias(reader: BinaryReader, outline: ComponentOutline) -> None:
     space = _space(reader)
     target = reader.byte()
     origin = None
     if target in (0, 1):
         origin = InstanceExport(reader.uleb(), reader.name())
-        if space == "core-memory" and origin not in aliases:
-            aliases.add(origin)
-            outline.memories.append(outline.size_of(space))
     elif target == 2:
         reader.uleb()
         reader.uleb()
@@ -241,7 +235,7 @@ def _canon_options(reader: BinaryReader) -> dict[int, int]:
     return options
 
 
-def _canon(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
+def _canon(reader: BinaryReader, outline: ComponentOutline) -> None:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
@@ -288,13 +282,13 @@ def _extern_type(reader: BinaryReader) -> str:
     raise UnsupportedBinary(f"external type {kind}")
 
 
-def _import(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
+def _import(reader: BinaryReader, outline: ComponentOutline) -> None:
     name = _extern_name(reader)
     outline.imports.append(name)
     outline.extend(_extern_type(reader), ImportedItem(name))
 
 
-def _export(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
+def _export(reader: BinaryReader, outline: ComponentOutline) -> None:
     exported, space, index = _extern_name(reader), _space(reader), reader.uleb()
     outline.exports[exported] = space, index
     if reader.byte():
@@ -307,7 +301,7 @@ _COUNTED_SECTIONS = {3: "core-type", 7: "type"}
 _OPAQUE_SECTIONS = {0, *_SINGLE_ITEM_SECTIONS}
 
 
-def _core_instance(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
+def _core_instance(reader: BinaryReader, outline: ComponentOutline) -> None:
     kind = reader.byte()
     if kind == 0:
         module, arguments = reader.uleb(), {}
@@ -326,7 +320,7 @@ def _core_instance(reader: BinaryReader, outline: ComponentOutline, _aliases: ob
         raise UnsupportedBinary(f"core instance {kind}")
 
 
-def _instance(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
+def _instance(reader: BinaryReader, outline: ComponentOutline) -> None:
     kind = reader.byte()
     if kind > 1:
         raise UnsupportedBinary(f"instance {kind}")

@@ -16,13 +16,29 @@ from wasmtime.component import Component
 from engine.files.sealed import is_sealed, write_sealed
 from engine.wasm.binary.memory_image import split_memory
 from engine.wasm.binary.preinit.run import preinitialize
+from engine.wasm.binary.reader import CoreModule, read_outline
 from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
 from engine.wasm.compile.image_file import code_file, find_code, image_file, write_image
 from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine
-from engine.wasm.execution.config import compile_config
+from engine.wasm.execution.config import PoolSettings, create_engine
 from engine.wasm.weave.weaver import weave
-from engine.wasm_binary import UnsupportedBinary
+from engine.wasm_binary import (
+    CORE_MODULE,
+    DATA,
+    DATA_COUNT,
+    MODULE_HEADER,
+    BinaryReader,
+    UnsupportedBinary,
+    read_sections,
+    replace_sections,
+    section,
+    uleb,
+)
 
+_FUNCTIONS, _CODE = 3, 10
+_DROPPED = (0, DATA, DATA_COUNT)
+_TRAP = b"\x03\0\0\x0b"
+"""The code of a function that traps, with its size as prefix."""
 MAX_REASON = 2000
 """Maximum characters of wasmtime's message, which contains names of the component."""
 
@@ -41,30 +57,52 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
 def compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, preinit: bool) -> None:
     """Compile a component to the file `out`. Raises CodeTooLarge for more than `max_code` bytes.
 
-    `preinit` also pre-initializes its runtime if possible.
+    `preinit` also checks that it is valid and within the limits, before its functions are compiled, and
+    pre-initializes its runtime if possible. Raises UnsupportedBinary and WasmtimeError.
     """
+    checked = None
     if preinit:
+        checked = component
         initialized = preinitialize(component)
         if initialized is not component:
             with suppress(WasmtimeError):
-                _write(engine, weave(initialized), out, max_code)
+                _write(engine, checked, weave(initialized), out, max_code)
                 return
-    _write(engine, weave(component), out, max_code)
+    _write(engine, checked, weave(component), out, max_code)
 
 
-def _write(engine: Engine, component: bytes, out: Path, max_code: int) -> None:
-    """Compile a woven component: to a file of its own, or to an initial memory and code that it shares."""
+def _without_code(component: bytes) -> bytes:
+    """Return the component with functions that trap and without data, which compiles in little time."""
+    parts: list[bytes] = []
+    at = 0
+    modules = read_outline(component).spaces.get("core-module", ())
+    for module in (each for each in modules if isinstance(each, CoreModule)):
+        binary = component[module.start : module.end]
+        sections = [(kind, body) for kind, body in read_sections(binary) if kind not in _DROPPED]
+        functions = dict(sections).get(_FUNCTIONS, b"\0")
+        count = min(BinaryReader(functions).uleb(), len(functions))
+        stub = replace_sections(MODULE_HEADER, sections, {_CODE: uleb(count) + _TRAP * count})
+        parts += component[at : module.section], section(CORE_MODULE, stub)
+        at = module.end
+    return b"".join([*parts, component[at:]])
+
+
+def _write(engine: Engine, checked: bytes | None, woven: bytes, out: Path, max_code: int) -> None:
+    """Compile a woven component: to a file of its own, or to an initial memory and code that it shares.
+
+    `checked` is the component before, if its code is not known to be valid.
+    """
     with suppress(UnsupportedBinary, WasmtimeError):
-        split = split_memory(component)
+        split = split_memory(woven)
         shared = code_file(out, hashlib.sha256(split.code).digest())
         with _locked(shared.with_suffix(".lock")):
             if is_sealed(shared) and _loads(engine, shared):
                 os.utime(shared)  # Files that are not used are removed.
             else:
-                write_sealed(shared, _compile(engine, split.code, max_code - len(split.image)))
+                write_sealed(shared, _compile(engine, checked, split.code, max_code - len(split.image)))
         write_image(out, split)
         return
-    write_sealed(out, _compile(engine, component, max_code))
+    write_sealed(out, _compile(engine, checked, woven, max_code))
 
 
 def _loads(engine: Engine, path: Path) -> bool:
@@ -74,9 +112,11 @@ def _loads(engine: Engine, path: Path) -> bool:
     return False
 
 
-def _compile(engine: Engine, component: bytes, max_code: int) -> bytes:
-    """Compile a woven component. Raises WasmtimeError, and CodeTooLarge before anything is stored."""
-    machine_code = bytes(Component(engine, component).serialize())
+def _compile(engine: Engine, checked: bytes | None, woven: bytes, max_code: int) -> bytes:
+    """Check a component and compile the woven one. Raises WasmtimeError and CodeTooLarge."""
+    if checked is not None:
+        Component(engine, _without_code(checked))
+    machine_code = bytes(Component(engine, woven).serialize())
     if len(machine_code) > max_code:
         raise CodeTooLarge(f"its machine code has {len(machine_code):,} bytes")
     return machine_code
@@ -90,7 +130,8 @@ def main(max_code: str, component: str, *targets: str) -> int:
     for compiler, target in zip(targets[::2], targets[1::2], strict=True):
         out = Path(target)
         with _locked(out.with_suffix(".lock")):
-            engine = Engine(compile_config(Compiler(compiler)))
+            # Only an engine with a pool checks the limits of a component.
+            engine = create_engine(Compiler(compiler), 1, PoolSettings().memory_mib, warm=False)
             found = find_code(out, is_sealed)
             if found is not None and _loads(engine, found[0]):
                 return 0

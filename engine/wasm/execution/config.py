@@ -17,6 +17,17 @@ TABLE_ELEMENTS = 60_000
 """Maximum elements of each table."""
 MEMORIES_PER_INSTANCE = 3
 """Maximum average number of memories per instance."""
+COMPONENT_LIMITS = {
+    "max_component_instance_size": MIB,
+    "max_core_instance_size": MIB,
+    "max_core_instances_per_component": 40,
+    "max_memories_per_module": 1,
+    "max_memories_per_component": MAX_MEMORIES,
+    "max_tables_per_module": 1,
+    "max_tables_per_component": 32,
+    "table_elements": TABLE_ELEMENTS,
+}
+"""Limits of a component with the WASI library, sizes in bytes."""
 _BASELINE = 2  # wasmtime_strategy_t
 
 
@@ -49,6 +60,9 @@ def compile_config(compiler: Compiler) -> Config:
     _ffi.wasmtime_config_async_stack_size_set(config.ptr(), 2 * WASM_STACK_MIB * MIB)
     # With concurrency support, a host `poll` traps if it receives two or more borrowed pollables.
     _ffi.wasmtime_config_concurrency_support_set(config.ptr(), False)
+    # Objects and exceptions would be in a heap of their own, which no guest can measure.
+    _ffi.wasmtime_config_wasm_gc_set(config.ptr(), False)
+    _ffi.wasmtime_config_wasm_exceptions_set(config.ptr(), False)
     if compiler is Compiler.BASELINE:
         _ffi.wasmtime_config_strategy_set(config.ptr(), _BASELINE)
     return config
@@ -65,15 +79,7 @@ def create_engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: 
         "total_tables": 8,
         "total_stacks": 1,
     }
-    fixed = {
-        "max_component_instance_size": MIB,
-        "max_core_instance_size": MIB,
-        "max_core_instances_per_component": 40,
-        "max_memories_per_component": MAX_MEMORIES,
-        "max_tables_per_component": 32,
-        "table_elements": TABLE_ELEMENTS,
-        "max_memory_size": memory_mib * MIB,
-    }
+    fixed = COMPONENT_LIMITS | {"max_memory_size": memory_mib * MIB}
     if warm:
         fixed |= {
             "linear_memory_keep_resident": WARM_RESIDENT_MIB * MIB,

@@ -154,7 +154,7 @@ class Execution:
             status=run.head.status if run.head is not None and self._started else None,
             wall_ns=monotonic_ns() - run.started_ns,
             compute_ns=self._polls.compute_ns + run.door_cpu_ns,
-            peak_memory=peak,
+            peak_memory=peak if peak is not None else self._memory.touched or None,
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,
             complete=self._complete,

@@ -69,7 +69,8 @@ class RunReport:
     `detail` explains an outcome other than `ok` (trap, exit status, exception). It is for the owner of the
     project, never for a caller. `status` is that of the response, `None` if no head was sent: the caller
     then sends a response, or aborts the exchange if the outcome is not `ok` and the response is not
-    `complete`. `peak_memory` is `None` if the instance was stopped before it was read.
+    `complete`. `peak_memory` is that of all memories at the end of the handler. For a run that
+    ended in another way it is what was touched first, `None` if that was not measured.
     """
 
     outcome: Outcome

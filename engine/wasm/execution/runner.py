@@ -163,11 +163,9 @@ class Runner:
             slots=self._compiling,
         )
         compiler, image = compiled.compiler, compiled.image
-        pools, engines = self.pool.engines(compiler, None), self.pool.engines(compiler, image)
+        engines = self.pool.engines(compiler, image)
 
         def link() -> tuple[LinkedComponent, ...]:
-            if image is not None:  # Only a pool checks the limits of a component.
-                load_component(pools[0], compiled.path)
             components = [load_component(engine, compiled.path) for engine in engines]
             return tuple(
                 LinkedComponent(component, engine, self.runs, hosted=image is not None)

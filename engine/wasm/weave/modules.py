@@ -126,11 +126,12 @@ _SLOTS = (
 )
 
 
-def access_module(reallocs: int, memories: int) -> str:
-    """Return the access module of a guest with these numbers of `realloc` functions and memories.
+def access_module(reallocs: int, memories: Sequence[str], *, addressed: bool) -> str:
+    """Return the access module of a guest with this number of `realloc` functions.
 
-    It imports from "guest" `memory`, each `memory-<i>`, `realloc-<i>` and `handle`, and from "library" the
-    memory and the table.
+    `memories` are the index types of the guest's memories. `addressed` is whether its calls address one;
+    otherwise their addresses are those of a memory of no pages. The module imports from "guest" the addressed
+    `memory`, each `memory-<i>`, `realloc-<i>` and `handle`, and from "library" the memory and the table.
     """
     arguments = "(i32.const 0) (i32.const 0) (local.get 0) (local.get 1)"
     allocate = "unreachable"
@@ -139,17 +140,22 @@ def access_module(reallocs: int, memories: int) -> str:
         call = f"(call $realloc-{i} {arguments})"
         allocate = f"(if (result i32) {index} (then {call}) (else {allocate}))" if i else call
     pages = "(memory.size $own)"
-    for i in range(memories):
-        pages = f"(i32.add {pages} (memory.size $memory-{i}))"
+    for i, index_type in enumerate(memories):
+        size = f"(memory.size $memory-{i})"
+        pages = f"(i32.add {pages} {size if index_type == 'i32' else f'(i32.wrap_i64 {size})'})"
     imports = [f'(import "guest" "realloc-{i}" (func $realloc-{i} {_REALLOC}))' for i in range(reallocs)]
-    imports += [f'(import "guest" "memory-{i}" (memory $memory-{i} 0))' for i in range(memories)]
+    imports += [
+        f'(import "guest" "memory-{i}" (memory $memory-{i} {index_type} 0))'
+        for i, index_type in enumerate(memories)
+    ]
+    guest = '(import "guest" "memory" (memory $guest 0))' if addressed else ""
     return f"""(module
-  {" ".join(imports)}
-  (import "guest" "memory" (memory $guest 0))
+  {" ".join(imports)} {guest}
   (import "guest" "handle" (func $handle (param i32 i32)))
   (import "memory" "memory" (memory $own 0))
   (import "memory" "realloc-index" (global $index (mut i32)))
   (import "library" "__indirect_function_table" (table $table 0 funcref))
+  {"" if addressed else "(memory $guest 0 0)"}
   (func $load8 (param i32) (result i32) (i32.load8_u $guest (local.get 0)))
   (func $load32 (param i32) (result i32) (i32.load $guest align=1 (local.get 0)))
   (func $store8 (param i32 i32) (i32.store8 $guest (local.get 0) (local.get 1)))

@@ -25,7 +25,7 @@ from engine.wasm.binary.reader import (
     read_outline,
 )
 from engine.wasm.weave.builder import CORE_SORTS, ComponentBuilder, CoreItem
-from engine.wasm.weave.core_module import CoreFunctions, CoreSignature, read_functions
+from engine.wasm.weave.core_module import CoreFunctions, CoreSignature, export_memories, read_functions
 from engine.wasm.weave.interface import DIRECT_INTERFACES, HOST, HOST_INTERFACE, RUN, RUN_SIGNATURE
 from engine.wasm.weave.modules import access_module, memory_module, thunk_module, unavailable_module
 from engine.wasm_binary import UnsupportedBinary
@@ -67,6 +67,8 @@ class _Weaver:
         self._built = ComponentBuilder()
         self._new: dict[CoreItem, int] = {}  # index of each item in the new component
         self._modules: dict[CoreModule, int] = {}
+        self._binaries: dict[CoreModule, bytes] = {}
+        self._memories: list[tuple[int, bytes, str]] = []  # instance, name and index type of the guest's
         self._memory: CoreItem | None = None
         self._reallocs: list[CoreItem] = []
         self._types: dict[int, CoreSignature] = {}
@@ -132,18 +134,21 @@ class _Weaver:
             raise UnsupportedBinary("its strings are not UTF-8")
         return f"{interface_name(instance.name)}#{_text(item.name)}"
 
-    def _expected_types(self) -> dict[int, CoreSignature]:
-        """Return the types of core functions by index, as the modules import them."""
+    def _read_modules(self) -> dict[int, CoreSignature]:
+        """Return the types of core functions by index, as the modules import them. Export all memories."""
         outline = self._outline
         types: dict[int, CoreSignature] = {}
-        for instance in outline.spaces.get("core-instance", ()):
+        for at, instance in enumerate(outline.spaces.get("core-instance", ())):
             if not isinstance(instance, ModuleInstance):
                 continue
             module = outline.definition("core-module", instance.module)
             if not isinstance(module, CoreModule):
                 raise UnsupportedBinary("a module of another component")
-            imports = read_functions(self._component[module.start : module.end]).imports
-            for (argument, name), signature in imports.items():
+            binary = self._component[module.start : module.end]
+            functions = read_functions(binary)
+            self._binaries[module], memories = export_memories(binary, functions)
+            self._memories += ((at, memory, index_type) for memory, index_type in memories.items())
+            for (argument, name), signature in functions.imports.items():
                 bundle = outline.definition("core-instance", instance.arguments.get(argument))
                 if isinstance(bundle, InlineInstance) and name in bundle.exports:
                     space, index = bundle.exports[name]
@@ -169,7 +174,7 @@ class _Weaver:
 
     def _replace_functions(self) -> None:
         """Replace the imported functions by the library's."""
-        types = self._types = self._expected_types()
+        types = self._types = self._read_modules()
         functions = {
             index: key
             for space, index in self._outline.core_items
@@ -257,10 +262,9 @@ class _Weaver:
         definition = outline.definition(space, index)
         if isinstance(definition, ModuleInstance):
             module = outline.definition("core-module", definition.module)
-            if not isinstance(module, CoreModule):
-                raise UnsupportedBinary("a module of another component")
+            assert isinstance(module, CoreModule)
             if module not in self._modules:
-                self._modules[module] = built.module(self._component[module.start : module.end])
+                self._modules[module] = built.module(self._binaries[module])
             arguments = {
                 name: self._item("core-instance", at)[1] for name, at in definition.arguments.items()
             }
@@ -295,7 +299,7 @@ class _Weaver:
 
     def _access_needs(self, handler: int) -> list[CoreItem]:
         """Return the items of the guest that the access module imports."""
-        memories = [("core-memory", index) for index in self._outline.memories]
+        memories = [("core-instance", instance) for instance, _, _ in self._memories]
         memory = [self._memory] if self._memory is not None else []
         return [("core-func", handler), *memories, *memory, *self._reallocs]
 
@@ -311,20 +315,22 @@ class _Weaver:
         for space, index in self._access_needs(handler):
             if (space, index) not in self._new and self._is_available((space, index)):
                 self._rebuild(space, index)
-        memories = [self._item("core-memory", index) for index in self._outline.memories]
-        memory = self._item(*self._memory) if self._memory is not None else (memories or [self._own()])[0]
+        memory = {} if self._memory is None else {b"memory": self._item(*self._memory)}
         functions = [self._item(*each) for each in self._reallocs]
+        memories = [
+            built.core_export("core-memory", self._item("core-instance", instance)[1], name)
+            for instance, name, _ in self._memories
+        ]
         guest = built.bundle(
-            {b"memory": memory, b"handle": self._item("core-func", handler)}
+            {b"handle": self._item("core-func", handler), **memory}
             | {f"realloc-{i}".encode(): each for i, each in enumerate(functions)}
-            | {f"memory-{i}".encode(): each for i, each in enumerate(memories)}
+            | {f"memory-{i}".encode(): ("core-memory", each) for i, each in enumerate(memories)}
         )
-        module = built.module(bytes(wat2wasm(access_module(len(functions), len(memories)))))
+        index_types = [index_type for _, _, index_type in self._memories]
+        text = access_module(len(functions), index_types, addressed=self._memory is not None)
+        module = built.module(bytes(wat2wasm(text)))
         arguments = {b"guest": guest, b"memory": self._library_memory, b"library": self._library}
         built.instance(module, arguments)
-
-    def _own(self) -> CoreItem:
-        return "core-memory", self._own_memory
 
 
 def _text(name: bytes) -> str:

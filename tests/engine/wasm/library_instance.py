@@ -121,7 +121,11 @@ class Host:
 @cache
 def _compiled() -> tuple[Engine, dict[str, Module]]:
     engine = Engine()
-    texts = {"memory": memory_module(library().pages), "guest": _GUEST, "access": access_module(1, 1)}
+    texts = {
+        "memory": memory_module(library().pages),
+        "guest": _GUEST,
+        "access": access_module(1, ["i32"], addressed=True),
+    }
     # Frames of traps have the modules' names.
     named = {name: text.replace("(module", f"(module ${name}", 1) for name, text in texts.items()}
     modules = {name: Module(engine, bytes(wat2wasm(text))) for name, text in named.items()}

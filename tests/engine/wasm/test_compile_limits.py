@@ -9,11 +9,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from wasmtime import wat2wasm
 
 from engine.wasm.compile import limits
 from engine.wasm.compile.code_cache import compile_component
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm_binary import MODULE_HEADER, section, uleb, vector
+from tests.conformance.guest import Guest
 from tests.engine.wasm import text_guest
 
 _STARTER = """
@@ -68,6 +70,54 @@ def test_compiler_stops_at_its_limits_and_names_them(tmp_path: Path, monkeypatch
     monkeypatch.undo()
     monkeypatch.setattr(limits, "WALL_SECONDS", 0.5)
     assert rejection(path, tmp_path) == " does not compile within 0.5 s"
+
+
+BEYOND = {
+    "3 tables of a module": (
+        "(table 1 funcref) " * 3,
+        1,
+        "defined tables count of 3 exceeds the per-instance limit of 1",
+    ),
+    "2 memories of a module": (
+        "(memory 1) (memory 1)",
+        1,
+        "memories count of 2 exceeds the per-instance limit of 1",
+    ),
+    "elements": ("(table 60001 funcref)", 1, "element size of 60001 which exceeds the limit of 60000"),
+    "size of a memory": (
+        "(memory 16385)",
+        1,
+        "size of 1073807360 which exceeds the limit of 0x40000000 bytes",
+    ),
+    "globals": (
+        "(global i64 (i64.const 0))" * 70_000,
+        1,
+        "exceeds the configured maximum of 1048576 bytes",
+    ),
+    "memories": ("(memory 1)", 9, "exceeds the configured maximum of 8 "),
+    "tables": ("(table 1 funcref)", 33, "exceeds the configured maximum of 32 "),
+    "instances": ("", 41, "exceeds the configured maximum of 40 "),
+}
+
+
+@pytest.mark.parametrize(("fields", "instances", "reason"), BEYOND.values(), ids=BEYOND.keys())
+def test_component_beyond_a_limit_is_rejected_with_it_before_it_is_compiled(
+    tmp_path: Path, fields: str, instances: int, reason: str
+) -> None:
+    module = bytes(wat2wasm(f"(module {fields})"))
+    component = bomb(tmp_path).read_bytes()
+    component += section(1, module) + section(2, vector([b"\x00\x03\x00"] * instances))
+    path = tmp_path / f"{sha256(component).hexdigest()}.wasm"
+    path.write_bytes(component)
+    assert reason in rejection(path, tmp_path)
+
+
+def test_invalid_component_is_rejected_with_the_reason(tmp_path: Path) -> None:
+    """Without a memory, the functions that it lowers have no place for their results."""
+    text = Guest().text().replace(" (memory $memory) (realloc $realloc)", "")
+    path = tmp_path / "guest.wasm"
+    path.write_bytes(bytes(wat2wasm(text)))
+    assert "canonical option `memory` is required" in rejection(path, tmp_path)
 
 
 def test_machine_code_above_limit_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

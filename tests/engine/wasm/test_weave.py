@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from wasmtime import WasmtimeError, wat2wasm
+from wasmtime import Engine, WasmtimeError, wat2wasm
+from wasmtime.component import Component
 
 from engine.wasm.binary.memory_limits import PAGE_BYTES
 from engine.wasm.binary.reader import CoreModule, read_outline
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.execution.config import compile_config
 from engine.wasm.weave.interface import HOST_INTERFACE, RUN
 from engine.wasm.weave.weaver import library, weave
 from engine.wasm_binary import UnsupportedBinary
@@ -193,21 +196,91 @@ def test_guest_without_memory_runs(host: Host) -> None:
     assert answer.report.peak_memory is not None and answer.report.peak_memory <= 64 * PAGE_BYTES
 
 
-def test_every_memory_of_the_guest_counts(host: Host) -> None:
+MEMORIES = {
+    "exported twice": """(core module $a (memory (export "m") (export "n") 7))
+        (core instance $a (instantiate $a))
+        (alias core export $a "m" (core memory $first)) (alias core export $a "n" (core memory $second))""",
+    "exported, without an alias": '(core module $a (memory (export "m") 7)) (core instance (instantiate $a))',
+    "not exported": "(core module $a (memory 7)) (core instance (instantiate $a))",
+    "not exported, with a section after exports": """(core module $a (memory 1) (start 0)
+        (func (drop (memory.grow (i32.const 6))))) (core instance (instantiate $a))""",
+    "exports with the name of the added one": """(core module $a (memory 7) (func (export "memory"))
+        (global (export "memory-") i32 (i32.const 0))) (core instance (instantiate $a))""",
+    "of several instances": """(core module $a (memory 1)) (core module $b (memory (export "m") 5))
+        (core instance (instantiate $a)) (core instance (instantiate $a)) (core instance (instantiate $b))""",
+    "imported by others": """(core module $a (memory (export "m") 7)) (core instance $a (instantiate $a))
+        (core module $b (import "a" "m" (memory 1)) (export "again" (memory 0)))
+        (core instance $b (instantiate $b (with "a" (instance $a))))
+        (core instance $c (instantiate $b (with "a" (instance $a))))
+        (alias core export $b "again" (core memory $again))""",
+    "with 64-bit addresses": "(core module $a (memory i64 7)) (core instance (instantiate $a))",
+    "grown where nothing calls WASI": """(core module $a (memory 1)
+        (func (export "f") (drop (memory.grow (i32.const 6))))) (core instance $a (instantiate $a))
+        (core module $b (import "a" "f" (func $f)) (start $f))
+        (core instance (instantiate $b (with "a" (instance $a))))""",
+}
+
+
+@pytest.mark.parametrize("added", MEMORIES.values(), ids=MEMORIES.keys())
+def test_every_memory_of_the_guest_counts_once(host: Host, added: str) -> None:
+    plain = host.run(greeting()).report.peak_memory
     guest = greeting()
-    plain = host.run(guest).report.peak_memory
-    more = "".join(
-        f"""(core module ${name} (memory (export "m") {pages}))
-(core instance ${name} (instantiate ${name}))
-(alias core export ${name} "m" (core memory $first-{name}))
-(alias core export ${name} "m" (core memory $second-{name}))
-"""
-        for name, pages in (("a", 3), ("b", 4))
-    )
-    guest.replace("(core module $guest", f"{more}(core module $guest")
+    guest.replace("(core module $guest", f"{added}(core module $guest")
     answer = host.run(guest)
     assert answer.body == b"hello"
     assert plain is not None and answer.report.peak_memory == plain + 7 * PAGE_BYTES
+
+
+@pytest.mark.parametrize("end", ["(unreachable)", "(call $wasi:cli/exit#exit-with-code (i32.const 0))"])
+def test_guest_that_ends_early_is_charged_what_it_touched(host: Host, end: str) -> None:
+    """A warm slot may have 16 MiB of an earlier run, which are not touched first."""
+    pages = 400
+    guest = Reshaped()
+    guest.call("exit-with-code", 0, report=False)
+    guest.answer(b"hello")
+    guest.replace(
+        "(call $wasi:cli/exit#exit-with-code (i32.const 0))",
+        f"""(drop (memory.grow (i32.const {pages})))
+        (memory.fill (i32.const 65536) (i32.const 1) (i32.const {(pages - 1) * PAGE_BYTES})) {end}""",
+    )
+    peak = host.run(guest).report.peak_memory
+    assert peak is not None and peak > 8 << 20
+
+
+@pytest.mark.parametrize("memory", ["(memory 1 2 shared)", "(memory 1 2 (pagesize 1))"])
+def test_memory_that_cannot_be_counted_is_refused(memory: str) -> None:
+    guest = greeting()
+    added = f"(core module $a {memory}) (core instance (instantiate $a))"
+    guest.replace("(core module $guest", f"{added}(core module $guest")
+    refused(guest.binary(), "memory type")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "(rec (type $s (struct (field i32)))) (func (drop (struct.new $s (i32.const 1))))",
+        "(tag $t (param i64)) (func (throw $t (i64.const 1)))",
+        "(func (drop (ref.i31 (i32.const 1))))",
+    ],
+    ids=["objects", "exceptions", "small integers"],
+)
+def test_heap_beside_the_memories_is_refused(code: str) -> None:
+    with pytest.raises(WasmtimeError, match=r"gc|exceptions"):
+        Component(
+            Engine(compile_config(Compiler.OPTIMIZING)),
+            bytes(wat2wasm(f"(component (core module {code}))")),
+        )
+
+
+def test_guest_that_names_no_memory_cannot_address_the_librarys(host: Host) -> None:
+    """It is invalid, and the compiler process refuses it."""
+    guest = Reshaped()
+    guest.answer(b"hello")
+    for option in (f" {OPTIONS}", f" {MEMORY}"):
+        guest.changes += [(f"{option})", ")")] * Guest.text(guest).count(f"{option})")
+    answer = host.run(guest)
+    assert answer.report.outcome == "guest-failed" and answer.status is None
+    assert "out of bounds" in answer.detail
 
 
 def test_function_that_the_library_lacks_fails_the_call_with_its_name(host: Host) -> None:

@@ -150,6 +150,11 @@ ROUTES = {
     "d": ("drop stream handle n, which it was not given", "(call $drop-output (global.get $n))"),
     "i": ("see below", "(call $inspect) (call $leave)"),
     "j": ("the same, twice", "(call $inspect) (call $inspect)"),
+    "I": (
+        "send a checksum of the whole memory without the clock, then as i",
+        """(i64.store (i32.const 768) (i64.const 0)) (i64.store (i32.const 776) (call $checksum))
+        (call $say (i32.const 776) (i32.const 8)) (call $inspect) (call $leave)""",
+    ),
     "W": (
         "write the whole memory, n pages, in one call",
         """(drop (memory.grow (global.get $n))) (call $begin)
@@ -219,6 +224,13 @@ _CODE = """
     (if (i64.ne (i64.load (local.get $from)) (i64.const 0)) (then (return (i32.const 1))))
     (local.set $from (i32.add (local.get $from) (i32.const 8))) br $l)
   unreachable)
+(func $checksum (result i64) (local $at i32) (local $sum i64)
+  (loop $l
+    (local.set $sum (i64.mul (i64.const 0x100000001b3)
+      (i64.xor (local.get $sum) (i64.load (local.get $at)))))
+    (local.set $at (i32.add (local.get $at) (i32.const 8)))
+    (br_if $l (i32.lt_u (local.get $at) (i32.shl (memory.size) (i32.const 16)))))
+  (local.get $sum))
 (func $tell (param $letter i32) (param $bad i32)
   (if (local.get $bad) (then (call $say (local.get $letter) (i32.const 1)))))
 (func $inspect (local $end i32)
