@@ -23,12 +23,8 @@ VERSION = 1
 COMPONENT, SCRIPT, SOURCE_MAP = "component.wasm", "script.js", "source.map"
 
 _MAIN: Mapping[ArtifactKind, str] = {"component": COMPONENT, "image": INDEX}
-_NAMES = {
-    "component": re.compile("|".join(map(re.escape, (COMPONENT, SCRIPT, SOURCE_MAP)))),
-    "image": re.compile(rf"{re.escape(INDEX)}|{BLOBS}/([0-9a-f]{{64}})"),
-}
-
-
+_NAMED = (("component", COMPONENT), ("component", SCRIPT), ("component", SOURCE_MAP), ("image", INDEX))
+"""Kinds and names of files; all others are blobs of an image, and named by their digests."""
 _DOCUMENT = re.compile(rb'\{"files":\{(.*)\},"kind":"([a-z]+)","version":([0-9]{1,9})\}', re.DOTALL)
 _ENTRY = re.compile(rb'"([^"\\]{1,80})":\["([0-9a-f]{64})",(0|[1-9][0-9]{0,17})\](?:,|\Z)')
 SMALL_BYTES = 1 << 20
@@ -82,7 +78,7 @@ def decode(document: bytes) -> Package:
         if read["version"] != VERSION or read["kind"] not in get_args(ArtifactKind):
             raise ValueError
         kind: ArtifactKind = read["kind"]
-        files = {_name(kind, name): _part(entry) for name, entry in read["files"].items()}
+        files = {name: _part(kind, name, entry) for name, entry in read["files"].items()}
         if _MAIN[kind] not in files:
             raise ValueError
         return Package(kind, files)
@@ -109,15 +105,11 @@ def _canonical(document: bytes) -> dict[str, Any]:
     return {"version": int(version), "kind": kind.decode(), "files": files}
 
 
-def _name(kind: ArtifactKind, name: str) -> str:
-    if not _NAMES[kind].fullmatch(name):
-        raise ValueError(name)
-    return name
-
-
-def _part(entry: Any) -> PackageFile:
+def _part(kind: ArtifactKind, name: str, entry: Any) -> PackageFile:
     digest, size = entry
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    if (kind, name) not in _NAMED and (kind, name) != ("image", f"{BLOBS}/{digest}"):
+        raise ValueError(name)
+    if type(size) is not int or size < 0:
         raise ValueError(size)
     return PackageFile(as_digest(digest), size)
 

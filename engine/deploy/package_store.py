@@ -179,6 +179,9 @@ def _unused(path: Path, before_ns: int) -> bool:
 
 
 def _artifact(package: Package, root: Path) -> Artifact:
+    for name, part in package.files.items():
+        if (root / name).stat().st_size != part.size:
+            raise PackageError(f"the package is corrupt: the size of {name} is not {part.size:,}", _REDEPLOY)
     if package.kind == "image":
         return _image(package, root)
     for name in (SCRIPT, SOURCE_MAP):

@@ -67,11 +67,15 @@ def decode_index(index: bytes) -> tuple[BundleFile, ...]:
     """Parse an index. Raises `ValueError` if it is invalid."""
     try:
         if len(index) > SMALL_BYTES:
-            return tuple(_decode_canonical(index))
-        document = json.loads(index)
-        if document["version"] != VERSION:
-            raise ValueError(f"not an index of version {VERSION}")
-        return tuple(_decode_file(entry) for entry in document["files"])
+            files = tuple(_decode_canonical(index))
+        else:
+            document = json.loads(index)
+            if document["version"] != VERSION:
+                raise ValueError(f"not an index of version {VERSION}")
+            files = tuple(_decode_file(entry) for entry in document["files"])
+        if len({file.path for file in files}) != len(files):
+            raise ValueError("a path has two entries")
+        return files
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("its structure is invalid") from error
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -213,16 +215,30 @@ def test_script_of_invalid_utf8_is_rejected(tmp_path: Path) -> None:
     refused(tmp_path, "component", {"component.wasm": component(), "script.js": b"\xff"})
 
 
-def index_of(digest: str, size: int) -> bytes:
+@pytest.mark.parametrize("name", ["component.wasm", "script.js"])
+def test_size_that_is_not_that_of_the_blob_is_rejected(tmp_path: Path, name: str) -> None:
+    refused(tmp_path, "component", {"component.wasm": component(), "script.js": b"x"}, {name: 1 << 40})
+
+
+def test_two_files_of_one_path_are_rejected(tmp_path: Path) -> None:
+    digest = sha256(b"text").hexdigest()
+    refused(tmp_path, "image", {"index.json": index_of(digest, 4, entries=2), f"blobs/{digest}": b"text"})
+
+
+def index_of(digest: str, size: int, *, entries: int = 1) -> bytes:
     entry = {"path": "a.txt", "type": "text/plain", "encodings": {"identity": [digest, size]}}
-    return json.dumps({"version": 1, "files": [entry]}).encode()
+    return json.dumps({"version": 1, "files": [entry] * entries}).encode()
 
 
-def refused(tmp_path: Path, kind: str, files: dict[str, bytes]) -> None:
-    """Store a forged package and assert that it is rejected."""
+def refused(
+    tmp_path: Path, kind: str, files: dict[str, bytes], sizes: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Store a forged package and assert that it is rejected; `sizes` are other ones in its document."""
 
     async def scenario(bucket: FolderBucket) -> None:
-        named = {name: [await put(bucket.blobs, data), len(data)] for name, data in files.items()}
+        named = {
+            name: [await put(bucket.blobs, data), sizes.get(name, len(data))] for name, data in files.items()
+        }
         document = {"version": 1, "kind": kind, "files": named}
         package = await put(bucket.blobs, json.dumps(document).encode())
         with pytest.raises(PackageError) as exc_info:
@@ -254,6 +270,8 @@ GOOD = {"version": 1, "kind": "component", "files": {"component.wasm": ["0" * 64
         GOOD | {"files": {"component.wasm": ["0" * 64, 5], "script.js\n": ["0" * 64, 5]}},
         GOOD | {"files": {"component.wasm": ["0" * 64, 5], "index.json": ["0" * 64, 5]}},
         GOOD | {"kind": "image", "files": {"index.json": ["0" * 64, 5], "blobs/..": ["0" * 64, 5]}},
+        GOOD | {"kind": "image", "files": {"index.json": ["0" * 64, 5], f"blobs/{'1' * 64}": ["0" * 64, 5]}},
+        GOOD | {"kind": "image", "files": {f"blobs/{'0' * 64}": ["0" * 64, 5]}},
     ],
 )
 def test_invalid_package_document_raises(wrong: Any) -> None:
