@@ -64,7 +64,7 @@ from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from lanes.build_command import LIMIT_SECS as BUILD_SECONDS
 from screens.file_form import MAX_DOWNLOAD_BYTES
-from svc_tui.capsule import container
+from svc_tui.capsule import container, replay
 from svc_tui.capsule.collect import MAX_TABLES_BYTES
 from svc_tui.console.web import pages
 
@@ -374,6 +374,7 @@ LIMITS: dict[str, list[Row]] = {
             "`too-large`",
         ),
         ("files in a capsule", f"{container.MAX_MEMBERS:,}", "", "`too-large`"),
+        ("replay of a capsule", f"{replay.MAX_RUN_SECONDS} s", "", "504 `run-limit`"),
         ("log records", "7 days and 256 MiB per project", "", "the oldest are removed"),
         ("reading of log records, each step", f"{READ_SECONDS:.0f} s", "", "`timeout`"),
         ("log records in one response", f"{logs.MAX_RECORDS:,}, {size(WINDOW_BYTES)}", "", "fewer are sent"),

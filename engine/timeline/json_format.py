@@ -146,7 +146,10 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
 
 
 def parse_utc(text: str) -> int:
-    """Return the nanoseconds since 1970 of a time of `format_utc`. Raises `ValueError`."""
+    """Return the nanoseconds since 1970, at most 64 bits, of a time of `format_utc`. Raises `ValueError`."""
     seconds, _, rest = text.removesuffix("Z").partition(".")
     moment = datetime.strptime(seconds, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
-    return int(moment.timestamp()) * 1_000_000_000 + int(rest.ljust(9, "0"))
+    time_ns = int(moment.timestamp()) * 1_000_000_000 + int(rest[:9].ljust(9, "0"))
+    if not 0 <= time_ns < 1 << 64:
+        raise ValueError("a time before 1970 or after 2554")
+    return time_ns

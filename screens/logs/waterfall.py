@@ -58,7 +58,10 @@ class Span:
 
 
 def spans(documents: Sequence[Document]) -> list[Span]:
-    """Return the spans and calls of a request in tree order. A span without a known parent is a root."""
+    """Return the spans and calls of a request in tree order. A span without a known parent is a root.
+
+    Of spans with one id, the first has all children.
+    """
     requests = [document for document in documents if document["kind"] == "request"]
     span_ids = {document["span_id"] for document in requests}
     children: dict[str, list[_Timed]] = {}
@@ -67,14 +70,21 @@ def spans(documents: Sequence[Document]) -> list[Span]:
         children.setdefault(parent if parent in span_ids else "", []).append((start, document))
         for call in document.get("calls", ()):
             children.setdefault(call["parent"], []).append((start + call["start_ns"], call))
+    parents = frozenset(children)
+
+    def below(parent: str, depth: int) -> Iterator[Span]:
+        timed = sorted(children.pop(parent, ()), key=lambda child: child[0])
+        return (Span(document, depth, start) for start, document in _merge(timed, parents))
+
     tree: list[Span] = []
-
-    def add(parent: str, depth: int) -> None:
-        for start, document in _merge(sorted(children.get(parent, ()), key=lambda child: child[0]), children):
-            tree.append(Span(document, depth, start))
-            add(document["span_id"], depth + 1)
-
-    add("", 0)
+    waiting = [below("", 0)]
+    while waiting:
+        span = next(waiting[-1], None)
+        if span is None:
+            waiting.pop()
+        else:
+            tree.append(span)
+            waiting.append(below(span.document["span_id"], span.depth + 1))
     return tree
 
 
@@ -118,7 +128,7 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         document = span.document
         start = min(max(int((span.start_ns - first) * scale), 0), room - 1)
         length = min(max(round(document["wall_ns"] * scale), 1), room - start)
-        branch = "" if not span.depth else "  " * (span.depth - 1) + "└ "
+        branch = "" if not span.depth else "  " * min(span.depth - 1, MAX_NAME) + "└ "
         name = branch + span.name
         if cell_len(name) > name_cells - 1:
             texts[span.name] = None

@@ -77,8 +77,8 @@ def unpacked(capsule: Capsule, resource: str) -> Artifact:
         package = decode(capsule.bytes(f"artifacts/{resource}/{PACKAGE}"))
         for name, part in package.files.items():
             member = f"artifacts/{resource}/{name}"
-            if not capsule.has(member) or capsule.head["members"][member][0] != part.digest:
-                raise PackageError(f"{name} differs from its digest in {PACKAGE}")
+            if not capsule.has(member) or tuple(capsule.head["members"][member]) != (part.digest, part.size):
+                raise PackageError(f"{name} differs from its digest or size in {PACKAGE}")
         if package.kind == "image":
             return StaticBundle(folder, package.artifact)
         prefix = f"artifacts/{resource}"

@@ -30,14 +30,13 @@ from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
 from svc_tui.capsule.artifacts import PackedArtifact
 from svc_tui.capsule.container import MAX_DOCUMENT_BYTES, CapsuleError
-from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES, statements_of
+from svc_tui.capsule.documents import EXCHANGE, FETCHES, MAX_RECORDS, STATEMENTS, TABLES, statements_of
 from svc_tui.capsule.fetches import fetch_document, redacted_fetch
 from svc_tui.capsule.redaction import Redactor
 from svc_tui.terminal.units import plural
 
-MAX_RECORDS = 20_000
 MAX_TABLES_BYTES = 64 << 20
-"""Maximum records of a request, and bytes of the tables in a capsule."""
+"""Maximum bytes of the tables in a capsule."""
 _MESSAGE_VALUES = ("target", "headers")
 _RECORD_VALUES = ("body", "detail", "target", "attributes", "calls")
 _STATEMENT_VALUES = ("request", "response", "changes")

@@ -10,7 +10,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO
@@ -53,12 +54,16 @@ class CapsuleError(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class Capsule:
-    """An unpacked capsule. `head` is the document of `capsule.json`, `folder` has the members."""
+    """An unpacked capsule. `head` is the document of `capsule.json`, `folder` has the members.
+
+    `documents` are the checked documents of members, by their names.
+    """
 
     folder: Path
     head: Mapping[str, Any]
     _: KW_ONLY
     size: int
+    documents: Mapping[str, Any] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Return whether the capsule has a member."""
@@ -72,12 +77,21 @@ class Capsule:
             raise _invalid(f"{name} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB")
         return (self.folder / name).read_bytes()
 
-    def json(self, name: str, loads: Callable[[Any], Any] = json.loads) -> Any:
-        """Return the document of a member. Raises `CapsuleError`."""
+    def json(self, name: str, loads: Callable[[bytes], Any] | None = None) -> Any:
+        """Return the document of a member, which is not checked. Raises `CapsuleError`."""
         try:
-            return loads(self.bytes(name))
+            return (loads or _loads)(self.bytes(name))
         except (ValueError, RecursionError) as error:
             raise _invalid(f"{name} is not JSON") from error
+
+
+def _integer(text: str) -> float:
+    """Return a number of JSON; one of more than 64 bits is a float."""
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else float(text)
+
+
+_loads = partial(json.loads, parse_int=_integer)
 
 
 def write_container(head: Mapping[str, Any], members: Mapping[str, bytes | Path]) -> BinaryIO:
@@ -192,13 +206,16 @@ def _unpack(archive: zipfile.ZipFile, folder: Path) -> Mapping[str, Any]:
 def _unpack_member(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, digest: str, size: int
 ) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     hashed, count = hashlib.sha256(), 0
-    with archive.open(info) as member, target.open("xb") as file:
-        while count <= size and (block := member.read(_BLOCK)):
-            count += len(block)
-            hashed.update(block)
-            file.write(block)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with archive.open(info) as member, target.open("xb") as file:
+            while count <= size and (block := member.read(_BLOCK)):
+                count += len(block)
+                hashed.update(block)
+                file.write(block)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _invalid(f"{info.filename} has the place of another file or its folder") from error
     if count != size or hashed.hexdigest() != digest:
         raise _invalid(f"{info.filename} differs from its digest: the file was changed or is damaged")
 

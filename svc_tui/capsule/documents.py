@@ -1,17 +1,29 @@
 """Validation of the documents in a capsule, which is untrusted."""
 
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
-from engine.timeline.json_format import from_json, parse_utc
+from engine.timeline.json_format import from_json, parse_utc, to_json
+from engine.timeline.record import Record
 from svc_tui.capsule.container import Capsule, CapsuleError, read_container
 
 HEAD, EXCHANGE, STATEMENTS, TABLES = "capsule.json", "exchange.json", "statements.json", "tables.db"
 FETCHES = "fetches.json"
 MAX_CALLS = 1000
+MAX_RECORDS = 20_000
+"""Maximum calls of each kind, and records, of a request."""
 
 
 def _base64(text: str) -> str:
@@ -26,10 +38,10 @@ def _time(text: str) -> str:
 
 def _record(document: dict[str, Any]) -> dict[str, Any]:
     try:
-        from_json(document)
-    except (KeyError, TypeError) as error:
+        entry = from_json(document)
+        return to_json(replace(entry, record=_RECORD.validate_python(entry.record)))
+    except (KeyError, TypeError, AttributeError, OverflowError, ValidationError) as error:
         raise ValueError("not a record") from error
-    return document
 
 
 _HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9a-z:-]{1,1000}$")]
@@ -40,7 +52,8 @@ _Text = Annotated[str, StringConstraints(max_length=200)]
 _Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 _ResourceName = Annotated[str, StringConstraints(pattern="^[a-z][a-z0-9-]{0,38}$")]
 _Time = Annotated[str, AfterValidator(_time)]
-_Count = Annotated[int, Field(ge=0)]
+_Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+_RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(revalidate_instances="always"))
 
 
 class _CapsuleModel(BaseModel):
@@ -116,7 +129,9 @@ class CapsuleExchange(_CapsuleModel):
     wall_ns: _Count
     compute_ns: _Count
     peak_memory: _Count | None
-    records: list[Annotated[dict[str, Any], AfterValidator(_record)]]
+    records: Annotated[
+        list[Annotated[dict[str, Any], AfterValidator(_record)]], Field(max_length=MAX_RECORDS)
+    ]
 
 
 class RowChange(_CapsuleModel):
@@ -176,11 +191,13 @@ class _Calls(_CapsuleModel):
 def read_capsule(path: Path, folder: Path) -> Capsule:
     """Unpack a capsule to an empty folder, and check its digests and documents. Raises `CapsuleError`."""
     capsule = read_container(path, folder)
-    _validate(HEAD, CapsuleHead, capsule.head)
-    _validate(EXCHANGE, CapsuleExchange, capsule.json(EXCHANGE))
-    _validate(STATEMENTS, _Calls, {"statements": capsule.json(STATEMENTS)})
-    _validate(FETCHES, _Calls, {"fetches": capsule.json(FETCHES)})
-    return capsule
+    head = {**capsule.head, **_checked(HEAD, CapsuleHead, capsule.head)}
+    documents = {
+        EXCHANGE: _checked(EXCHANGE, CapsuleExchange, capsule.json(EXCHANGE)),
+        STATEMENTS: _checked(STATEMENTS, _Calls, {"statements": capsule.json(STATEMENTS)})["statements"],
+        FETCHES: _checked(FETCHES, _Calls, {"fetches": capsule.json(FETCHES)})["fetches"],
+    }
+    return replace(capsule, head=head, documents=documents)
 
 
 def statements_of(request: Any) -> list[tuple[str, Any]]:
@@ -193,9 +210,9 @@ def statements_of(request: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _validate(name: str, model: type[BaseModel], document: Any) -> None:
+def _checked(name: str, model: type[BaseModel], document: Any) -> dict[str, Any]:
     try:
-        model.model_validate(document)
+        return model.model_validate(document).model_dump()
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))[:100]

@@ -22,9 +22,9 @@ def documents(capsule: Capsule) -> dict[str, Any]:
     """Return the JSON documents of a capsule, for `dump_verbatim`."""
     return {
         **capsule.head,
-        "exchange": capsule.json(EXCHANGE),
+        "exchange": capsule.documents[EXCHANGE],
         "statements": capsule.json(STATEMENTS, load_verbatim),
-        "fetches": capsule.json(FETCHES),
+        "fetches": capsule.documents[FETCHES],
     }
 
 
@@ -61,7 +61,7 @@ def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
     yield []
     for name, (digest, length) in capsule.head["members"].items():
         yield [(f"  {name:<40}", ""), (f"{size(length):>10}  sha256:{digest[:12]}…", "dim")]
-    exchange = capsule.json(EXCHANGE)
+    exchange = capsule.documents[EXCHANGE]
     yield []
     yield from exchange_lines(exchange)
     yield []
@@ -69,7 +69,7 @@ def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
     for call in capsule.json(STATEMENTS, load_verbatim):
         yield []
         yield from _statement_lines(call)
-    for call in capsule.json(FETCHES):
+    for call in capsule.documents[FETCHES]:
         yield []
         yield from _fetch_lines(call)
 

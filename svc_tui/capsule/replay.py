@@ -39,6 +39,8 @@ from svc_tui.composition import doors
 from svc_tui.terminal import stderr
 
 DOMAIN = "localhost"
+MAX_RUN_SECONDS = 60
+"""Maximum duration of a replay, whatever `run_limit_secs` of the capsule is."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _MAX_RUN_NS = 10**9
 _VARYING = frozenset({"date", "x-request-id"})
@@ -79,7 +81,7 @@ def _body(document: Mapping[str, Any]) -> bytes:
 
 
 def _manifest_of(capsule: Capsule, root: Path, names: Set[str]) -> Project:
-    """Return the project of a capsule with the folder `root`, without egress and secrets.
+    """Return the project of a capsule with the folder `root`, without egress and secrets, and with less time.
 
     `names` are the resources that have an artifact. Raises `SvcError`.
     """
@@ -91,13 +93,16 @@ def _manifest_of(capsule: Capsule, root: Path, names: Set[str]) -> Project:
     for name in sorted(names):
         for secret in project.resources[name].secrets:
             stderr.warn(f"resource {name}: the secret {secret} has no value in a replay")
-    offline = {name: replace(each, egress=(), secrets=()) for name, each in project.resources.items()}
+    offline = {
+        name: replace(each, egress=(), secrets=(), run_limit_secs=min(each.run_limit_secs, MAX_RUN_SECONDS))
+        for name, each in project.resources.items()
+    }
     return replace(project, resources=offline)
 
 
 def _replay_time(capsule: Capsule, start_ns: int) -> ReplayTime:
     """Return the time of SQL in a replay."""
-    calls = [(call["request"], _statement_time(call)) for call in capsule.json(STATEMENTS)]
+    calls = [(call["request"], _statement_time(call)) for call in capsule.documents[STATEMENTS]]
     return ReplayTime(start_ns, calls)
 
 
@@ -125,7 +130,7 @@ async def replay_capsule(
     the code and of SQL show the times of the recorded request.
     """
     project = _manifest_of(capsule, folder, artifacts.keys())
-    document = capsule.json(EXCHANGE)
+    document = capsule.documents[EXCHANGE]
     recorded = recorded_request(document)
     data = folder / DATA_DIR
     if capsule.has(TABLES):
@@ -135,7 +140,7 @@ async def replay_capsule(
         available = doors(replay=_replay_time(capsule, recorded.time_ns))
         opened = Doors(available, project.name, data, timeline)
         stack.push_async_callback(opened.aclose)
-        runner = Runner(cache, outgoing=recorded_outbound(capsule.json(FETCHES)))
+        runner = Runner(cache, outgoing=recorded_outbound(capsule.documents[FETCHES]))
         stack.push_async_callback(runner.aclose)
         table = ServingTable(
             VersionFactory(runner, "dev", stderr.progress, lambda _: opened), DOMAIN, front=True

@@ -97,6 +97,21 @@ def call(kind: str, name: str, start: float, wall: float, **more: Any) -> dict[s
     return head | times | {"attributes": {}} | more
 
 
+def test_spans_of_one_id_share_no_calls_and_end() -> None:
+    same = [
+        request("api", "a", "", 1, 1, calls=[call("sql", f"select {i}", i, 1, parent="a")])
+        for i in range(500)
+    ]
+    own = request("api", "b", "", 1, 1), request("api", "b", "b", 1, 1)
+    assert len(spans([*same, *own])) == 1002
+
+
+def test_deep_spans_are_shown_in_bounded_memory() -> None:
+    chain = [request("api", f"s{i}", f"s{i - 1}" if i else "", 1, 1) for i in range(5_000)]
+    assert [span.depth for span in spans(chain)] == list(range(5_000))
+    assert max(len(text([line])) for line in lines(chain, 100)) < 1_000
+
+
 def test_lines_show_calls_below_their_span() -> None:
     calls = [
         call("sql", "batch of 1", 3, 3, attributes={"wait_ns": 2_000_000, "transaction": "write"}),

@@ -195,6 +195,12 @@ def test_truncated_or_damaged_capsule_is_refused_at_every_length(tmp_path: Path)
             assert isinstance(error, CapsuleError)
 
 
+@pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a"), ("a", "a/b/c")])
+def test_file_in_the_place_of_a_folder_is_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    path = capsule(tmp_path / "x", dict.fromkeys(names, b"x"))
+    assert "has the place of another file or its folder" in refused(path, tmp_path / "out").message
+
+
 def test_encrypted_members_and_other_methods_are_refused(tmp_path: Path) -> None:
     path = rewritten(capsule(tmp_path / "x"), lambda members: None)
     data = bytearray(path.read_bytes())
