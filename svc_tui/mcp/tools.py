@@ -32,9 +32,12 @@ MAX_ROWS = 1_000
 """Maximum rows of a result, and records of a request."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that are replayed without writes allowed (RFC 9110, section 9.2.1)."""
+_NO_WRITES = "Ask the user to start svc mcp with --allow-writes."
 Sql = Annotated[str, Field(description="One statement of SQLite.")]
 Limit = Annotated[int, Field(ge=1, le=MAX_ROWS, description="Maximum rows.")]
-RequestId = Annotated[str, Field(description="The x-request-id of a response, or request_id in the logs.")]
+RequestId = Annotated[
+    str, Field(max_length=100, description="The x-request-id of a response, or request_id in the logs.")
+]
 Values = Annotated[
     list[str | int | float | bool | None] | None, Field(description="Values for $1, $2 in the statement.")
 ]
@@ -42,10 +45,10 @@ Values = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ProjectTool:
-    """A tool: its function, and whether it writes."""
+    """A tool: its function, and whether that may write or run commands."""
 
     function: Callable[..., dict[str, Any]]
-    writes: bool = False
+    acts: bool = False
 
 
 class ProjectTools:
@@ -63,12 +66,12 @@ class ProjectTools:
             ProjectTool(self.request),
             ProjectTool(self.tables_list),
             ProjectTool(self.tables_query),
-            ProjectTool(self.plan),
+            ProjectTool(self.plan, acts=True),
         ]
         if not self._service:
-            tools.append(ProjectTool(self.replay, writes=self._allow_writes))
+            tools.append(ProjectTool(self.replay, acts=True))
         if self._allow_writes:
-            tools.append(ProjectTool(self.tables_execute, writes=True))
+            tools.append(ProjectTool(self.tables_execute, acts=True))
         return tools
 
     def manifest(self) -> dict[str, Any]:
@@ -134,8 +137,8 @@ class ProjectTools:
     def replay(self, request_id: RequestId) -> dict[str, Any]:
         """Send a recorded request again to the current build, and return both responses with their records.
 
-        Bodies are base64. Without --allow-writes, only GET, HEAD and OPTIONS are replayed. Raises `SvcError`
-        for other methods.
+        Bodies are base64. Without --allow-writes, only GET, HEAD and OPTIONS are replayed; the code of the
+        project may write then too. Raises `SvcError` for other methods.
         """
         with self._running() as (client, project):
             path = f"/v1/projects/{project.name}/requests/{quote(request_id, safe='')}"
@@ -144,7 +147,7 @@ class ProjectTools:
             if method not in SAFE_METHODS and not self._allow_writes:
                 raise SvcError(
                     f"{request_id} is a {method} request, which may change data",
-                    "Ask the user to start svc mcp with --allow-writes.",
+                    _NO_WRITES,
                 )
             return {"recorded": recorded, "replayed": client.call("POST", f"{path}/replay")}
 
@@ -163,7 +166,13 @@ class ProjectTools:
     def _sql(self, sql: str, values: Any, limit: int, *, write: bool) -> dict[str, Any]:
         body = {"sql": sql, "params": values or [], "write": write, "limit": limit, "cells": True}
         with self._client() as (client, project):
-            document: dict[str, Any] = client.call("POST", f"/v1/projects/{project.name}/sql", body)
+            try:
+                document: dict[str, Any] = client.call("POST", f"/v1/projects/{project.name}/sql", body)
+            except SvcError as error:
+                if error.code != "writes-in-query":
+                    raise
+                hint = "Use tables_execute." if self._allow_writes else _NO_WRITES
+                raise SvcError(error.message, hint, code=error.code) from error
         return document
 
     @contextmanager

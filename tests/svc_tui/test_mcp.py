@@ -23,7 +23,16 @@ from tests.support.waiting import until
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
 mcp = pytest.importorskip("mcp")
-READING = {"manifest", "state", "logs_sql", "request", "tables_list", "tables_query", "plan", "replay"}
+READING: dict[str, dict[str, Any]] = {
+    "manifest": {},
+    "state": {},
+    "logs_sql": {"sql": "select * from requests"},
+    "request": {"request_id": "01id"},
+    "tables_list": {},
+    "tables_query": {"sql": "select count(*) as n from note"},
+}
+"""Tools that clients may call without asking, and arguments of theirs."""
+ACTING = {"plan", "replay"}
 Call = Callable[..., Awaitable[Any]]
 
 
@@ -66,8 +75,8 @@ def talk(root: Path, test: Callable[[Any, Call], Awaitable[None]], *options: str
 def test_tools_read_and_errors_have_hints(project: Path) -> None:
     async def test(session: Any, call: Call) -> None:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-        assert set(tools) == READING
-        assert all(tool.annotations.read_only_hint for tool in tools.values())
+        assert set(tools) == {*READING, *ACTING}
+        assert {name for name, tool in tools.items() if tool.annotations.read_only_hint} == READING.keys()
         assert all(tool.description for tool in tools.values())
         manifest = await call("manifest")
         assert manifest["project"] == "shop" and manifest["resources"][0]["lane"] == "static"
@@ -99,12 +108,50 @@ def test_tables_are_read_only_unless_writes_are_allowed(project: Path) -> None:
         assert rows == [{"text": "a"}]
         limited = await call("tables_query", sql="select id from note", limit=1)
         assert len(limited["rows"]) == 1 and limited["truncated"]
-        assert isinstance(await call("tables_query", sql="delete from note"), str)
+        assert "the statement writes" in (refused := await call("tables_query", sql="delete from note"))
+        assert refused.endswith("Ask the user to start svc mcp with --allow-writes.")
         assert (await call("tables_query", sql="select count(*) as n from note"))["rows"] == [{"n": 2}]
         assert isinstance(await call("logs_sql", sql="select 1", limit=0), str)
 
     talk(project, write, "--allow-writes")
     talk(project, read)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_tools_that_only_read_change_no_file_and_run_no_command(project: Path) -> None:
+    """The build command would leave a file, as any change of a table would."""
+
+    async def write(_session: Any, call: Call) -> None:
+        await call("tables_execute", sql="create table note (id integer primary key, text text)")
+
+    async def read(session: Any, call: Call) -> None:
+        before = files(project)
+        for tool in (await session.list_tools()).tools:
+            if tool.annotations.read_only_hint:
+                await call(tool.name, **READING[tool.name])
+                assert files(project) == before, tool.name
+        assert isinstance(await call("plan"), str)
+        assert (project / "built").exists()
+
+    manifest = project / "svc.toml"
+    manifest.write_text(
+        manifest.read_text().replace('lane = "static"', 'lane = "static"\nbuild = "touch built"')
+    )
+    talk(project, write, "--allow-writes")
+    talk(project, read, SVC_URL="http://127.0.0.1:9", SVC_TOKEN="svc_x")
+
+
+def test_large_ids_and_results_are_errors_with_a_hint(project: Path) -> None:
+    async def test(_session: Any, call: Call) -> None:
+        for tool in ("request", "replay"):
+            assert "at most 100 characters" in await call(tool, request_id="x" * 70_000)
+        result = await call("tables_query", sql="select hex(zeroblob(1000000)) as value")
+        assert "the limit is 1 MiB" in result and "substr" in result
+
+    talk(project, test)
 
 
 @pytest.mark.slow
@@ -149,7 +196,7 @@ def test_service_tools_use_the_session(tmp_path: Path) -> None:
 
         async def test(session: Any, call: Call) -> None:
             names = {tool.name for tool in (await session.list_tools()).tools}
-            assert names == READING - {"replay"}
+            assert names == {*READING, "plan"}
             assert (await call("state"))["kind"] == "service"
             assert (await call("logs_sql", **sql))["rows"] == [{"n": 1}]
             plan = await call("plan")
