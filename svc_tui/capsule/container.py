@@ -77,7 +77,7 @@ class Capsule:
             raise _invalid(f"{name} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB")
         return (self.folder / name).read_bytes()
 
-    def json(self, name: str, loads: Callable[[bytes], Any] | None = None) -> Any:
+    def json(self, name: str, loads: Callable[[Any], Any] | None = None) -> Any:
         """Return the document of a member, which is not checked. Raises `CapsuleError`."""
         try:
             return (loads or _loads)(self.bytes(name))

@@ -8,7 +8,7 @@ component before it is instantiated.
 from dataclasses import dataclass
 
 from engine.wasm.binary.memory_limits import PAGE_BYTES, read_memories
-from engine.wasm.binary.reader import read_outline
+from engine.wasm.binary.reader import CoreModule, read_outline
 from engine.wasm_binary import (
     CORE_MODULE,
     DATA,
@@ -28,7 +28,9 @@ from engine.wasm_binary import (
 MIN_IMAGE_BYTES, MAX_IMAGE_BYTES = 1 << 20, 64 << 20
 """wasmtime resets smaller memories in less time than the host."""
 _MIN_DENSITY = 0.25
-_IMPORTS = 2
+_CUSTOM, _IMPORTS, _FUNCTIONS, _CODE = 0, 2, 3, 10
+_TRAP = b"\x03\0\0\x0b"
+"""The code of a function that traps, with its size as prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,25 @@ class SplitComponent:
     image: bytes
     start: int
     minimum: int
+
+
+def without_code(component: bytes) -> bytes:
+    """Return the component with functions that trap and without data, which compiles in little time.
+
+    Raises UnsupportedBinary.
+    """
+    parts: list[bytes] = []
+    at = 0
+    modules = read_outline(component).spaces.get("core-module", ())
+    for module in (each for each in modules if isinstance(each, CoreModule)):
+        binary = component[module.start : module.end]
+        sections = [each for each in read_sections(binary) if each[0] not in (_CUSTOM, DATA, DATA_COUNT)]
+        functions = dict(sections).get(_FUNCTIONS, b"\0")
+        count = min(BinaryReader(functions).uleb(), len(functions))
+        stub = replace_sections(MODULE_HEADER, sections, {_CODE: uleb(count) + _TRAP * count})
+        parts += component[at : module.section], section(CORE_MODULE, stub)
+        at = module.end
+    return b"".join([*parts, component[at:]])
 
 
 def split_memory(component: bytes) -> SplitComponent:

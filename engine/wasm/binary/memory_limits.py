@@ -2,8 +2,8 @@
 
 wasmtime applies one size limit to every memory and has no callback for growth, so the size is computed in
 advance. A single memory gets the complete limit. Several memories share it evenly; a memory with a smaller
-declared maximum leaves the rest to the others. A component whose memories cannot be counted may have
-`MAX_MEMORIES`. Nested components do not count: a woven component has no instances of them.
+declared maximum leaves the rest to the others. Nested components do not count: a woven component has no
+instances of them.
 """
 
 from collections import Counter
@@ -31,22 +31,14 @@ class MemoryType(NamedTuple):
     index_type: str
 
 
-def declared_limits(component: bytes) -> tuple[int | None, ...]:
-    """Return the declared maximum size of each memory in bytes (`None`: no maximum)."""
-    try:
-        return tuple(_limits(component))
-    except UnsupportedBinary:
-        return (None,) * MAX_MEMORIES
+def declared_limits(component: bytes) -> list[int | None]:
+    """Return the declared maximum size of each memory in bytes (`None`: no maximum).
 
-
-def _limits(component: bytes) -> list[int | None]:
-    """Return the limits of a component's memories. Raises UnsupportedBinary if they are too many."""
+    Raises UnsupportedBinary.
+    """
     limits: list[int | None] = []
     for module, count in Counter(read_outline(component).modules()).items():
-        maxima = [memory.maximum for memory in read_memories(component[module.start : module.end])]
-        limits += maxima * min(count, MAX_MEMORIES + 1)
-        if len(limits) > MAX_MEMORIES:
-            raise UnsupportedBinary("many memories")
+        limits += [memory.maximum for memory in read_memories(component[module.start : module.end])] * count
     return limits
 
 

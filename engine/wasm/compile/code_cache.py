@@ -141,12 +141,9 @@ def _rejection(name: str, status: int | None, lines: Sequence[str]) -> Component
             f"{name} does not compile: signal {-status} ended the compiler",
             "Check the free memory of this machine, then try again.",
         )
-    reason = lines[-1] if lines else f"the compiler exited with {status}"
     return ComponentRejected(
-        f"{name} does not compile: {reason}",
-        "Use fewer or smaller modules, memories, tables and globals."
-        if " exceeds the " in reason
-        else "Build a WebAssembly component (not a core module) for WASI 0.2.",
+        f"{name} does not compile: {lines[-1] if lines else f'the compiler exited with {status}'}",
+        "Build a WebAssembly component (not a core module) for WASI 0.2, within the limits of svc.",
     )
 
 

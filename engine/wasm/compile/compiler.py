@@ -14,31 +14,15 @@ from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
 from engine.files.sealed import is_sealed, write_sealed
-from engine.wasm.binary.memory_image import split_memory
+from engine.wasm.binary.memory_image import split_memory, without_code
 from engine.wasm.binary.preinit.run import preinitialize
-from engine.wasm.binary.reader import CoreModule, read_outline
 from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
 from engine.wasm.compile.image_file import code_file, find_code, image_file, write_image
 from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine
 from engine.wasm.execution.config import PoolSettings, create_engine
 from engine.wasm.weave.weaver import weave
-from engine.wasm_binary import (
-    CORE_MODULE,
-    DATA,
-    DATA_COUNT,
-    MODULE_HEADER,
-    BinaryReader,
-    UnsupportedBinary,
-    read_sections,
-    replace_sections,
-    section,
-    uleb,
-)
+from engine.wasm_binary import UnsupportedBinary
 
-_FUNCTIONS, _CODE = 3, 10
-_DROPPED = (0, DATA, DATA_COUNT)
-_TRAP = b"\x03\0\0\x0b"
-"""The code of a function that traps, with its size as prefix."""
 MAX_REASON = 2000
 """Maximum characters of wasmtime's message, which contains names of the component."""
 
@@ -71,22 +55,6 @@ def compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, pr
     _write(engine, checked, weave(component), out, max_code)
 
 
-def _without_code(component: bytes) -> bytes:
-    """Return the component with functions that trap and without data, which compiles in little time."""
-    parts: list[bytes] = []
-    at = 0
-    modules = read_outline(component).spaces.get("core-module", ())
-    for module in (each for each in modules if isinstance(each, CoreModule)):
-        binary = component[module.start : module.end]
-        sections = [(kind, body) for kind, body in read_sections(binary) if kind not in _DROPPED]
-        functions = dict(sections).get(_FUNCTIONS, b"\0")
-        count = min(BinaryReader(functions).uleb(), len(functions))
-        stub = replace_sections(MODULE_HEADER, sections, {_CODE: uleb(count) + _TRAP * count})
-        parts += component[at : module.section], section(CORE_MODULE, stub)
-        at = module.end
-    return b"".join([*parts, component[at:]])
-
-
 def _write(engine: Engine, checked: bytes | None, woven: bytes, out: Path, max_code: int) -> None:
     """Compile a woven component: to a file of its own, or to an initial memory and code that it shares.
 
@@ -115,7 +83,7 @@ def _loads(engine: Engine, path: Path) -> bool:
 def _compile(engine: Engine, checked: bytes | None, woven: bytes, max_code: int) -> bytes:
     """Check a component and compile the woven one. Raises WasmtimeError and CodeTooLarge."""
     if checked is not None:
-        Component(engine, _without_code(checked))
+        Component(engine, without_code(checked))
     machine_code = bytes(Component(engine, woven).serialize())
     if len(machine_code) > max_code:
         raise CodeTooLarge(f"its machine code has {len(machine_code):,} bytes")

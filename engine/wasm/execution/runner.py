@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -69,7 +69,7 @@ class LoadedComponent:
     """A component, linked once for each kind of slot, and the limits of its memories in bytes."""
 
     programs: tuple[LinkedComponent, ...]
-    memories: tuple[int | None, ...]
+    memories: Sequence[int | None]
     use: ComponentUsage = field(default_factory=ComponentUsage)
 
 

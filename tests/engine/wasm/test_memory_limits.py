@@ -1,13 +1,9 @@
-import tracemalloc
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
-from engine.wasm.binary.memory_limits import MAX_MEMORIES, PAGE_BYTES, declared_limits, split_limit
+from engine.wasm.binary.memory_limits import PAGE_BYTES, declared_limits, split_limit
 from engine.wasm.execution.config import MIB
-from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER, section, vector
 
 
 def size_of_each(binary: bytes, limit: int) -> int:
@@ -40,26 +36,6 @@ def test_small_maximum_leaves_rest_to_other_memories() -> None:
 def test_module_counts_once_per_instance() -> None:
     twice = "(core module $m (memory 1)) (core instance (instantiate $m)) (core instance (instantiate $m))"
     assert size_of_each(bytes(wat2wasm(f"(component {twice})")), 64 * MIB) == 32 * MIB
-
-
-def test_component_with_uncounted_memories_gets_limit_of_the_maximum_number() -> None:
-    many = component(*["(memory 1)"] * (MAX_MEMORIES + 1))
-    for binary in (b"nothing", many):
-        assert size_of_each(binary, 64 * MIB) == 8 * MIB
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_memories_beyond_the_maximum_take_no_memory_of_the_service(nested: bool) -> None:
-    module = section(1, MODULE_HEADER + section(5, vector([b"\0\0"] * 100_000)))
-    items = module + section(2, vector([b"\0\0\0"] * 300))
-    inner = section(4, COMPONENT_HEADER + items) + section(5, vector([b"\0\0\0"] * 300))
-    binary = COMPONENT_HEADER + (inner if nested else items)
-    tracemalloc.start()
-    try:
-        declared_limits(binary)
-        assert tracemalloc.get_traced_memory()[1] < 4 * MIB
-    finally:
-        tracemalloc.stop()
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2000)), max_size=8), st.integers(16, 1024))
