@@ -67,15 +67,11 @@ def decode_index(index: bytes) -> tuple[BundleFile, ...]:
     """Parse an index. Raises `ValueError` if it is invalid."""
     try:
         if len(index) > SMALL_BYTES:
-            files = tuple(_decode_canonical(index))
-        else:
-            document = json.loads(index)
-            if document["version"] != VERSION:
-                raise ValueError(f"not an index of version {VERSION}")
-            files = tuple(_decode_file(entry) for entry in document["files"])
-        if len({file.path for file in files}) != len(files):
-            raise ValueError("a path has two entries")
-        return files
+            return tuple(_decode_canonical(index))
+        document = json.loads(index)
+        if document["version"] != VERSION:
+            raise ValueError(f"not an index of version {VERSION}")
+        return tuple(_decode_file(entry) for entry in document["files"])
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("its structure is invalid") from error
 
@@ -114,7 +110,10 @@ def read_index(image: StaticBundle) -> tuple[BundleFile, ...]:
         index = (image.folder / INDEX).read_bytes()
         if index_digest(index) != image.digest:
             raise ValueError("the index does not match its digest")
-        return decode_index(index)
+        files = decode_index(index)
+        if len({file.path for file in files}) != len(files):
+            raise ValueError("a path has two entries")
+        return files
     except OSError as error:
         raise BundleCorrupt(image.folder, error.strerror or "unreadable") from error
     except ValueError as error:

@@ -15,8 +15,8 @@ from svc_tui.terminal.units import clock, duration
 Document = Mapping[str, Any]
 MAX_LINES = 5_000
 """Maximum number of formatted records."""
-MAX_SEARCHED_CHARS = 64 << 10
-"""Maximum characters of stderr in which the details of failures are searched, which are not repeated then."""
+MAX_SEARCHED = 64 << 10
+"""Maximum characters of stderr that are searched for the details of failures, which are not repeated then."""
 
 
 def lines(documents: Sequence[Document], width: int) -> list[Line]:
@@ -29,8 +29,7 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
         text.append([(f"{clock(began(root))}   trace {root['trace_id']}", "dim")])
         text.append([])
         text += waterfall(tree, width)
-        printed = "\n".join(each["body"] for each in documents if each["kind"] == "stderr")
-        stderr = printed[-MAX_SEARCHED_CHARS:]
+        stderr = "\n".join(each["body"] for each in documents if each["kind"] == "stderr")[-MAX_SEARCHED:]
         text += [
             [(name, "teal"), (f"  {span.document['code']}", "bad"), (f"  {sanitize(detail)}", "")]
             for span in tree

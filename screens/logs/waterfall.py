@@ -72,19 +72,14 @@ def spans(documents: Sequence[Document]) -> list[Span]:
             children.setdefault(call["parent"], []).append((start + call["start_ns"], call))
     parents = frozenset(children)
 
-    def below(parent: str, depth: int) -> Iterator[Span]:
+    def last_first(parent: str, depth: int) -> list[Span]:
         timed = sorted(children.pop(parent, ()), key=lambda child: child[0])
-        return (Span(document, depth, start) for start, document in _merge(timed, parents))
+        return [Span(document, depth, start) for start, document in _merge(timed, parents)][::-1]
 
-    tree: list[Span] = []
-    waiting = [below("", 0)]
+    tree, waiting = [], last_first("", 0)
     while waiting:
-        span = next(waiting[-1], None)
-        if span is None:
-            waiting.pop()
-        else:
-            tree.append(span)
-            waiting.append(below(span.document["span_id"], span.depth + 1))
+        tree.append(span := waiting.pop())
+        waiting += last_first(span.document["span_id"], span.depth + 1)
     return tree
 
 

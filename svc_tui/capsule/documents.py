@@ -5,15 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic.type_adapter import TypeAdapter
 
 from engine.timeline.json_format import from_json, parse_utc, to_json
 from engine.timeline.record import Record
@@ -53,6 +46,7 @@ _Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 _ResourceName = Annotated[str, StringConstraints(pattern="^[a-z][a-z0-9-]{0,38}$")]
 _Time = Annotated[str, AfterValidator(_time)]
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+_Record = Annotated[dict[str, Any], AfterValidator(_record)]
 _RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(revalidate_instances="always"))
 
 
@@ -129,9 +123,7 @@ class CapsuleExchange(_CapsuleModel):
     wall_ns: _Count
     compute_ns: _Count
     peak_memory: _Count | None
-    records: Annotated[
-        list[Annotated[dict[str, Any], AfterValidator(_record)]], Field(max_length=MAX_RECORDS)
-    ]
+    records: Annotated[list[_Record], Field(max_length=MAX_RECORDS)]
 
 
 class RowChange(_CapsuleModel):
