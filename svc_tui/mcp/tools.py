@@ -32,7 +32,6 @@ MAX_ROWS = 1_000
 """Maximum rows of a result, and records of a request."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that are replayed without writes allowed (RFC 9110, section 9.2.1)."""
-_NO_WRITES = "Ask the user to start svc mcp with --allow-writes."
 Sql = Annotated[str, Field(description="One statement of SQLite.")]
 Limit = Annotated[int, Field(ge=1, le=MAX_ROWS, description="Maximum rows.")]
 RequestId = Annotated[
@@ -147,7 +146,7 @@ class ProjectTools:
             if method not in SAFE_METHODS and not self._allow_writes:
                 raise SvcError(
                     f"{request_id} is a {method} request, which may change data",
-                    _NO_WRITES,
+                    "Ask the user to start svc mcp with --allow-writes.",
                 )
             return {"recorded": recorded, "replayed": client.call("POST", f"{path}/replay")}
 
@@ -166,13 +165,7 @@ class ProjectTools:
     def _sql(self, sql: str, values: Any, limit: int, *, write: bool) -> dict[str, Any]:
         body = {"sql": sql, "params": values or [], "write": write, "limit": limit, "cells": True}
         with self._client() as (client, project):
-            try:
-                document: dict[str, Any] = client.call("POST", f"/v1/projects/{project.name}/sql", body)
-            except SvcError as error:
-                if error.code != "writes-in-query":
-                    raise
-                hint = "Use tables_execute." if self._allow_writes else _NO_WRITES
-                raise SvcError(error.message, hint, code=error.code) from error
+            document: dict[str, Any] = client.call("POST", f"/v1/projects/{project.name}/sql", body)
         return document
 
     @contextmanager

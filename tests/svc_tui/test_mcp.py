@@ -109,7 +109,7 @@ def test_tables_are_read_only_unless_writes_are_allowed(project: Path) -> None:
         limited = await call("tables_query", sql="select id from note", limit=1)
         assert len(limited["rows"]) == 1 and limited["truncated"]
         assert "the statement writes" in (refused := await call("tables_query", sql="delete from note"))
-        assert refused.endswith("Ask the user to start svc mcp with --allow-writes.")
+        assert "`--allow-writes` to `svc mcp`" in refused
         assert (await call("tables_query", sql="select count(*) as n from note"))["rows"] == [{"n": 2}]
         assert isinstance(await call("logs_sql", sql="select 1", limit=0), str)
 

@@ -70,7 +70,7 @@ def reads_only() -> GuestProblem:
     return GuestProblem(
         "writes-in-query",
         "the statement writes, but the request only reads",
-        'Pass `--write` to `svc tables query`, or "write": true to the API.',
+        'Pass `--write` to `svc tables query`, "write": true to the API, or `--allow-writes` to `svc mcp`.',
     )
 
 
