@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from doors.tables.replication.digest import digest_of
@@ -186,7 +186,8 @@ class Copy:
     def interrupt(self) -> None:
         """End `take_digest` early, which raises `InterruptError`."""
         if (reading := self._reading) is not None:
-            reading.interrupt()
+            with suppress(apsw.ConnectionClosedError):
+                reading.interrupt()
 
     def _apply_rows(self, log_position: LogPosition, entry: Entry, sequence: int) -> None:
         connection = self._connection

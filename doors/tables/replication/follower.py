@@ -42,7 +42,7 @@ class Comparing(Protocol):
         """Request comparisons of this copy until it is `verified`."""
 
     async def ask_for_snapshot(self) -> None:
-        """Ask the node that writes to store a snapshot. Raises `SvcError`."""
+        """Ask a node that has more entries to store a snapshot. Raises `SvcError`."""
 
 
 class CopyFollower:
@@ -77,7 +77,7 @@ class CopyFollower:
         self._changed = asyncio.Event()
         self._rebuilt_at = -math.inf
         self._has_snapshot = False
-        """Whether the writer stored a snapshot because the log could not be applied."""
+        """Whether another node stored a snapshot because the log could not be applied."""
         self._damage = self._failure = ""
         self._failing_ns = 0
         """Unix time since which the copy is not up to date, 0 while it is."""

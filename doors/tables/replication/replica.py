@@ -287,9 +287,9 @@ class Replica:
                     return _encode({})
                 case "repair":
                     return _encode(await self._answer_repair(question["id"], commit=question["commit"]))
-                case "snapshot" if self.writes:
+                case "snapshot" if self._copy.verified and self._copy.position > question["after"]:
                     await self._copy.take_snapshot()
-                    return _encode({})
+                    return _encode({"stored": True})
                 case "check" if self._leads:
                     if not self._opened:
                         self._copy.spawn(self._check_opened())
@@ -422,8 +422,16 @@ class Replica:
             return {"failure": error.message if isinstance(error, SvcError) else storage_failure(error)}
 
     async def ask_for_snapshot(self) -> None:
-        """Ask the writer to store a snapshot. Raises `ReplicationError`."""
-        await self._ask_writer({"call": "snapshot"}, repeatable=True)
+        """Ask a node whose copy has more entries to store a snapshot. Raises `ReplicationError`."""
+        question = _encode({"call": "snapshot", "after": self._copy.position})
+        for node in self._log.others():
+            with suppress(SvcError):
+                answer = await self._log.send(node, self._name, question)
+                if answer is not None and "stored" in _decode(answer)[0]:
+                    return
+        raise ReplicationError(
+            "unavailable", f"no node has the entries after {self._copy.position}", "Retry."
+        )
 
     async def _digests_of(self, nodes: Sequence[str], sequence: int) -> dict[str, tuple[str, str]]:
         """Return the digests and the leases of nodes at the entry of a check.

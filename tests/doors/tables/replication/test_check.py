@@ -99,6 +99,26 @@ def test_damaged_row_is_not_updated_after_all_nodes_started(tmp_path: Path) -> N
     run_nodes(tmp_path, scenario)
 
 
+def test_writer_that_cannot_apply_an_entry_gets_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.replication.follower.RETRY_SECONDS", 0.01)
+
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await fill(nodes)
+        logs.loses_news = True
+        with closing(apsw.Connection(str(nodes[0].path))) as foreign:
+            foreign.execute("UPDATE t SET v = 'other' WHERE id = 1")
+        await nodes[0].change("UPDATE t SET v = v || '!' WHERE id = 1")
+        assert await nodes[0].replicas.of(nodes[0].data)._give(logs.leases["b"])
+        logs.loses_news = False
+        assert (await nodes[2].send("exec", INSERT, "after"))[0] == 200
+        for node in nodes:
+            assert await node.rows("SELECT v FROM t WHERE id <> 2") == [("other!",), ("after",)]
+
+    run_nodes(tmp_path, scenario)
+
+
 def test_position_that_is_no_text_any_more_is_built_again(tmp_path: Path) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await fill(nodes)
