@@ -218,7 +218,7 @@ class FaultyFleet:
             yield
 
     def owner_command(self, *arguments: str) -> None:
-        """Run `svc` as the owner of the service, who is logged in at the first node."""
+        """Run `svc` at the first node, logged in as the owner of the service."""
         with self.machines.at(1):
             done = run(self.machines.project, self.machines.environ, *arguments)
         assert done.returncode == 0, done.stderr
