@@ -135,7 +135,7 @@ def test_chosen_copy_of_tables_replaces_those_of_the_others(machines: Machines) 
         with closing(apsw.Connection(str(path))) as foreign:
             foreign.execute(f"{change} WHERE text = 'right'")
     assert machines.rows(1, TEXTS) == before[:-1]
-    assert "Pass --yes" in refused(machines, 1, "repair", "shop", "--from", third)
+    assert "Pass --yes" in run_fleet(machines, 1, "repair", "shop", "--from", third).stderr
     assert "does not run" in refused(machines, 1, "repair", "shop", "--from", "n9-x", "--yes")
     printed = fleet(machines, 1, "repair", "shop", "--from", third, "--yes")
     assert node_id(machines, 1) in printed and node_id(machines, 2) in printed

@@ -50,6 +50,7 @@ UNGENERATED = {
     ("GET", f"{PART_OF}/logs/records"),
     ("GET", f"{PART_OF}/table"),
     ("POST", "/v1/fleet/drain"),
+    ("POST", "/v1/projects/{project}/fleet/repair"),
     ("POST", f"{PART_OF}/deployments"),
     ("POST", f"{PART_OF}/grid"),
     ("POST", f"{PART_OF}/import"),
