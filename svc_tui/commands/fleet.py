@@ -81,7 +81,7 @@ def token(
         bool, typer.Option("--keeper", help="The machine stores the fleet's data, to replace another keeper.")
     ] = False,
 ) -> None:
-    """Print a token that lets one machine join, as SVC_JOIN of svc serve."""
+    """Print a token that lets one machine join. It is SVC_JOIN of svc serve."""
     with _service(data) as client:
         body = {"hours": hours, "keeper": keeper}
         stdout.line(client.call("POST", "/v1/fleet/tokens", body)["token"])
@@ -159,7 +159,7 @@ def repair(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take the tables of a project from one machine on all others. svc usually repairs them itself."""
+    """Replace a project's tables on all machines by those of one. svc usually does it itself."""
     with _service(data) as client:
         path, body = f"/v1/projects/{quote(project, safe='')}/fleet/repair", {"node": node}
         differing = client.call("POST", path, body)["differing"]
