@@ -254,6 +254,8 @@ class CopyFollower:
         try:
             if (taken := await self.in_thread(self._copy.take_digest)) is not None:
                 self.digest = taken
+        except apsw.InterruptError:  # The copy is being closed.
+            return
         except Error as error:
             _log.warning("the tables of %s cannot be compared: %s", self._name, storage_failure(error))
             self.digest = 0, None
