@@ -14,6 +14,22 @@ import apsw
 
 DENIED_FUNCTIONS = frozenset({"fts3_tokenizer", "load_extension"})
 """Functions that change the process."""
+MAX_PATTERN_BYTES = 500
+"""Maximum bytes of a pattern of `like` and `glob`."""
+MAX_INDENT = 100
+"""Maximum characters of an indentation of `json_pretty`."""
+_MAX_WORK = 64 << 20
+"""Bytes that functions take about a second for."""
+_CHARACTERS_OF_A_CALL = 24
+"""Characters of SQL that take as long as a call of a function: conversions and comparisons."""
+_PATHS = ("extract", "insert", "replace", "set", "remove", "array_insert")
+_WORK = (
+    {"like": 32, "glob": 48, "highlight": 64, "snippet": 64}
+    | {f"{kind}_{use}": 16 for kind in ("json", "jsonb") for use in _PATHS}
+    | dict.fromkeys(("json_array", "json_object", "jsonb_array", "jsonb_object", "concat", "concat_ws"), 32)
+    | dict.fromkeys(("json_patch", "jsonb_patch", "geopoly_overlap", "geopoly_within"), 512)
+)
+"""Work of a call, compared with others. The time of the last ones grows with the product of two sizes."""
 Value = int | float | str | bytes | None
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
@@ -28,6 +44,25 @@ def register_functions(connection: apsw.Connection) -> None:
         connection.create_scalar_function(
             name, function, count, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
         )
+
+
+def work_of(function: str) -> int:
+    """Return the work of a call for `max_value`."""
+    return _WORK.get(function, 1)
+
+
+def max_value(sql: str, work: int) -> int:
+    """Return the maximum bytes of a value in a statement with the work of all its calls.
+
+    SQLite does not interrupt a statement between two jumps. With such values, that is about a second.
+    """
+    return _MAX_WORK // max(1, work + len(sql) // _CHARACTERS_OF_A_CALL)
+
+
+def lower_limit(connection: apsw.Connection, function: str) -> None:
+    """Lower the maximum bytes of a value for a further call in the statement that is compiled."""
+    limit = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, max_value("", _MAX_WORK // limit + work_of(function)))
 
 
 def _text(value: Value) -> Any:
@@ -94,6 +129,12 @@ def _unhex(text: str, ignored: str) -> bytes | None:
     return bytes.fromhex("".join(_HEX_PAIRS.findall(text)))
 
 
+def _json_pretty(document: Value, indent: Value) -> Any:
+    if len(_text(indent) or "") > MAX_INDENT:
+        raise apsw.TooBigError(f"an indentation has more than {MAX_INDENT} characters")
+    return apsw.Connection(":memory:").execute("select json_pretty(?, ?)", (document, indent)).get
+
+
 _FUNCTIONS: tuple[tuple[str, int, Callable[..., Any]], ...] = (
     ("instr", 2, _instr),
     ("replace", 3, _replace),
@@ -101,4 +142,5 @@ _FUNCTIONS: tuple[tuple[str, int, Callable[..., Any]], ...] = (
     ("ltrim", 2, _of_texts(partial(_trim, left=True, right=False))),
     ("rtrim", 2, _of_texts(partial(_trim, left=False, right=True))),
     ("unhex", 2, _of_texts(_unhex)),
+    ("json_pretty", 2, _json_pretty),
 )

@@ -32,11 +32,11 @@ TIMEOUT_SECONDS = 30.0
 MAX_ROWS = 10_000
 MAX_BYTES = 16 << 20
 """Maximum rows, and bytes of JSON, of a result. The row that exceeds the bytes is the last."""
-MAX_VALUE_BYTES = 64 << 20
-"""Maximum bytes of a value or row, computed ones too."""
+MAX_VALUE_BYTES = 8 << 20
+"""Maximum bytes of a value or row, computed ones too. It falls with the work of the statement's functions."""
 MAX_READ_BYTES = MAX_WRITTEN_BYTES // PER_PROJECT
 """Maximum bytes of temporary data of a statement that reads."""
-MAX_COLLECTED_BYTES = 2 * MAX_VALUE_BYTES
+MAX_COLLECTED_BYTES = 128 << 20
 """Maximum memory of the values that a statement collects."""
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
@@ -85,9 +85,9 @@ def run(
     limits = StatementLimit(connection, TIMEOUT_SECONDS, written=_max_written(write), memory=memory)
     try:
         connection.authorizer = authorizer
-        connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         with _transaction(connection, authorizer, write), limits:
             plan = _make_plan(connection, authorizer, sql)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, min(plan.max_value, MAX_VALUE_BYTES))
             connection.set_last_insert_rowid(0)
             values = plan.bind(parameters(list(params)))
             with memory if plan.collects else nullcontext():
@@ -108,9 +108,10 @@ def run(
                 code="too-large",
             ) from error
         if isinstance(error, apsw.TooBigError):
+            max_bytes = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
             raise TablesError(
-                f"a value or a row has more than {MAX_VALUE_BYTES >> 20} MiB",
-                "Select a part of it with substr().",
+                f"a value or a row has more than {max_bytes:,} bytes",
+                "Call fewer functions in the statement, or read the value with `svc tables export`.",
                 code="too-large",
             ) from error
         problem = to_problem(error, sql, authorizer.refusal, list(params))

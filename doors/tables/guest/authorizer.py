@@ -6,7 +6,7 @@ Source: https://www.sqlite.org/c3ref/set_authorizer.html
 from doors.tables.guest import introspection
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
-from engine.files.sql_functions import DENIED_FUNCTIONS
+from engine.files.sql_functions import DENIED_FUNCTIONS, work_of
 from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
@@ -16,6 +16,8 @@ _DESCRIBING = frozenset({introspection.SCHEMA_TABLE, *(f"pragma_{name}" for name
 _INTERNALS = frozenset({"dbstat", "carray", "bytecode", "tables_used", "fts3tokenize", "fts4aux"})
 _HEAVY = frozenset({"glob", "instr", "like", "ltrim", "match", "regexp", "replace", "rtrim", "trim", "unhex"})
 """Functions that cannot be interrupted and may take long on large values."""
+_QUICK_WORK = 16
+"""Work of the calls of a statement on the event loop."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
 TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
@@ -29,7 +31,8 @@ class GuestAuthorizer:
 
     `refusal` is the problem of the last statement if it was refused. `heavy` is true if it calls a slow
     function or reads the schema, `collects` if it calls one that collects values in memory, `counts` if it
-    calls `count`, `reads_last_id` if it calls `last_insert_rowid`; `action_count` is its number of actions.
+    calls `count`, `reads_last_id` if it calls `last_insert_rowid`; `action_count` is its number of actions,
+    `work` that of its calls for `max_value`.
     While `unrestricted` is true, everything is allowed, for svc's own SQL.
     """
 
@@ -41,6 +44,7 @@ class GuestAuthorizer:
         "reads_last_id",
         "refusal",
         "unrestricted",
+        "work",
         "writes",
     )
 
@@ -54,7 +58,7 @@ class GuestAuthorizer:
         """Reset the state of the previous statement."""
         self.refusal: GuestProblem | None = None
         self.heavy = self.collects = self.counts = self.reads_last_id = False
-        self.action_count = 0
+        self.action_count = self.work = 0
 
     def __call__(
         self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
@@ -107,7 +111,8 @@ class GuestAuthorizer:
     def _function(self, name: str) -> GuestProblem | None:
         if name in DENIED_FUNCTIONS or name.startswith("sqlite_"):
             return GuestProblem("not-allowed", f"guests cannot call the function {name}()")
-        self.heavy = self.heavy or name in _HEAVY
+        self.work += work_of(name)
+        self.heavy = self.heavy or name in _HEAVY or self.work > _QUICK_WORK
         self.collects = self.collects or name in COLLECTING_FUNCTIONS
         self.counts = self.counts or name == "count"
         self.reads_last_id = self.reads_last_id or name == "last_insert_rowid"

@@ -16,6 +16,7 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import MAX_SQL, NO_VALUES, Connection, Cursor, apsw
 from doors.tables.types.json import Convert, Value, tagged_blob
 from doors.tables.types.registry import TYPES
+from engine.files.sql_functions import max_value
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*[\s\S]*?(?:\*/|\Z))*")
@@ -45,7 +46,7 @@ class Plan:
     """A compiled statement. `order` is empty if the parameters are bound in their given order.
 
     `types` are the logical types of the result columns, empty for computed ones. `objects` is the usual
-    format of rows. `duplicate` is a name that two columns have.
+    format of rows. `duplicate` is a name that two columns have. `max_value` is the maximum bytes of a value.
     """
 
     sql: str
@@ -58,6 +59,7 @@ class Plan:
     duplicate: str
     writes: bool
     heavy: bool
+    max_value: int
     collects: bool
     reads_last_id: bool
 
@@ -147,6 +149,7 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
         duplicate=duplicate,
         writes=not compiled["readonly"],
         heavy=authorizer.heavy,
+        max_value=max_value(sql, authorizer.work),
         collects=authorizer.collects,
         reads_last_id=authorizer.reads_last_id,
     )

@@ -90,6 +90,7 @@ class GuestSession:
         self._authorizer = GuestAuthorizer(writes=writes)
         self._limit = StepLimit(connection)
         self._plans: OrderedDict[str, Plan | None] = OrderedDict()
+        self._max_value = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
         self._type_of: TypeOf | None = None
         self._schema = self._data_version = -1
         self.thread = 0
@@ -168,10 +169,14 @@ class GuestSession:
 
     def rows(self, plan: Plan, statement: SqlStatement, max_bytes: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `max_bytes`, then further members."""
-        if plan.collects and self._limit.memory is not None:
-            with self._limit.memory:
-                return self._rows(plan, statement, max_bytes)
-        return self._rows(plan, statement, max_bytes)
+        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, min(plan.max_value, self._max_value))
+        try:
+            if plan.collects and self._limit.memory is not None:
+                with self._limit.memory:
+                    return self._rows(plan, statement, max_bytes)
+            return self._rows(plan, statement, max_bytes)
+        finally:
+            self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, self._max_value)
 
     def _rows(self, plan: Plan, statement: SqlStatement, max_bytes: int) -> bytes:
         row_format = plan.format(statement.rows, stored=statement.stored)
@@ -212,6 +217,13 @@ class GuestSession:
                 "too-large",
                 f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
                 "Collect fewer values, or smaller ones: add a WHERE.",
+            )
+        max_value = self._connection.limit(apsw.SQLITE_LIMIT_LENGTH)
+        if max_value < self._max_value and isinstance(error, apsw.TooBigError):
+            return GuestProblem(
+                "too-large",
+                f"a value or a row of this statement has more than {max_value} bytes",
+                "The limit of a statement falls with its length and its calls of functions: shorten it.",
             )
         problem = to_problem(error, sql, self._authorizer.refusal, params)
         with self._unbounded():

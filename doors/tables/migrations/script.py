@@ -24,7 +24,7 @@ from doors.tables.sqlite.errors import (
     rows,
 )
 from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, tokens
-from engine.files.sql_functions import DENIED_FUNCTIONS
+from engine.files.sql_functions import DENIED_FUNCTIONS, lower_limit
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import StatementMemory
 
@@ -130,6 +130,7 @@ def _run_statement(
         hint = "Nothing was changed. Split the migrations."
         raise failure("the time limit has passed", hint, code="timeout")
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
+    length = connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_STATEMENT_BYTES)
     try:
         with StatementLimit(connection, seconds, memory=memory), memory:
             for _ in connection.execute(statement.sql):
@@ -155,6 +156,8 @@ def _run_statement(
             statement.sql.encode()[: max(getattr(error, "error_offset", 0), 0)].decode(errors="ignore")
         )
         raise failure(str(error), _hint(str(error)), offset) from error
+    finally:
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, length)
     if renames:
         _rename_notes(connection, before)
 
@@ -205,6 +208,8 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
             return refuse(*_HINTS[code])
         if code == apsw.SQLITE_FUNCTION and (second or "").lower() in DENIED_FUNCTIONS:
             return refuse(f"calls {second}", "Scripts cannot call this function.")
+        if code == apsw.SQLITE_FUNCTION and second:
+            lower_limit(connection, second.lower())
         if code == apsw.SQLITE_CREATE_VTABLE and (second or "").lower() not in _MODULES:
             return refuse(f"uses the module {second}", f"Available: {', '.join(_MODULES)}.")
         table = second if code == apsw.SQLITE_ALTER_TABLE else first if code in _ACTIONS_WITH_NAME else None

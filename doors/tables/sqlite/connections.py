@@ -15,7 +15,7 @@ from apsw import Connection, Cursor, Error
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.storage_quota import storage_quota
 from engine.files.reserve import shortage
-from engine.files.sql_functions import register_functions
+from engine.files.sql_functions import MAX_PATTERN_BYTES, register_functions
 
 __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
 
@@ -52,7 +52,6 @@ _LIMITS = {
     apsw.SQLITE_LIMIT_VDBE_OP: 50_000,
     apsw.SQLITE_LIMIT_FUNCTION_ARG: 127,
     apsw.SQLITE_LIMIT_ATTACHED: 0,
-    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 500,
     apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 50,
     apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
@@ -223,6 +222,7 @@ def _prepare(connection: Connection) -> None:
     connection.execute("pragma cell_size_check = on")
     connection.execute("pragma cache_size = -4096")
     register_functions(connection)
+    connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES)
     register_now(connection, Clock())
 
 

@@ -164,6 +164,29 @@ def test_endless_read_times_out(tables: Tables, sql: str, monkeypatch: pytest.Mo
     assert time.monotonic() - began < 20
 
 
+def test_statement_of_slow_steps_times_out(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 0.2)
+    began = time.process_time()
+    answer = tables.query(f"{FOREVER} select sum(length(hex(randomblob(500000)))) as n from n")
+    assert (answer.status, answer.code) == (504, "time-limit")
+    assert time.process_time() - began < 3
+
+
+def test_values_of_statement_with_many_calls_are_limited(tables: Tables) -> None:
+    calls = ", ".join(f"json_valid($1, {number % 4 + 1}) as a{number}" for number in range(400))
+    assert tables.query(f"select {calls}", "[1]").status == 200
+    answer = tables.query(f"select {calls}", "[" + "1," * 200_000 + "1]")
+    assert (answer.status, answer.code) == (413, "too-large")
+    assert "this statement" in answer.document["detail"]
+    assert tables.query("select json_valid($1) as a", "[" + "1," * 200_000 + "1]").rows == [{"a": 1}]
+
+
+def test_patch_of_many_names_is_refused(tables: Tables) -> None:
+    names = "{" + ",".join(f'"{number}":1' for number in range(40_000)) + "}"
+    answer = tables.query("select json_patch('{}', $1) as a", names)
+    assert (answer.status, answer.code) == (413, "too-large")
+
+
 def test_endless_write_times_out_and_is_rolled_back(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.2)
     answer = tables.exec(f"insert into users (name) {FOREVER} select 'u' || i from n")

