@@ -35,7 +35,7 @@ MAX_SHARED_BYTES = 64 << 20
 TURN_SECONDS = 0.02
 """Duration of a turn while others wait."""
 LATE_SECONDS = 1.0
-"""How long a statement may go on while another one has its turn."""
+"""How long a statement may continue while another one has its turn."""
 
 
 class StatementMemory(Watched):
@@ -123,7 +123,7 @@ class _Turns:
             self._wait(memory)
 
     def is_late(self, memory: StatementMemory) -> bool:
-        """Return whether a statement goes on though others wait for their turns."""
+        """Return whether a statement continues though others wait for their turns."""
         if not self._take_turns() or self._began is None or memory not in self._running:
             return False
         late = time.monotonic() - max(memory.turn_end, self._began)

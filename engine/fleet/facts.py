@@ -1,4 +1,4 @@
-"""What a node asks the others about the fleet: its majority, the leader of the tables' log, and lags."""
+"""Facts that a node asks the others for: the majority, the leader of the tables' log, and lags."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence

@@ -362,7 +362,7 @@ class Replica:
             if odd or decided:
                 verdicts = {node: decided and node not in odd for node in digests}
                 for node in verdicts.keys() - {self.node}:
-                    await self._tell(node, sequence, equal=verdicts[node], decided=decided)
+                    await self._report(node, sequence, equal=verdicts[node], decided=decided)
                 if decided and self.node in odd:
                     await self._give(next(lease for node, (_, lease) in compared.items() if verdicts[node]))
                 if self.node in verdicts:
@@ -377,8 +377,8 @@ class Replica:
                     await self.check()
             await asyncio.sleep(CHECK_PAUSE_SECONDS)
 
-    async def _tell(self, node: str, sequence: int, *, equal: bool, decided: bool) -> None:
-        """Tell a node the result of a comparison, if it answers."""
+    async def _report(self, node: str, sequence: int, *, equal: bool, decided: bool) -> None:
+        """Report the result of a comparison to a node, if it answers."""
         verdict = {"at": sequence, "equal": equal, "decided": decided}
         with suppress(SvcError):
             await self._log.send(node, self._name, _encode({"call": "compared", **verdict}))
@@ -404,7 +404,7 @@ class Replica:
             if commit and differing:
                 await self._copy.take_snapshot()
                 for node in differing:
-                    await self._tell(node, sequence, equal=False, decided=True)
+                    await self._report(node, sequence, equal=False, decided=True)
             self._differing = self._differing if differing and not commit else None
             return differing
 
