@@ -543,6 +543,9 @@ class Replica:
         return self._call(self._publish(messages, log_position))
 
     async def _publish(self, messages: Sequence[bytes], log_position: LogPosition) -> int:
+        # A transaction that was permitted may have waited for the file while another node became the writer.
+        if log_position.lease != self._log.lease:
+            raise Conflict
         # The thread that applied an entry may not have reported it yet.
         await self._copy.until(lambda: self._copy.position >= log_position.sequence)
         self._copy.begin_write()

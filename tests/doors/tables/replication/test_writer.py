@@ -8,7 +8,7 @@ import pytest
 
 from doors.tables.replication.entry import Entry, chain_of, messages_of
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.sqlite.connections import open_replica
+from doors.tables.sqlite.connections import close_owner, open_owner, open_replica
 from doors.tables.sqlite.errors import transaction
 from doors.tables.sqlite.owner import open_for_writing
 from tests.doors.tables.replication.memory_log import MemoryLogs
@@ -151,6 +151,30 @@ def test_transaction_of_a_replaced_writer_is_not_stored(tmp_path: Path) -> None:
             await asyncio.to_thread(change)
         assert (await second.send("exec", INSERT, "b"))[0] == 200
         assert await first.rows(ALL) == await second.rows(ALL) == [("b",)]
+
+    run_nodes(tmp_path, scenario, "ab")
+
+
+def test_transaction_that_begins_after_the_lease_of_another_node_is_not_stored(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        first, second = nodes
+        await first.change(TABLE)
+        assert await second.rows(COUNT) == [(0,)]
+        assert await first.replicas.of(first.data)._give(logs.leases["b"])
+
+        def change() -> None:
+            connection = open_owner(first.path, exclusive=False)
+            try:
+                connection.execute("BEGIN")  # As one that was permitted before, and waited for the file.
+                connection.execute("INSERT INTO t (v) VALUES ('late')")
+                with pytest.raises(Conflict):
+                    connection.execute("COMMIT")
+                connection.execute("ROLLBACK")
+            finally:
+                close_owner(connection)
+
+        await asyncio.to_thread(change)
+        assert await second.rows(COUNT) == [(0,)]
 
     run_nodes(tmp_path, scenario, "ab")
 
