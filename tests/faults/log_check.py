@@ -23,7 +23,7 @@ async def check_log(connection: NatsConnection, namespace: str, project: str) ->
     """Read the log of a project. Raises `BucketError`."""
     entries, flagged = 0, list[str]()
     assembler, batches = Assembler(), set[str]()
-    last, chain, batch = 0, "", ""
+    last, chain, batch, writer = 0, "", "", ""
     async for message in JetStream(connection, STREAM, namespace).messages(token(project)):
         headers = message.headers
         if headers[BATCH] != batch:
@@ -40,5 +40,8 @@ async def check_log(connection: NatsConnection, namespace: str, project: str) ->
             entry = Entry.decode(content)
             if entries and entry.previous != chain:
                 flagged.append(f"{message.sequence} by {entry.node} does not continue the entry before")
+            if entry.kind == "rows" and writer and entry.node != writer:
+                flagged.append(f"{message.sequence} by {entry.node} was written with the lease of {writer}")
+            writer = writer if entry.lease is None else entry.lease.partition(".")[0]
             entries, chain = entries + 1, chain_of(content)
     return LogReport(entries, flagged)
