@@ -13,8 +13,8 @@ from textual.filter import LineFilter
 
 _LOCALE_VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
 _ASCII_LOCALES = ("C", "POSIX")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""C0, C1 and DEL; embeddings, overrides and isolates (Unicode TR 9). They take no cells."""
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200f\u202a-\u202e\u2066-\u2069]")
+"""C0, C1 and DEL; marks, embeddings, overrides and isolates (Unicode TR 9). They take no cells."""
 _SIGNS = {
     **dict.fromkeys("─━╌┄┈╴╶╸╺–—−▔▁▂▄▀", "-"),
     **dict.fromkeys("│┃┊┆╵╷╹╻▌▎▏▍▕▐❚", "|"),

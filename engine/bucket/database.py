@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from engine.bucket.errors import BucketClosed, BucketError, DiskError
+from engine.bucket.errors import BucketClosed, BucketError, DiskError, is_disk_full
 
 T = TypeVar("T")
 Execute = Callable[..., list[Any]]
@@ -173,4 +173,5 @@ class Database:
             self._path,
             str(reason),
             "Check that the user running svc can write to the folder and that its disk has space.",
+            full=isinstance(error, apsw.FullError) or (isinstance(error, OSError) and is_disk_full(error)),
         )

@@ -18,10 +18,11 @@ class BucketError(SvcError):
 class DiskError(BucketError):
     """A disk operation failed; `reason` is the system's message."""
 
-    def __init__(self, path: Path, reason: str, hint: str) -> None:
+    def __init__(self, path: Path, reason: str, hint: str, *, full: bool) -> None:
         super().__init__(
             f"cannot use {path} of the bucket: {reason}",
             hint,
+            code="storage-full" if full else None,
             public_message=f"the service cannot use its disk: {reason}",
         )
 
@@ -113,4 +114,4 @@ def disk_error(path: Path, error: OSError) -> DiskError:
         hint = "Check that the user running svc can write to the folder and all files in it."
     else:
         hint = "Check the folder and its disk."
-    return DiskError(path, error.strerror or str(error), hint)
+    return DiskError(path, error.strerror or str(error), hint, full=is_disk_full(error))

@@ -131,7 +131,7 @@ def internal_error(error: Exception) -> SvcError:
     _log.error("a request failed", exc_info=error)
     if isinstance(error, OSError) and is_disk_full(error):
         return SvcError(
-            "the service's disk is full", "Free space on the service's disk, then retry.", code="unavailable"
+            "the service's disk is full", "Free space on the service's disk, then retry.", code="storage-full"
         )
     return SvcError("the service failed; its log has the details", code="internal")
 

@@ -77,7 +77,7 @@ class StatementMemory(Watched):
         self._used_before = used if alone else None
 
     def is_over_limit(self) -> bool:
-        """Return whether the statement has collected too much, or does not let others have their turns."""
+        """Return whether the statement has collected too much, or does not give others their turns."""
         if self._used_before is not None:
             self.count(alone=True)
         self.oversized = self.oversized or self._collected > self._limit or _TURNS.is_late(self)

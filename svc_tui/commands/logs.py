@@ -165,9 +165,8 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
 
     with open_timeline(root, resolve_target(root, service)) as timeline:
         result = timeline.run(sql)
-    print_rows(
-        result, ColumnTypes(), as_json=as_json, as_grid=stdout.is_terminal() and not as_json and not as_csv
-    )
+    as_grid = stdout.is_terminal() and not as_json and not as_csv
+    print_rows(result, ColumnTypes(), as_json=as_json, as_grid=as_grid, exact=as_csv)
     if result["truncated"]:
         rows = plural(len(result["rows"]), "row")
         stderr.warn(f"the result ends after {rows}: it was too long", "Narrow the query: WHERE, LIMIT.")

@@ -26,7 +26,7 @@ UNLIMITED_WIDTH = 1 << 16
 _console = create_console("auto", stderr=False)
 _style = cache(Style.parse)
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
-_CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _COLOR_SYSTEMS = {
     "standard": ColorSystem.STANDARD,
     "256": ColorSystem.EIGHT_BIT,

@@ -13,7 +13,9 @@ from engine.ansi import SGR
 ColorMode = Literal["auto", "always", "never"]
 COLOR_MODES: tuple[str, ...] = get_args(ColorMode)
 
-_CONTROL = [*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+_MARKS = (0x061C, 0x200E, 0x200F)
+"""Marks of the text direction, which take no cells."""
+_CONTROL = [*range(32), *range(127, 160), *_MARKS, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 CONTROL_CHARS = {code: "\ufffd" for code in _CONTROL if code not in (9, 10)}
 """A table for `str.translate`: output of guests and tools must not move the cursor, set colors or change the
 text direction.

@@ -11,7 +11,7 @@ from screens.terminal_app import TerminalApp
 from screens.terminal_text import ControlCharFilter
 from tests.support.screens import OpenApp, text
 
-HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202eb"
+HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202e\u200f\u061cb"
 SHOWN = "a[31mred]0;title2Jb"
 
 

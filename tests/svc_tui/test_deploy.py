@@ -242,7 +242,7 @@ def test_service_errors_are_written_to_its_log(hosted: Hosted) -> None:
     assert len(hosted.output) == 1 and "nothing is that small" in hosted.output[0]
     full = internal_error(OSError(errno.ENOSPC, "No space left on device", "/data/some/file"))
     assert full.text == "the service's disk is full\nFree space on the service's disk, then retry."
-    assert full.code == "unavailable" and "/data/some/file" in hosted.output[1]
+    assert full.code == "storage-full" and "/data/some/file" in hosted.output[1]
 
 
 def test_disk_error_is_reported_without_paths_of_the_service(hosted: Hosted, project: Path) -> None:

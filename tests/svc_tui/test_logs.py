@@ -87,6 +87,10 @@ def test_logs_sql_prints_rows(project: Path, capsys: pytest.CaptureFixture[str])
     record(project, LINE, INNER, ROOT)
     assert lines(capsys, "--sql", "select path, handler from requests") == ["path,handler", "/api/x,api"]
     assert lines(capsys, "--sql", "select text from lines", "--json") == ['{"text": "hello"}']
+    hostile = "select 'a' || char(27) || '[31m' || char(155, 8206, 8207, 1564) || 'b' as a"
+    assert lines(capsys, "--sql", hostile) == ["a", "a\ufffd\ufffd\ufffd\ufffdb"]
+    assert lines(capsys, "--sql", hostile, "--csv") == ["a", "a\x1b[31m\x9b\u200e\u200f\u061cb"]
+    assert lines(capsys, "--sql", hostile, "--json") == ['{"a": "a\\u001b[31m\\u009b\\u200e\\u200f\\u061cb"}']
     for options in (["--sql", "select 1", "--level", "warn"], ["--csv"]):
         assert run(["logs", *options]) == 2
     assert "exclude each other" in capsys.readouterr().err

@@ -165,7 +165,9 @@ def wrap_error(error: Exception, error_prefix: str, file: str = "the file") -> T
     hint = ""
     match error:
         case apsw.FullError():
-            reason, hint = "the disk is full", "Free disk space, then try again; nothing was changed."
+            message = f"{error_prefix}: the disk is full"
+            hint = "Free disk space, then try again; nothing was changed."
+            return TablesError(message, hint, code="storage-full")
         case apsw.BusyError() | apsw.LockedError():
             message = f"{error_prefix}: database busy: another writer is active"
             return TablesError(message, "Try again in a moment.", code="busy")

@@ -14,6 +14,7 @@ from engine.errors import InvalidUsage
 from svc_tui.column_types import ColumnTypes, TypeInfo, row_json, value_text
 from svc_tui.commands.tables.target import open_tables
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.style import plain
 from svc_tui.terminal.table import Cell, format_table
 from svc_tui.terminal.units import plural
 
@@ -63,13 +64,13 @@ def query(
     _print_summary(result, write=write)
 
 
-def print_rows(result: Any, types: ColumnTypes, *, as_json: bool, as_grid: bool) -> None:
-    """Print the rows of a result as JSON, as a table, or as CSV."""
+def print_rows(result: Any, types: ColumnTypes, *, as_json: bool, as_grid: bool, exact: bool = True) -> None:
+    """Print the rows of a result as JSON, as a table, or as CSV: `exact`, or without control characters."""
     if as_json:
         column_types = [types[column["type"]] for column in result["columns"]]
         stdout.json_lines(row_json(row, column_types) for row in result["rows"])
     elif result["columns"]:
-        _print_grid(result, types) if as_grid else _print_csv(result)
+        _print_grid(result, types) if as_grid else _print_csv(result, exact=exact)
 
 
 def _parse_parameter(text: str, *, write: bool) -> Any:
@@ -102,12 +103,13 @@ def _parse_parameter(text: str, *, write: bool) -> Any:
     return text
 
 
-def _print_csv(result: Any) -> None:
+def _print_csv(result: Any, *, exact: bool) -> None:
     names = [column["name"] for column in result["columns"]]
     raw = stdout.Raw()
     raw.write(format_row(names).encode())
     for row in result["rows"]:
-        line = format_row([value_text(row[name]) for name in names])
+        texts = [value_text(row[name]) for name in names]
+        line = format_row(texts if exact else [text and plain(text) for text in texts])
         raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
 
 

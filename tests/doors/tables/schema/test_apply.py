@@ -19,7 +19,8 @@ from doors.tables.schema.change import (
     SetUnique,
 )
 from doors.tables.sqlite.catalog import Column
-from doors.tables.sqlite.errors import Connection, ConstraintError, Error, rows, scalar
+from doors.tables.sqlite.errors import Connection, ConstraintError, Error, TablesError, rows, scalar
+from engine.control.errors import problem_members
 from tests.doors.tables.schema.changes import refusal, table
 
 
@@ -285,7 +286,9 @@ def test_full_disk_changes_nothing(visits: Connection) -> None:
     pages = scalar(visits, "pragma page_count")
     visits.execute(f"pragma max_page_count = {pages + 3}").fetchall()
     before = rows(visits, "select * from visits")
-    assert "the disk is full" in refusal(visits, SetNullable("visits", "photo", False))
+    with pytest.raises(TablesError, match="the disk is full") as full:
+        apply(visits, [SetNullable("visits", "photo", False)])
+    assert problem_members(full.value)["status"] == 507
     assert rows(visits, "select * from visits") == before
     visits.execute("pragma max_page_count = 1000000").fetchall()
 
