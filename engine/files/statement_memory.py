@@ -123,7 +123,7 @@ class _Turns:
             self._wait(memory)
 
     def is_late(self, memory: StatementMemory) -> bool:
-        """Return whether a statement continues though others wait for their turns."""
+        """Return whether a statement has not given way for too long."""
         if not self._take_turns() or self._began is None or memory not in self._running:
             return False
         late = time.monotonic() - max(memory.turn_end, self._began)
