@@ -91,11 +91,13 @@ def test_fleet_that_lost_two_machines_becomes_a_service(machines: Machines) -> N
     faulty = FaultyFleet(machines)
     servers = [faulty.server(number) for number in (1, 2, 3)]
     os.kill(servers[2], signal.SIGSTOP)
-    until(lambda: machines.write(1, LAST).status_code == 200)  # An election may be necessary.
-    assert machines.rows(3, TEXTS)[-1] == {"text": "last"}
-    machines.kill(1, 2, 3)
-    until(lambda: all(map(is_gone, servers[:2])))
-    os.kill(servers[2], signal.SIGCONT)
+    try:
+        until(lambda: machines.write(1, LAST).status_code == 200)  # An election may be necessary.
+        assert machines.rows(3, TEXTS)[-1] == {"text": "last"}
+        machines.kill(1, 2, 3)
+        until(lambda: all(map(is_gone, servers[:2])))
+    finally:
+        os.kill(servers[2], signal.SIGCONT)
     until(lambda: is_gone(servers[2]))
     data, target = machines.folder(3), machines.root / "rescued ü"
     before = contents(data)
