@@ -19,7 +19,7 @@ from engine.files.statement_watch import Watched
 MAX_WRITTEN_BYTES = 1 << 30
 """Maximum bytes that a statement, or the running statements of a project's guests, write to the log and to
 temporary files."""
-STEPS_PER_TURN = 2000
+STEPS_PER_TURN = 500
 """Steps of a statement between two calls of its progress handler."""
 
 

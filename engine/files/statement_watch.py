@@ -7,8 +7,6 @@ interrupt at the next jump of the statement.
 import threading
 import time
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
-from typing import Any
 
 import apsw
 
@@ -19,10 +17,10 @@ CHECK_SECONDS = 0.02
 class Watched(ABC):
     """The statements of a connection between `watch` and `unwatch`."""
 
-    def __init__(self, connection: apsw.Connection, lock: AbstractContextManager[Any] | None = None) -> None:
+    def __init__(self, connection: apsw.Connection) -> None:
         """Checks hold the `lock`, so while others hold it, there is no interrupt."""
         self._connection = connection
-        self.lock = lock or threading.Lock()
+        self.lock = threading.Lock()
         self.active = False
 
     @abstractmethod

@@ -64,32 +64,6 @@ def test_growing_statements_are_stopped_and_others_beside_them_are_not() -> None
     assert apsw.memory_high_water() < 1 << 30
 
 
-def test_statement_in_a_long_step_holds_no_other_one_up() -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def step() -> int:
-        entered.set()
-        leave.wait()
-        return 1
-
-    with connected() as (connection, memory), connected() as (other, other_memory):
-        connection.create_scalar_function("step", step, 0)
-
-        def run() -> None:
-            with memory:
-                connection.execute("select json_group_array(1), step()").fetchall()
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            entered.wait()
-            with other_memory:
-                assert other.execute("select json_group_array(1)").fetchall() == [("[1]",)]
-        finally:
-            leave.set()
-            thread.join()
-
-
 def test_memory_of_several_turns_is_added() -> None:
     with connected() as (connection, memory), connected() as (other, other_memory):
         done = threading.Event()

@@ -36,7 +36,7 @@ _QUICK_STEPS = 1000
 _QUICK_VALUE_BYTES = 64 << 10
 _QUICK_RESULT_BYTES = 256 << 10
 """Limits of a read on the event loop: time, bytes of a value, bytes of a result."""
-_STEPS_PER_CHECK = 2000
+_STEPS_PER_CHECK = 500
 _ATTEMPTS = 5
 
 
