@@ -20,16 +20,18 @@ MAX_INDENT = 100
 """Maximum characters of an indentation of `json_pretty`."""
 _MAX_WORK = 64 << 20
 """Bytes that functions take about a second for."""
-_CHARACTERS_OF_A_CALL = 24
+_CHARACTERS_OF_A_CALL = 800
 """Characters of SQL that take as long as a call of a function: conversions and comparisons."""
-_PATHS = ("extract", "insert", "replace", "set", "remove", "array_insert")
-_WORK = (
-    {"like": 32, "glob": 48, "highlight": 64, "snippet": 64}
-    | {f"{kind}_{use}": 16 for kind in ("json", "jsonb") for use in _PATHS}
-    | dict.fromkeys(("json_array", "json_object", "jsonb_array", "jsonb_object", "concat", "concat_ws"), 32)
-    | dict.fromkeys(("json_patch", "jsonb_patch", "geopoly_overlap", "geopoly_within"), 512)
+_WORK = {"like": 8, "glob": 12, "highlight": 64, "snippet": 64} | dict.fromkeys(
+    ("json_patch", "jsonb_patch", "geopoly_overlap", "geopoly_within"), 512
 )
 """Work of a call, compared with others. The time of the last ones grows with the product of two sizes."""
+_PATHS = ("extract", "insert", "replace", "set", "remove", "array_insert", "array", "object")
+_BY_ARGUMENT = frozenset(
+    {"concat", "concat_ws", *(f"{kind}_{use}" for kind in ("json", "jsonb") for use in _PATHS)}
+)
+"""Functions whose time grows with the number of their arguments, which the authorizer does not know."""
+_MANY_ARGUMENTS = 32
 Value = int | float | str | bytes | None
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
@@ -46,23 +48,32 @@ def register_functions(connection: apsw.Connection) -> None:
         )
 
 
-def work_of(function: str) -> int:
-    """Return the work of a call for `max_value`."""
-    return _WORK.get(function, 1)
+class Work:
+    """The work of the calls of a statement, as its authorizer sees them."""
 
+    def __init__(self) -> None:
+        self.calls = 0
+        self._by_argument = False
 
-def max_value(sql: str, work: int) -> int:
-    """Return the maximum bytes of a value in a statement with the work of all its calls.
+    def add(self, function: str) -> None:
+        """Count a call."""
+        self.calls += _WORK.get(function, 1)
+        self._by_argument = self._by_argument or function in _BY_ARGUMENT
 
-    SQLite does not interrupt a statement between two jumps. With such values, that is about a second.
-    """
-    return _MAX_WORK // max(1, work + len(sql) // _CHARACTERS_OF_A_CALL)
+    def max_value(self, sql: str) -> int:
+        """Return the maximum bytes of a value in the statement.
+
+        SQLite does not interrupt a statement between two jumps. With such values, that is about a second.
+        """
+        arguments = sql.count(",") // 2 if self._by_argument else 0
+        return _MAX_WORK // max(1, self.calls + arguments + len(sql) // _CHARACTERS_OF_A_CALL)
 
 
 def lower_limit(connection: apsw.Connection, function: str) -> None:
     """Lower the maximum bytes of a value for a further call in the statement that is compiled."""
+    work = _MANY_ARGUMENTS if function in _BY_ARGUMENT else _WORK.get(function, 1)
     limit = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
-    connection.limit(apsw.SQLITE_LIMIT_LENGTH, max_value("", _MAX_WORK // limit + work_of(function)))
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_WORK // (_MAX_WORK // limit + work))
 
 
 def _text(value: Value) -> Any:

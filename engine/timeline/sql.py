@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 
 from engine.errors import SvcError
-from engine.files.sql_functions import DENIED_FUNCTIONS, max_value, register_functions, work_of
+from engine.files.sql_functions import DENIED_FUNCTIONS, Work, register_functions
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import COLLECTING_FUNCTIONS, MAX_COLLECTED_BYTES, StatementMemory
 from engine.timeline.database import TimelineDatabase
@@ -143,7 +143,7 @@ class _SqlTimeline(TimelineDatabase):
         def trace(cursor: Any, statement: str, values: Any) -> bool:
             nonlocal statements
             statements += 1
-            database.limit(apsw.SQLITE_LIMIT_LENGTH, min(max_value(sql, authorizer.work), MAX_VALUE_BYTES))
+            database.limit(apsw.SQLITE_LIMIT_LENGTH, min(authorizer.work.max_value(sql), MAX_VALUE_BYTES))
             if authorizer.collects:
                 turn.enter_context(memory)
             names[:] = _unique([column[0] for column in cursor.get_description()])
@@ -175,13 +175,13 @@ class _Authorizer:
     """Allows reads of the views. `refusal` says what was refused, or is empty.
 
     `collects` is true if the statement calls a function that collects values in memory. `work` is that of
-    its calls for `max_value`.
+    its calls.
     """
 
     def __init__(self) -> None:
         self.refusal = ""
         self.collects = False
-        self.work = 0
+        self.work = Work()
 
     def __call__(
         self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
@@ -194,7 +194,7 @@ class _Authorizer:
         ):
             return apsw.SQLITE_OK  # Without a database, it is a name that the statement defines.
         if action == apsw.SQLITE_FUNCTION and name.lower() not in DENIED_FUNCTIONS:
-            self.work += work_of(name.lower())
+            self.work.add(name.lower())
             self.collects = self.collects or name.lower() in COLLECTING_FUNCTIONS
             return apsw.SQLITE_OK
         if action == apsw.SQLITE_READ:

@@ -6,7 +6,7 @@ Connection settings, other files and transactions are refused with a hint at the
 from doors.tables.guest.authorizer import FILES, TRANSACTIONS, WRITES, GuestAuthorizer
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
-from engine.files.sql_functions import DENIED_FUNCTIONS, work_of
+from engine.files.sql_functions import DENIED_FUNCTIONS
 from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _READING_PRAGMAS = """
@@ -48,7 +48,7 @@ class OwnerAuthorizer(GuestAuthorizer):
         return kind_refused()
 
     def _call(self, name: str) -> GuestProblem | None:
-        self.work += work_of(name)
+        self.work.add(name)
         self.collects = self.collects or name in COLLECTING_FUNCTIONS
         return (
             GuestProblem("not-allowed", f"{name}() cannot be called here")

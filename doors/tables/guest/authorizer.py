@@ -6,7 +6,7 @@ Source: https://www.sqlite.org/c3ref/set_authorizer.html
 from doors.tables.guest import introspection
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
-from engine.files.sql_functions import DENIED_FUNCTIONS, work_of
+from engine.files.sql_functions import DENIED_FUNCTIONS, Work
 from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
@@ -32,7 +32,7 @@ class GuestAuthorizer:
     `refusal` is the problem of the last statement if it was refused. `heavy` is true if it calls a slow
     function or reads the schema, `collects` if it calls one that collects values in memory, `counts` if it
     calls `count`, `reads_last_id` if it calls `last_insert_rowid`; `action_count` is its number of actions,
-    `work` that of its calls for `max_value`.
+    `work` that of its calls.
     While `unrestricted` is true, everything is allowed, for svc's own SQL.
     """
 
@@ -58,7 +58,8 @@ class GuestAuthorizer:
         """Reset the state of the previous statement."""
         self.refusal: GuestProblem | None = None
         self.heavy = self.collects = self.counts = self.reads_last_id = False
-        self.action_count = self.work = 0
+        self.action_count = 0
+        self.work = Work()
 
     def __call__(
         self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
@@ -111,8 +112,8 @@ class GuestAuthorizer:
     def _function(self, name: str) -> GuestProblem | None:
         if name in DENIED_FUNCTIONS or name.startswith("sqlite_"):
             return GuestProblem("not-allowed", f"guests cannot call the function {name}()")
-        self.work += work_of(name)
-        self.heavy = self.heavy or name in _HEAVY or self.work > _QUICK_WORK
+        self.work.add(name)
+        self.heavy = self.heavy or name in _HEAVY or self.work.calls > _QUICK_WORK
         self.collects = self.collects or name in COLLECTING_FUNCTIONS
         self.counts = self.counts or name == "count"
         self.reads_last_id = self.reads_last_id or name == "last_insert_rowid"

@@ -16,7 +16,6 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import MAX_SQL, NO_VALUES, Connection, Cursor, apsw
 from doors.tables.types.json import Convert, Value, tagged_blob
 from doors.tables.types.registry import TYPES
-from engine.files.sql_functions import max_value
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*[\s\S]*?(?:\*/|\Z))*")
@@ -149,7 +148,7 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
         duplicate=duplicate,
         writes=not compiled["readonly"],
         heavy=authorizer.heavy,
-        max_value=max_value(sql, authorizer.work),
+        max_value=authorizer.work.max_value(sql),
         collects=authorizer.collects,
         reads_last_id=authorizer.reads_last_id,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from doors.tables.api.query import MAX_VALUE_BYTES
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, Connection, Error, apsw, open_owner, open_reader
-from engine.files.sql_functions import DENIED_FUNCTIONS, max_value, work_of
+from engine.files.sql_functions import DENIED_FUNCTIONS, Work
 
 MAX_SECONDS = 4.0
 """Processor time. It is about a second on a machine without other load."""
@@ -72,6 +72,11 @@ def _worst(name: str, size: int) -> list[tuple[str, list[str | bytes | int]]]:
     return calls.get(name, [])
 
 
+def _calls(name: str, count: int, size: int) -> list[tuple[str, list[str | bytes | int]]]:
+    """Return calls with values of at most `size` bytes, always of the same SQL."""
+    return [*_worst(name, size), *_general(name, count, size)]
+
+
 def _general(name: str, count: int, size: int) -> Iterator[tuple[str, list[str | bytes | int]]]:
     """Yield calls with large values of several kinds."""
     values: list[str | bytes] = [
@@ -105,12 +110,13 @@ def test_no_function_computes_longer_than_about_a_second(
     for name, count in functions:
         if name in _SKIPPED or not name[0].isalpha():
             continue
-        size = min(limit, max_value("", work_of(name) + 1)) - 100
-        connection.limit(apsw.SQLITE_LIMIT_LENGTH, size + 100)
-        calls = (
-            _worst(name, size) if limit > MAX_VALUE else [*_worst(name, size), *_general(name, count, size)]
-        )
-        for sql, values in calls:
+        work = Work()
+        work.add(name)
+        calls = _calls(name, count, limit)
+        for number, (sql, _) in enumerate(calls):
+            size = min(limit, work.max_value(sql)) - 100
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, size + 100)
+            _, values = _calls(name, count, size)[number]
             times[f"{name}: {sql[:40]}"] = _seconds(connection, sql, values)
     connection.close()
     worst = sorted(times, key=lambda each: times[each], reverse=True)[:10]

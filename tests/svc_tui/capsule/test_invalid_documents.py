@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import SvcError
+from engine.stepwise_json import dump_verbatim
 from svc_tui.capsule import replay
 from svc_tui.capsule.documents import read_capsule
 from svc_tui.capsule.format import capsule_lines, documents
@@ -136,7 +137,7 @@ def test_capsule_with_any_other_value_is_refused_or_shown(shop: Path, tmp_path: 
                 folder.mkdir()
                 try:
                     capsule = read_capsule(path, folder)
-                    outcomes.append(bool([*capsule_lines(capsule, 100), json.dumps(documents(capsule))]))
+                    outcomes.append(bool([*capsule_lines(capsule, 100), dump_verbatim(documents(capsule))]))
                 except SvcError:
                     outcomes.append(False)
             container[key] = original
