@@ -90,7 +90,10 @@ PROMISES = {
         "doors/crypto/test_processes.py::test_end_of_the_caller_ends_the_operation_and_frees_its_turn",
         "doors/crypto/test_processes.py::test_endless_operations_of_two_projects_leave_others_their_turns",
     ),
-    "follow logs after": ("svc_tui/test_revoked_streams.py::test_stream_ends_when_its_rights_are_revoked",),
+    "follow logs, or continue": (
+        "svc_tui/test_revoked_streams.py::test_stream_ends_when_its_rights_are_revoked",
+        "svc_tui/test_revoked_streams.py::test_sql_ends_when_its_rights_are_revoked",
+    ),
     "Passwords are stored": (
         "engine/control/test_login.py::test_bucket_contains_no_password_token_or_claim_code",
     ),

@@ -1,16 +1,19 @@
 """Ends streams whose caller has lost the rights that the request began with.
 
-Every authenticated request is watched, so routes need no code for it. A stream ends within a second of a
-revoked token, an expired session, a removed user or a role that no longer suffices.
+Every authenticated request is watched, so routes of streams need no code for it. Others use
+`RequestAccess.run` for work that may take long. Both end within a second of a revoked token, an expired
+session, a removed user or a role that no longer suffices.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from engine.control.access import Authenticator, Principal, Role, Unauthenticated
 from engine.errors import SvcError
 
+_T = TypeVar("_T")
 CHECK_SECONDS = 0.25
 """Time between two checks of the rights behind open streams."""
 MAX_REQUESTS = 128
@@ -44,6 +47,24 @@ class RequestAccess:
         caller = authenticated(principal)
         for project, role in self.required:
             caller.require(project, role)
+
+    async def run(self, work: Awaitable[_T]) -> _T:
+        """Return the result of work, which is canceled when the rights are lost. Raises `SvcError` then."""
+        task, lost, before = asyncio.ensure_future(work), list[SvcError](), self.on_lost
+
+        def cancel(error: SvcError) -> None:
+            lost.append(error)
+            task.cancel()
+
+        self.on_lost = cancel
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if lost:
+                raise lost[0] from None
+            raise
+        finally:
+            self.on_lost = before
 
     def unwatch(self) -> None:
         """Stop checking: the request has ended."""

@@ -47,12 +47,16 @@ def principal() -> Principal:
     return cast(Principal, g.principal)
 
 
+def access() -> RequestAccess:
+    """Return the rights of the current request."""
+    return cast(RequestAccess, g.access)
+
+
 def require(project: str, role: Role) -> Principal:
     """Return the caller. Raises `Forbidden` if they lack this role in the project."""
     caller = principal()
     caller.require(project, role)
-    access: RequestAccess = g.access
-    access.required.append((project, role))
+    access().required.append((project, role))
     return caller
 
 

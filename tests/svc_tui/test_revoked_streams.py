@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ import pytest
 
 from engine.control.routes.metrics import MEDIA_TYPE
 from svc_tui.client import ApiError, Client
+from tests.support.waiting import until
 from tests.svc_tui.hosted import PASSWORD, Hosted, RecordingReporter, deploy, static_shop
 
 SHOP = "/v1/projects/shop"
@@ -78,6 +80,8 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
             {"sql": "create table pages (id integer primary key, text text)", "write": True},
         )
         client.call("POST", f"{SHOP}/sql", {"sql": sql, "write": True})
+        hosted.get()
+        until(lambda: bool(list(client.lines("GET", f"{SHOP}/logs"))))
         yield hosted
 
 
@@ -234,6 +238,21 @@ def test_stream_ends_when_its_user_changes(
             assert time.monotonic() - changed_at < END_SECONDS
         if method == "PUT" or path.endswith("shop"):
             owner.call("DELETE", "/v1/users/bob")
+
+
+@pytest.mark.parametrize("path", ["sql", "logs/sql"])
+@pytest.mark.parametrize("revocable", REVOCATIONS, indirect=True)
+def test_sql_ends_when_its_rights_are_revoked(path: str, revocable: Revocable, hosted: Hosted) -> None:
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+    with ThreadPoolExecutor() as threads:
+        call = threads.submit(revocable.client.call, "POST", f"{SHOP}/{path}", {"sql": endless})
+        with pytest.raises(TimeoutError):
+            call.result(0.3)
+        revocable.revoke()
+        with pytest.raises(ApiError) as exc_info:
+            call.result()
+    assert exc_info.value.code == revocable.code
+    revocable.assert_ended_in_time()
 
 
 def test_session_that_ends_itself_gets_a_response(hosted: Hosted) -> None:

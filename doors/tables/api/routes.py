@@ -41,6 +41,7 @@ from doors.tables.schema.apply import apply
 from doors.tables.sqlite.catalog import find, read
 from doors.tables.sqlite.errors import Connection, TablesError
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
+from engine.control.app import access
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel, StrictModel
@@ -138,7 +139,7 @@ def blueprint(projects: Projects) -> Blueprint:
             limit, cells = data.limit, data.cells
             return run_sql(connection, data.sql, data.params, write=data.write, limit=limit, cells=cells)
 
-        result = await (_write if data.write else _read)(folder, run)
+        result = await access().run((_write if data.write else _read)(folder, run))
         return Response(result, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/migrations")

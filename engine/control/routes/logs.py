@@ -17,7 +17,7 @@ from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring, validate_request
 
 from engine.control import ndjson
-from engine.control.app import require
+from engine.control.app import access, require
 from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
@@ -226,7 +226,8 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         ended = Event()  # also set when the client disconnects
         run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit, ended.is_set)
         try:
-            return Response(await threads.run(str(folder), run), content_type="application/json")
+            result = await access().run(threads.run(str(folder), run))
+            return Response(result, content_type="application/json")
         finally:
             ended.set()
 
