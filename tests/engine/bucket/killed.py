@@ -100,7 +100,8 @@ async def upgrade(root: Path, say: Callable[[str], None]) -> None:
     def make(root: Path) -> None:
         (root / "old").write_text("content")
 
-    layout.prepare(root, current=3, steps={1: make, 2: move})
+    old = layout.CURRENT
+    layout.prepare(root, current=old + 2, steps={old: make, old + 1: move})
     say("upgraded")
 
 
@@ -109,7 +110,7 @@ async def check_upgraded(root: Path, acks: set[str]) -> None:
     await upgrade(root, acks.add)
     assert (root / "new").read_text() == "content"
     assert not (root / "old").exists()
-    assert (root / layout.VERSION).read_text() == "svc bucket, layout 3\n"
+    assert (root / layout.VERSION).read_text() == f"svc bucket, layout {layout.CURRENT + 2}\n"
 
 
 async def start_without_bucket(root: Path) -> None:
