@@ -54,7 +54,7 @@ class ProcessPool(FairTurns):
         while self._idle:
             process, timer = self._idle.popitem()
             timer.cancel()
-            if process.returncode is None and not _stdin(process).is_closing():
+            if not (_stdin(process).is_closing() or _stdout(process).at_eof()):
                 return process
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -73,9 +73,13 @@ def _stdin(process: Process) -> asyncio.StreamWriter:
     return process.stdin
 
 
+def _stdout(process: Process) -> asyncio.StreamReader:
+    assert process.stdout is not None
+    return process.stdout
+
+
 async def _ask(process: Process, request: DoorRequest, seconds: int, memory: int) -> tuple[DoorResponse, int]:
-    stdin, stdout = _stdin(process), process.stdout
-    assert stdout is not None
+    stdin, stdout = _stdin(process), _stdout(process)
     head = json.dumps([request.path, len(request.body), seconds, memory])
     stdin.writelines([head.encode(), b"\n", request.body])
     try:

@@ -140,7 +140,8 @@ def test_process_that_ended_without_work_is_replaced() -> None:
     async def body(kind: CryptoDoor, door: OpenDoor) -> None:
         (process,) = processes()
         os.kill(process, signal.SIGKILL)
-        await until(lambda: not processes())
+        (idle,) = kind._pool._idle
+        await until(idle.stdout.at_eof)
         assert (await answered(door, short())).status == 200
 
     with_door(body)
