@@ -416,7 +416,7 @@ async def _become_fleet(settings: ServiceSettings, bucket: Bucket, node: Fleet, 
 
     sockets = [sock.dup() for sock in settings.spare]
     refusing = asyncio.ensure_future(
-        serve(refuse, sockets, stop=copied, grace=0, certificate=settings.certificate)
+        serve(refuse, sockets, stop=copied, grace=1, certificate=settings.certificate)
     )
     moving = asyncio.ensure_future(node.move(partial(copy_storage, settings.data, bucket)))
     stopped = asyncio.ensure_future(stop.wait())
