@@ -394,13 +394,16 @@ class Replica:
             if (sequence := await self._give(self._log.lease, check=True)) is None:
                 raise Conflict
             others = self._log.others()
-            compared = await self._digests_of([self.node, *others], sequence)
-            digests = {node: digest for node, (digest, _) in compared.items()}
-            if not (own := digests.get(self.node)):
+            # Others do not wait for a slow copy, but this one has been chosen.
+            own, compared = await asyncio.gather(
+                self._digest_of(self.node, sequence), self._digests_of(others, sequence)
+            )
+            if own is None or not own[0]:
                 raise ReplicationError(
                     "storage", f"the copy of {self.node} is damaged", "Choose another one."
                 )
-            differing = [node for node in others if digests.get(node) != own]
+            digests = {node: digest for node, (digest, _) in compared.items()}
+            differing = [node for node in others if digests.get(node) != own[0]]
             if commit and differing:
                 await self._copy.take_snapshot()
                 for node in differing:
