@@ -252,13 +252,11 @@ class CopyFollower:
     async def _take_digest(self) -> None:
         assert self._copy is not None
         try:
-            if (taken := await self.in_thread(self._copy.take_digest)) is not None:
-                self.digest = taken
+            taken = await self.in_thread(self._copy.take_digest)
         except apsw.InterruptError:  # The copy is being closed.
             return
-        except Error as error:
-            _log.warning("the tables of %s cannot be compared: %s", self._name, storage_failure(error))
-            self.digest = 0, None
+        if taken is not None:
+            self.digest = taken
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
