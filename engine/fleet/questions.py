@@ -6,6 +6,7 @@ on the node that they ask.
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from engine.fleet.node_calls import NodeCalls
 
 PATIENCE_SECONDS = 6.0
 """How long a node that is present may take to answer."""
+_log = logging.getLogger("svc.fleet")
 
 Document = Mapping[str, Any]
 """A JSON object."""
@@ -53,6 +55,9 @@ class Questions:
             document: Document = {"answer": await answer(json.loads(content))}
         except SvcError as error:
             document = {"failure": error.public_message}
+        except Exception:
+            _log.exception("a question of another node failed")
+            document = {"failure": "internal error; the log of the node has the details"}
         return _encode(document)
 
     async def ask(

@@ -26,6 +26,8 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
     async def prepare(project: str, deployment: str) -> None:
         if deployment == "corrupt":
             raise SvcError("a file is missing")
+        if deployment == "unexpected":
+            raise ZeroDivisionError
         if deployment == "slow":
             await asyncio.sleep(60)
         await asyncio.sleep(0.3)
@@ -45,6 +47,8 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
             assert prepared == [("shop", "1")] * 2
             with pytest.raises(FleetError, match=r"the node n[23] cannot serve .* a file is missing"):
                 await nodes["n1"].everywhere("shop", "corrupt")
+            with pytest.raises(FleetError, match=r"the node n[23] cannot serve .* internal error"):
+                await nodes["n1"].everywhere("shop", "unexpected")
             monkeypatch.setattr("engine.fleet.preparing.PREPARE_SECONDS", 0.3)
             with pytest.raises(FleetError, match=r"n2, n3 did not prepare the deployment within 0\.3 s"):
                 await nodes["n1"].everywhere("shop", "slow")
