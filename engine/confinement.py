@@ -5,6 +5,9 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+_GRACE_SECONDS = 5
+"""CPU time between the signal for a final limit and SIGKILL."""
+
 
 def step_back(niceness: int) -> None:
     """Lower the priority of this process, for processors and for memory, and write no core file."""
@@ -14,13 +17,17 @@ def step_back(niceness: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def limit(cpu_seconds: int, memory_bytes: int) -> None:
+def limit(cpu_seconds: int, memory_bytes: int, *, final: bool = False) -> None:
     """Limit the CPU time of this process since its start, and its writable memory.
 
     Beyond the first, SIGXCPU ends the process. Beyond the second, allocations fail. The second limit of macOS
-    does not count mapped memory.
+    does not count mapped memory. A `final` limit cannot be raised again.
     """
-    for kind, most in ((resource.RLIMIT_CPU, cpu_seconds), (resource.RLIMIT_DATA, memory_bytes)):
+    for kind, most, last in (
+        (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + _GRACE_SECONDS),
+        (resource.RLIMIT_DATA, memory_bytes, memory_bytes),
+    ):
         _, hard = resource.getrlimit(kind)
         with suppress(ValueError, OSError):
-            resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+            soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (soft, last if final and soft == most else hard))

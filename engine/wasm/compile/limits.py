@@ -32,7 +32,7 @@ def confine(cpu_seconds: int, memory_bytes: int) -> None:
     The parent holds the other end of stdin, which is closed with it.
     """
     step_back(NICENESS)
-    limit(cpu_seconds, memory_bytes)
+    limit(cpu_seconds, memory_bytes, final=True)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
