@@ -81,7 +81,8 @@ class Guests:
         async def main() -> list[Answer]:
             door = TablesDoor()
             tables = door.open(self._place)
-            crypto = CryptoDoor()
+            kind = CryptoDoor()
+            crypto = kind.open(self._place)
             runner = Runner(self._cache)
             try:
                 guest = await runner.guest(
@@ -92,13 +93,14 @@ class Guests:
                     report=lambda line: None,
                     doors={
                         "tables": DoorBinding(tables, door.max_body),
-                        "crypto": DoorBinding(crypto.open(self._place), crypto.max_body),
+                        "crypto": DoorBinding(crypto, kind.max_body),
                     },
                 )
                 return [await Client().call(guest, target, method) for target in targets]
             finally:
                 await runner.aclose()
                 await tables.aclose()
+                await crypto.aclose()
 
         return asyncio.run(main())
 
