@@ -24,7 +24,7 @@ def small_interval(monkeypatch: pytest.MonkeyPatch) -> None:
 async def write_until(
     logs: MemoryLogs, nodes: list[Node], condition: Callable[[LogSnapshots], bool]
 ) -> LogSnapshots:
-    """Write on all nodes in turn, but not while a snapshot is stored, until a condition on the snapshots holds."""
+    """Write on all nodes in turn, but not while a snapshot is stored, until a condition holds."""
     async with asyncio.timeout(120):
         for number in count():
             found = logs.snapshots.get("shop", LogSnapshots())
@@ -37,7 +37,7 @@ async def write_until(
                 await node.change(
                     "DELETE FROM n WHERE id % 3 = 0", "INSERT INTO n (v) VALUES (1), (2), (3), (4)"
                 )
-            while any(takes_snapshot(node) for node in nodes):
+            for _ in iter(lambda: any(map(takes_snapshot, nodes)), False):
                 await asyncio.sleep(0.01)
     return found
 
