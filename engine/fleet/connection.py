@@ -28,6 +28,11 @@ FLUSH_SECONDS = 2
 CLOSE_SECONDS = 3.0
 TRY_SECONDS = 2.0
 """How long one try waits for an answer."""
+FIRST_TRY_SECONDS = 0.1
+"""How long the first try after an election waits, and half as long as the next one.
+
+A server publishes the news that it leads a stream before it takes requests for it.
+"""
 PATIENCE_SECONDS = 20.0
 """How long a request is repeated: longer than an election, shorter than clients of the control API wait."""
 FIRST_PAUSE_SECONDS, PAUSE_SECONDS = 0.001, 0.05
@@ -176,12 +181,14 @@ class NatsConnection:
 
         Requests that write carry a message id, so that a repeated one is stored once.
         """
+        seconds = TRY_SECONDS
         while True:
             self.check_open()
             self._running += 1
             self._idle.clear()
             fields = dict(headers) if headers else None
-            requesting = self._client.request(subject, content, TRY_SECONDS, headers=fields)
+            requesting = self._client.request(subject, content, seconds, headers=fields)
+            seconds = min(2 * seconds, TRY_SECONDS)
             asking = asyncio.ensure_future(requesting)
             self._asking.add(asking)
             try:
@@ -192,6 +199,7 @@ class NatsConnection:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():  # Not by an election.
                     raise
+                seconds = FIRST_TRY_SECONDS
             except Exception as error:  # No answer, no leader, or a lost connection.
                 _log.debug("no answer on %s: %r", subject[:80], error)
             finally:
