@@ -160,7 +160,8 @@ class Canvas(ScrollView, can_focus=True):
         self._scroll_to_current()
 
     def on_resize(self) -> None:
-        """Scroll to the selection, which the new size may hide."""
+        """Scroll to the selection as little as the new size permits, whatever the sizes before were."""
+        self.scroll_to(0, 0, animate=False, immediate=True)
         self._scroll_to_current()
 
     def _scroll_to_current(self) -> None:

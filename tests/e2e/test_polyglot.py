@@ -168,8 +168,10 @@ def test_save_rebuilds_only_its_resource(polyglot: Host, copy: Path) -> None:
         path.write_text(path.read_text().replace("Hello from", "Hello again from"))
         polyglot.until(f"/{lane}/hello", lambda answer: "Hello again from" in answer.text)
         polyglot.wait_for(f"^(· )?{lane} rebuilt", after=before)
+        restored = len(polyglot.lines)
         path.write_text(path.read_text().replace("Hello again from", "Hello from"))
         polyglot.until(f"/{lane}/hello", lambda answer: "Hello from" in answer.text)
+        polyglot.wait_for(f"^(· )?{lane} rebuilt", after=restored)
         rebuilt = {
             line.split(" rebuilt")[0].strip("· ") for line in polyglot.lines[before:] if "rebuilt" in line
         }

@@ -33,6 +33,8 @@ class Index:
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_NO_INDEX", "1")
         monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+        # pip is silent for longer on a busy machine.
+        monkeypatch.setattr(wheel_toolchain, "SILENCE_SECONDS", 600)
 
     def add(self, tag: str = "py3-none-any", *, mode: int = 0o755, size: int = 0) -> Wheel:
         """Make a wheel with one program; return its pin."""
