@@ -153,7 +153,7 @@ fuzz: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m tests.fuzz $(or $(HOURS),1) $(SEED)
 
 # Harms the nodes of a fleet under writes. FAULTS= names some faults; SEED= repeats a run; HOURS= chooses at random.
-fleet-faults: $(VENV)/.installed-dev
+fleet-faults: $(VENV)/.installed-dev js-and-go rust-target
 	@"$(BIN)/python" -m tests.faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS))
 
 clean:

@@ -36,7 +36,7 @@ class Machines(FleetNodes):
         complete(project)
         if cache is not None:
             (root / "home" / "cache").symlink_to(cache, target_is_directory=True)
-            (cache / "compiled").mkdir(mode=0o700, exist_ok=True)
+            (cache / "compiled").mkdir(mode=0o700, parents=True, exist_ok=True)
         super().__init__(root, project, environ, cache and cache / "compiled", network)
         self.client = httpx.Client(headers={"authorization": f"Bearer {self.token}"}, timeout=60)
 
