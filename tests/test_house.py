@@ -1,14 +1,34 @@
 """Repository rules: import contracts, make targets, and strings that no file contains."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.size import PRODUCT, maximum, modules, size
+
 ROOT = Path(__file__).resolve().parents[1]
-PRODUCT = ("svc_tui", "engine", "lanes", "doors", "screens")
 MAX_POSITIONAL = 5
+MAX_FUNCTION_LINES = 80
+LONG_FUNCTIONS = {
+    "engine/control/auth/routes.py: blueprint",
+    "engine/control/auth/user_routes.py: blueprint",
+    "engine/control/routes/deployments.py: blueprint",
+    "engine/control/routes/fleet.py: blueprint",
+    "engine/control/routes/logs.py: blueprint",
+    "engine/wasm/weave/modules.py: access_module",
+    "svc_tui/commands/console.py: console",
+    "svc_tui/commands/logs.py: logs",
+    "svc_tui/commands/serve.py: serve",
+    "svc_tui/dev/server.py: run_dev",
+    "svc_tui/serve/server.py: run_service",
+}
+"""Functions that are longer today. No other may become so."""
+HOOK = re.compile(r"_|(?:compose|render\w*|(?:on|action|check|watch|validate)_\w+)$")
+"""Functions whose callers know them by name: private ones, and those that Textual calls."""
 BINARY = {".png", ".ico", ".woff2", ".gz", ".br", ".bin", ".wasm"}
 
 
@@ -108,6 +128,53 @@ def test_class_names_are_unique_in_a_package_and_no_long_positional_constructors
                 positional.append(f"{name}: {node.name}")
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
     assert positional == []
+
+
+def test_size_of_the_product_only_falls() -> None:
+    most = maximum()
+    assert {name: number for name, number in size().items() if number > most[name]} == {}, "make lines"
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax trees of the product by the names of their files."""
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in modules()}
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield every function with the class, module or function that it is in."""
+    for owner in ast.walk(tree):
+        for node in ast.iter_child_nodes(owner):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield owner, node
+
+
+def test_functions_are_at_most_a_page() -> None:
+    lengths = {
+        f"{name}: {function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for name, tree in trees().items()
+        for _, function in functions(tree)
+    }
+    assert {name for name, lines in lengths.items() if lines > MAX_FUNCTION_LINES} <= LONG_FUNCTIONS
+
+
+def test_public_functions_of_several_statements_have_docstrings() -> None:
+    protocols = {
+        function.name
+        for tree in trees().values()
+        for owner, function in functions(tree)
+        if isinstance(owner, ast.ClassDef) and "Protocol" in map(ast.unparse, owner.bases)
+    }
+    silent = [
+        f"{name}:{function.lineno}: {function.name}"
+        for name, tree in trees().items()
+        for owner, function in functions(tree)
+        if owner is tree or (owner in tree.body and isinstance(owner, ast.ClassDef) and owner.name[0] != "_")
+        if not HOOK.match(function.name) and function.name not in protocols
+        if not any(ast.unparse(name).endswith(".setter") for name in function.decorator_list)
+        if len(function.body) > 1 and ast.get_docstring(function) is None
+    ]
+    assert silent == []
 
 
 def test_only_lanes_and_templates_name_a_lane() -> None:
