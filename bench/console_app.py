@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.http.sockets import bind, raise_fd_limit
 from engine.manifest.load import load
 from screens.logs.screen import LogsScreen
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.console.app import Console
 from svc_tui.console.engine import EmbeddedEngine
 from svc_tui.console.start import LoginActions

@@ -14,7 +14,7 @@ from statistics import median, quantiles
 from bench.console_app import resident
 from engine.http.sockets import bind
 from screens.tables.screen import TablesScreen
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.console.app import Console
 from svc_tui.console.engine import EmbeddedEngine
 from svc_tui.console.start import LoginActions

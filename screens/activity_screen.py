@@ -10,9 +10,8 @@ from textual.widgets import Static
 from screens.activity import ActivityLog
 from screens.console_screen import StopWorkersFirst
 from screens.key_footer import KeyFooter
-from screens.widgets.lines import LINE_COLUMNS, TextLines, wrap_lines
-from screens.widgets.virtual_list import GUTTER
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
+from screens.widgets.virtual_list import GUTTER, VirtualRows
 
 
 class ActivityScreen(StopWorkersFirst, Screen[None]):

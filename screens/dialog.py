@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from screens.widgets.content import to_content
+from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Line
 
 

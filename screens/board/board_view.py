@@ -29,7 +29,7 @@ from screens.console_screen import ConsoleCommand, ConsoleScreen
 from screens.external_editor import edit_file, editor_command
 from screens.project_client import ProjectClient
 from screens.terminal_text import supports_unicode
-from screens.widgets.content import to_content
+from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError, Unreachable
 
 POLL_SECONDS = 1.0

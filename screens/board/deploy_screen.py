@@ -18,7 +18,7 @@ from screens.board.details_panel import DetailsPanel, PanelInput
 from screens.browser import open_in_browser
 from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
-from screens.widgets.content import to_content
+from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError
 
 

@@ -9,7 +9,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input, Static
 
 from screens.board.cards import Line
-from screens.widgets.content import to_content
+from screens.widgets.component_styles import to_content
 
 
 class PanelInput(Input):

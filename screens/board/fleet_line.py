@@ -11,7 +11,7 @@ from textual.widgets import Static
 from screens.board.cards import Line, Signs
 from screens.board.fleet import BoardFleet, fleet_details, fleet_line
 from screens.project_client import ProjectClient
-from screens.widgets.content import to_content
+from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError
 
 POLL_SECONDS = 2.0

@@ -19,7 +19,7 @@ from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Piece, Row
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
 COLUMNS = (

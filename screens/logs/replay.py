@@ -16,8 +16,7 @@ from engine.stepwise_json import load_verbatim
 from screens.logs.format import badge, size, status
 from screens.logs.json_diff import compare_json
 from screens.logs.trace import pretty_json
-from screens.widgets.columns import sanitize
-from screens.widgets.lines import wrap_lines
+from screens.widgets.columns import sanitize, wrap_lines
 from screens.widgets.row_source import Line, Piece, Tone
 from svc_tui.terminal.units import duration
 

@@ -21,7 +21,7 @@ from screens.logs.exchange import curl_command, exchange_lines, parse_request, r
 from screens.logs.replay import compare
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
-from screens.widgets.lines import LINE_COLUMNS, TextLines, wrap_lines
+from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.row_source import Line
 from screens.widgets.virtual_list import GUTTER, VirtualList
 from svc_tui.client import SvcError

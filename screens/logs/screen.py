@@ -24,10 +24,8 @@ from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
 from screens.tables.history import StatementHistory
 from screens.tables.sql_screen import TIMELINE, SqlScreen
-from screens.widgets.columns import layout_columns
-from screens.widgets.lines import LINE_COLUMNS, TextLines, wrap_lines
-from screens.widgets.virtual_list import GUTTER, VirtualList
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.columns import LINE_COLUMNS, TextLines, layout_columns, wrap_lines
+from screens.widgets.virtual_list import GUTTER, VirtualList, VirtualRows
 from svc_tui.client import SvcError
 
 EMPTY = "no records yet · open the project's address or `curl` it"

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from screens.logs.record_source import RecordSource
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.terminal.units import plural
 
 _HINT = "[dim @click=screen.filter]f filter[/]"

@@ -7,10 +7,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from screens.tables.sql_text import quoted_name
-from screens.widgets.columns import sanitize
-from screens.widgets.lines import LINE_COLUMNS, TextLines
+from screens.widgets.columns import LINE_COLUMNS, TextLines, sanitize
 from screens.widgets.row_source import Line
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 
 WIDE_CELLS = 120
 """Minimum width of a screen that shows the catalog."""

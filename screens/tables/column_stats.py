@@ -19,7 +19,7 @@ from screens.tables.query import Condition
 from screens.tables.sql_text import quoted_name
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Row
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural
 

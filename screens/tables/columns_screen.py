@@ -13,7 +13,7 @@ from textual.widgets import Static
 from screens.tables.column_layout import ColumnLayout
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Row
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 
 
 class _ColumnRows:

@@ -17,7 +17,7 @@ from screens.project_client import ProjectClient
 from screens.tables.files import DATABASE_FORMATS, format_of, read_beginning, read_chunks
 from screens.tables.preview import preview_lines
 from screens.widgets.columns import sanitize
-from screens.widgets.content import to_content
+from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural
 

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static, TextArea
 from screens.form import Field, Form, require_filled
 from screens.project_client import ProjectClient
 from screens.widgets.columns import sanitize
-from screens.widgets.content import to_content
+from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
 from svc_tui.column_types import ColumnTypes

@@ -25,10 +25,10 @@ from screens.tables.query_plan import explain_sql, plan_lines
 from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
 from screens.tables.result_export import ResultExportForm
 from screens.tables.sql_text import LAST_WORD, MAX_COLORED, StyledRange, completion, spans_by_line
+from screens.widgets.columns import LINE_COLUMNS, TextLines
 from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.lines import LINE_COLUMNS, TextLines
 from screens.widgets.row_source import TONES
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
 

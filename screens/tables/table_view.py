@@ -22,11 +22,10 @@ from screens.tables.picker import TablePicker
 from screens.tables.query import RowQuery
 from screens.tables.status import record_lines, staged_status, table_status
 from screens.terminal_app import downloads_of
-from screens.widgets.columns import ListColumn
-from screens.widgets.content import to_content
-from screens.widgets.lines import TextLines
+from screens.widgets.columns import ListColumn, TextLines
+from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Piece
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
 POLL_SECONDS = 1.0

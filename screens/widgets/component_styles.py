@@ -1,10 +1,13 @@
 """Styles of tones, and component styles of widgets that render their own lines."""
 
+from collections.abc import Iterable
+
 from rich.style import Style
+from textual.content import Content
 from textual.widget import Widget
 
 from screens.theme import ORANGE, YELLOW
-from screens.widgets.row_source import Tone
+from screens.widgets.row_source import Line, Tone
 
 TONE_STYLES: dict[Tone, str] = {
     "": "",
@@ -76,3 +79,10 @@ class ComponentStyles:
             foreground = base.get_contrast_text(styles.color.a) if styles.auto_color else styles.color
             color = (base + foreground).rich_color
         return Style(color=color, bgcolor=background) + styles.text_style
+
+
+def to_content(lines: Iterable[Line]) -> Content:
+    """Return lines as one multi-line content."""
+    return Content("\n").join(
+        Content.assemble(*((text, TONE_STYLES[tone]) for text, tone in line)) for line in lines
+    )

@@ -8,7 +8,7 @@ from textual.theme import Theme
 
 from screens.terminal_app import TerminalApp
 from screens.theme import THEMES, adapted
-from screens.widgets.lines import LINE_COLUMNS, TextLines
+from screens.widgets.columns import LINE_COLUMNS, TextLines
 from screens.widgets.virtual_list import VirtualList
 
 HUES = ("primary", "accent", "success", "warning", "error")

@@ -22,7 +22,7 @@ from screens.console_screen import ConsoleScreen, TopBar
 from screens.help_screen import HelpScreen
 from screens.logs.request_view import RequestView
 from screens.logs.status_bar import FilterLine
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
 from svc_tui.console.preferences import ThemePreference, read_keymap

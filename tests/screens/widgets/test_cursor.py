@@ -5,8 +5,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from screens.widgets.virtual_list import GUTTER
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import GUTTER, VirtualRows
 from tests.screens.widgets.virtual_lists import MILLION, Numbers, grow, lines, wheel
 from tests.support.screens import idle
 

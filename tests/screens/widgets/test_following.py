@@ -6,7 +6,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from tests.screens.widgets.virtual_lists import MILLION, Numbers, grow, lines, wheel
 from tests.support.screens import idle, text
 

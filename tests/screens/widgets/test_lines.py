@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.widgets.lines import TextLines, wrap_lines
+from screens.widgets.columns import TextLines, wrap_lines
 from screens.widgets.row_source import Line
 
 

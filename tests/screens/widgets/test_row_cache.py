@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.widgets.row_cache import CHUNK_ROWS, PREFETCH_CHUNKS, FetchWindow, RowCache
-from screens.widgets.row_source import Row
+from screens.widgets.row_source import CHUNK_ROWS, PREFETCH_CHUNKS, FetchWindow, Row, RowCache
 
 
 def rows(window: FetchWindow, word: str = "") -> list[Row]:

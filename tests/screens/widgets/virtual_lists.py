@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Row, RowsUnavailable
-from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.virtual_list import VirtualRows
 from tests.support.screens import idle, text
 
 MILLION = 1_000_000
