@@ -63,7 +63,7 @@ from engine.wasm.outbound.dialer import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from lanes.build_command import LIMIT_SECS as BUILD_SECONDS
-from screens.file_form import MAX_DOWNLOAD_BYTES
+from screens.dialog import MAX_DOWNLOAD_BYTES
 from svc_tui.capsule import container, replay
 from svc_tui.capsule.collect import MAX_TABLES_BYTES
 from svc_tui.console.web import pages

@@ -56,11 +56,9 @@ class Wheel:
         return cache / "toolchains" / f"{self.package}-{self.version}"
 
     def executable(self, cache: Path) -> Path:
-        """Return the path of the installed executable."""
         return self.folder(cache) / self.program
 
     def installed(self, cache: Path) -> bool:
-        """Return whether it is installed and executable."""
         return os.access(self.executable(cache), os.X_OK)
 
 

@@ -1,12 +1,14 @@
-"""Base class of the Console's screens: top line, banner, key footer, and error display."""
+"""Base class of the Console's screens: top line, banner, key footer, error display, and opening of URLs."""
 
+import asyncio
+import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from rich.cells import cell_len
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
@@ -14,12 +16,89 @@ from textual.messages import Prune
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Footer, Static
+from textual.widgets._footer import FooterKey
 from textual.worker import WorkerError
 
-from screens.key_footer import KeyFooter
 from screens.project_client import LinkState, ProjectClient
+from screens.terminal_app import TerminalApp
 from svc_tui.client import SvcError
+
+LAST_KEYS = 2
+"""Number of keys at the end that are always shown: help and quit, or back."""
+SHORT_CELLS = 70
+"""Minimum width for two cells between the keys."""
+
+
+class KeyFooter(Footer):
+    """The keys of a screen. Keys that do not fit are omitted; the help has all of them."""
+
+    DEFAULT_CSS = """
+    KeyFooter.-compact { padding: 0 1; }
+    KeyFooter.-compact FooterKey { margin-right: 2; }
+    KeyFooter.-compact.-narrow FooterKey { margin-right: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, show_command_palette=False)
+        self._room = 0
+
+    def compose(self) -> ComposeResult:
+        keys = [key for key in super().compose() if _is_offered(key)]
+        self._room = self.size.width
+        narrow = self._room < SHORT_CELLS
+        self.set_class(narrow, "-narrow")
+        gap = 1 if narrow else 2
+        while len(keys) > LAST_KEYS and sum(_cells(key) + gap for key in keys) - gap > self._room:
+            del keys[-LAST_KEYS - 1]
+        yield from keys
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Show the keys that work now, also while the terminal or the web page does not have the focus."""
+        self._bindings_ready = True
+        if self.is_attached and screen is self.screen:
+            self.call_after_refresh(self.recompose)
+
+    def on_resize(self) -> None:
+        if self.size.width != self._room:
+            self.call_after_refresh(self.recompose)
+
+
+def _is_offered(key: Widget) -> bool:
+    return (
+        not isinstance(key, FooterKey)
+        or not isinstance(key.app, TerminalApp)
+        or key.app.is_offered(key.action)
+    )
+
+
+def _cells(key: Widget) -> int:
+    """Return the width of a key and its description."""
+    assert isinstance(key, FooterKey)
+    return cell_len(f"{key.key_display} {key.description}")
+
+
+async def open_in_browser(app: App[Any], address: str) -> None:
+    """Open a URL. Raises `SvcError` if this machine has no browser.
+
+    A terminal browser suspends the Console until it exits.
+    """
+    if app.is_web:
+        app.open_url(address)
+        return
+    try:
+        browser = await asyncio.to_thread(webbrowser.get)
+        takes_terminal = isinstance(browser, webbrowser.GenericBrowser) and not isinstance(
+            browser, webbrowser.BackgroundBrowser
+        )
+        if not takes_terminal:
+            await asyncio.to_thread(browser.open, address)
+            return
+        with app.suspend():
+            browser.open(address)
+    except (webbrowser.Error, SuspendNotSupported) as error:
+        raise SvcError(f"cannot open {address}: no browser found", "Press y to copy the address.") from error
+
 
 Tab = Literal["board", "tables", "logs"]
 TABS: dict[Tab, str] = {"board": "Board", "tables": "Tables", "logs": "Logs"}
@@ -50,7 +129,6 @@ class ConsoleCommand:
 
     @property
     def word(self) -> str:
-        """The name of the command."""
         return self.usage.split()[0]
 
 
@@ -87,16 +165,13 @@ class TopBar(Horizontal):
         self._tab = tab
 
     def compose(self) -> ComposeResult:
-        """Compose the two halves."""
         yield Static(id="where")
         yield Static(id="tabs")
 
     def on_mount(self) -> None:
-        """Show the current state."""
         self.update_status()
 
     def on_resize(self) -> None:
-        """Adapt to the new width."""
         self.update_status()
 
     def update_status(self) -> None:
@@ -173,14 +248,12 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         self.client = client
 
     def compose(self) -> ComposeResult:
-        """Compose the top line, the banner, the body and the footer."""
         yield TopBar(self.client, self.TAB)
         yield Static(id="banner")
         yield from self.body()
         yield KeyFooter()
 
     def body(self) -> ComposeResult:
-        """Yield the widgets of the screen."""
         raise NotImplementedError
 
     def commands(self) -> Sequence[ConsoleCommand]:
@@ -219,11 +292,9 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
             self.show_error(error)
 
     def watch_pending(self) -> None:
-        """Notify the application of the change."""
         self.post_message(self.PendingChanged())
 
     def watch_banner(self, banner: str) -> None:
-        """Show or hide the banner."""
         line = self.query_one("#banner", Static)
         line.update(Content(banner))
         line.display = bool(banner)

@@ -1,17 +1,27 @@
-"""Dialogs with one question, answered by a key."""
+"""Dialogs: questions answered by a key, forms of fields, and forms that read or write a file."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.suggester import Suggester
+from textual.widgets import Input, Static
 
+from screens.console_screen import StopWorkersFirst
+from screens.files import complete_path, parse_path, write_file
+from screens.terminal_app import downloads_of
+from screens.web_driver import BrowserDriver
 from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Line
+from svc_tui.client import SvcError
+from svc_tui.terminal.units import size
 
 
 def key_hints(*hints: tuple[str, str, str]) -> Static:
@@ -37,7 +47,6 @@ class FittedLines(Static):
         self._lines = lines
 
     def on_resize(self) -> None:
-        """Show the lines for the new width."""
         self.update(to_content(self._lines(self.size.width)))
 
 
@@ -56,7 +65,6 @@ class ChoiceDialog(ModalScreen[str]):
     """Key, result and label of each choice."""
 
     def compose(self) -> ComposeResult:
-        """Compose the lines and the choices."""
         with VerticalScroll():
             yield FittedLines(self.lines)
             yield key_hints(*((key, f"choose('{choice}')", label) for key, choice, label in self.CHOICES))
@@ -66,7 +74,6 @@ class ChoiceDialog(ModalScreen[str]):
         raise NotImplementedError
 
     def action_choose(self, choice: str) -> None:
-        """Return the choice."""
         self.dismiss(choice)
 
 
@@ -96,7 +103,6 @@ class ConfirmDialog(ModalScreen[bool]):
         self._title, self._text, self._confirm_label, self._lines = title, text, yes, lines
 
     def compose(self) -> ComposeResult:
-        """Compose the question and the two answers."""
         with VerticalScroll():
             yield Static(Content(self._title), classes="title")
             yield Static(Content(self._text), classes="text")
@@ -105,10 +111,327 @@ class ConfirmDialog(ModalScreen[bool]):
             yield key_hints(("y", "answer(True)", self._confirm_label), ("n", "answer(False)", "cancel"))
 
     def action_answer(self, answer: bool) -> None:
-        """Return the answer."""
         self.dismiss(answer)
 
     def on_click(self, event: object) -> None:
-        """Cancel on a click outside the dialog."""
         if getattr(event, "widget", None) is self:
             self.dismiss(False)
+
+
+T = TypeVar("T")
+
+
+class Field(Horizontal):
+    """A labeled text input."""
+
+    DEFAULT_CSS = """
+    Field { height: 1; margin-bottom: 1; }
+    Field > Static { width: 16; color: $foreground-muted; }
+    Field > Input { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
+    Field > Input:focus { border: none; background: $boost; }
+    """
+
+    def __init__(
+        self, label: str, id: str, value: str = "", *, secret: bool = False, example: str = ""
+    ) -> None:
+        super().__init__()
+        self._label = label
+        self.input = Input(value, placeholder=example, password=secret, id=id)
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(self._label))
+        yield self.input
+
+
+class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
+    """A dialog of fields. `enter` moves to the next empty field, and submits if there is none."""
+
+    GROUP: ClassVar[str] = "Form"
+    TITLE_TEXT: ClassVar[str] = ""
+    DONE: ClassVar[str] = ""
+    """The label of submitting, shown beside its key."""
+    KEY: ClassVar[str] = "enter"
+    """The key that is shown for submitting."""
+    DEFAULT_CSS = """
+    Form { align: center middle; background: $background 60%; }
+    Form > VerticalScroll {
+        width: 72; max-width: 96%; height: auto; max-height: 96%; scrollbar-size-vertical: 1;
+        padding: 1 2; background: $surface; border-left: outer $primary;
+    }
+    Form .title { text-style: bold; margin-bottom: 1; }
+    Form #wrong { display: none; color: $text-error; margin-bottom: 1; }
+    Form .keys { dock: bottom; color: $foreground-muted; background: $surface; link-style: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "submit", "Submit", id="form.submit"),
+        Binding("escape", "cancel", "Back", id="form.back"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(can_focus=False):
+            yield Static(Content(self.TITLE_TEXT), classes="title")
+            yield from self.fields()
+            yield Static(id="wrong")
+            yield Static(classes="keys", id="form-keys")
+
+    def fields(self) -> ComposeResult:
+        """Yield the fields and other widgets of the form."""
+        raise NotImplementedError
+
+    async def submit(self) -> T:
+        """Process the form and return its result. Raises `SvcError`; the form shows it and stays open."""
+        raise NotImplementedError
+
+    def value(self, id: str) -> str:
+        """Return the text of a field."""
+        return self.query_one(f"#{id}", Input).value
+
+    def show_problem(self, text: str) -> None:
+        """Show an error; "" hides it."""
+        line = self.query_one("#wrong", Static)
+        line.update(Content(text))
+        line.display = bool(text)
+        if text:
+            self.call_after_refresh(line.scroll_visible, animate=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.action_advance()
+
+    def action_advance(self) -> None:
+        """Move to the next empty field, or submit if there is none."""
+        if (field := self._next_empty()) is not None:
+            field.focus()
+        else:
+            self.action_submit()
+
+    def _next_empty(self) -> Input | None:
+        """Return the first empty field behind the focused one."""
+        inputs = [
+            field for field in self.query(Input) if field.display and field.parent and field.parent.display
+        ]
+        if self.KEY != "enter" or self.focused not in inputs:
+            return None
+        following = inputs[inputs.index(self.focused) + 1 :]
+        return next((field for field in following if not field.value.strip()), None)
+
+    def on_input_changed(self) -> None:
+        self._update_keys()
+
+    def on_descendant_focus(self) -> None:
+        self._update_keys()
+
+    def _update_keys(self) -> None:
+        """Show what enter does now."""
+        hints = [(self.KEY, "submit", self.DONE)]
+        if self._next_empty() is not None:
+            hints = [("enter", "advance", "next field"), ("ctrl+s", "submit", self.DONE)]
+        self.query_one("#form-keys", Static).update(key_line(*hints, ("esc", "cancel", "back")))
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+    def action_submit(self) -> None:
+        """Submit the form, unless it is already being processed."""
+        self.run_worker(self._submit(), exclusive=True)
+
+    async def _submit(self) -> None:
+        self.show_problem("")
+        try:
+            result = await self.submit()
+        except SvcError as error:
+            self.show_problem(error.text)
+        else:
+            self.dismiss(result)
+
+
+def require_filled(pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise `SvcError` for the first pair of label and value whose value is empty."""
+    for name, value in pairs:
+        if not value.strip():
+            raise SvcError(f"{name} is missing", code="usage")
+
+
+MAX_DOWNLOAD_BYTES = 256 << 20
+"""Maximum size of an export that a browser downloads from a Console at a service."""
+_PROGRESS_SECONDS = 0.1
+
+
+class _PathSuggester(Suggester):
+    """Suggests the completion of a path."""
+
+    async def get_suggestion(self, value: str) -> str | None:
+        completed = complete_path(value) if value else value
+        return completed if completed != value else None
+
+
+class PathInput(Input):
+    """A path input. Tab completes the path, or moves on if nothing can be completed."""
+
+    GROUP: ClassVar[str] = "Tables"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "complete", "Complete", show=False, id="tables.path-complete")
+    ]
+
+    def action_complete(self) -> None:
+        completed = complete_path(self.value) if self.value else self.value
+        if completed == self.value:
+            self.screen.focus_next()
+            return
+        self.value = completed
+        self.cursor_position = len(completed)
+
+
+class PathField(Field):
+    """A labeled path input."""
+
+    DEFAULT_CSS = """
+    PathField > PathInput { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
+    PathField > PathInput:focus { border: none; background: $boost; }
+    """
+
+    def __init__(self, label: str, id: str, value: str = "", *, example: str = "") -> None:
+        super().__init__(label, id, value, example=example)
+        self.input = PathInput(
+            value,
+            placeholder=example,
+            id=id,
+            select_on_focus=False,
+            suggester=_PathSuggester(use_cache=False),
+        )
+
+
+class FileForm(Form[T]):
+    """A form with long-running work: shows its progress, and `esc` stops it."""
+
+    GROUP: ClassVar[str] = "Tables"
+    DEFAULT_CSS = """
+    FileForm .about { margin-bottom: 1; color: $foreground-muted; }
+    FileForm #progress { display: none; color: $text-primary; margin-bottom: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.progress = ""
+        """The progress text, written by the worker thread."""
+        self.stopped = threading.Event()
+        self._busy = False
+
+    def on_mount(self) -> None:
+        self.set_interval(_PROGRESS_SECONDS, self._update_progress)
+
+    def _update_progress(self) -> None:
+        line = self.query_one("#progress", Static)
+        line.update(Content.from_markup("$how\n[dim]esc stops[/]", how=self.progress))
+        if self._busy and not line.display:
+            self.call_after_refresh(line.scroll_visible, animate=False)
+        line.display = self._busy
+
+    def action_submit(self) -> None:
+        """Submit, unless the work is already running."""
+        if not self._busy:
+            super().action_submit()
+
+    async def submit(self) -> T:
+        """Run the work and show its progress."""
+        self._busy = True
+        self.stopped.clear()
+        self.progress = ""
+        try:
+            return await self.work()
+        finally:
+            self._busy = False
+            self._update_progress()
+
+    async def work(self) -> T:
+        """Do the work and return the result of the form. Raises `SvcError`."""
+        raise NotImplementedError
+
+    def target(self) -> Path:
+        """Return the path that the user entered; for a download, the same name in the folder of downloads."""
+        path, folder = parse_path(self.value("file")), downloads_of(self.app)
+        if folder is None:
+            return path
+        for earlier in folder.iterdir():
+            earlier.unlink()
+        return folder / path.name
+
+    def action_cancel(self) -> None:
+        """Stop the work; close the form if no work is running."""
+        if self._busy:
+            self.stopped.set()
+        else:
+            super().action_cancel()
+
+
+class ExportForm(FileForm[Path]):
+    """Writes a file, and asks before replacing one. Returns its path."""
+
+    DONE: ClassVar[str] = "export"
+    EXAMPLE: ClassVar[str]
+    """The name of the file, unless `name_file` returns another one."""
+
+    def fields(self) -> ComposeResult:
+        """Yield the file, the choices, the description and the progress."""
+        yield PathField("file", "file", self.name_file(), example=self.EXAMPLE)
+        yield from self.choices()
+        yield Static(Content(self.describe()), classes="about")
+        yield Static(id="progress")
+
+    def name_file(self) -> str:
+        """Return the proposed name of the file."""
+        return self.EXAMPLE
+
+    def choices(self) -> ComposeResult:
+        """Yield fields beside the file."""
+        yield from ()
+
+    def describe(self) -> str:
+        """Return what the form exports, and the formats."""
+        raise NotImplementedError
+
+    def writer(self, name: str) -> Callable[[Path], str]:
+        """Return the function that writes a file like `name` and returns what it wrote. Raises `SvcError`."""
+        raise NotImplementedError
+
+    async def work(self) -> Path:
+        """Write the file. Raises `SvcError`."""
+        require_filled([("file", self.value("file"))])
+        path, write = self.target(), self.writer(self.value("file"))
+        await self._confirm_overwrite(path)
+        self._show_exported(await asyncio.to_thread(write, path), path)
+        return path
+
+    def write(self, path: Path, chunks: Iterator[bytes]) -> int:
+        """Write the file and return its size. Raises `SvcError`."""
+        limit = None if downloads_of(self.app) is None else MAX_DOWNLOAD_BYTES
+
+        def limited(done: int, total: int) -> None:
+            if limit is not None and done > limit:
+                raise SvcError(
+                    f"a download has at most {size(limit)}",
+                    "Export it with `svc tables export` or `svc logs` on your machine.",
+                )
+            self.progress = f"{size(done)} written"
+
+        return write_file(path, chunks, limited, self.stopped)
+
+    def _show_exported(self, what: str, path: Path) -> None:
+        """Notify of the written file; have the browser download it if it is for another machine."""
+        if downloads_of(self.app) is None:
+            self.app.notify(f"exported {what} to {path}", markup=False)
+        elif isinstance(self.app._driver, BrowserDriver):
+            self.app._driver.send_download(path.name)
+            self.app.notify(f"exported {what}; your browser downloads {path.name}", markup=False)
+
+    async def _confirm_overwrite(self, path: Path) -> None:
+        """Ask before replacing a file. Raises `SvcError` if the user declines or the path is a folder."""
+        if downloads_of(self.app) is not None:
+            return
+        if path.is_dir():
+            raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
+        if path.exists():
+            dialog = ConfirmDialog(
+                f"{path} already exists", "It is replaced after all data has been written.", "replace it"
+            )
+            if not await self.app.push_screen_wait(dialog):
+                raise SvcError("nothing was written")

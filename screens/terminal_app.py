@@ -1,31 +1,158 @@
-"""Base class of the Console's applications: themes, terminal filters, large pastes, and exit on signals."""
+"""Base class of the Console's applications: themes, driver, large pastes, order of keys, exit on signals."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import termios
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import IO, Any, ClassVar, TypeVar
 
+from textual import events
+from textual._xterm_parser import XTermParser
 from textual.actions import ActionParseResult, parse
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.driver import Driver
+from textual.drivers import linux_driver, web_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.keys import format_key
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from screens import paste
-from screens.key_sequencer import KeySequencer
-from screens.terminal_driver import TerminalDriver
 from screens.terminal_text import AsciiFilter, ControlCharFilter, supports_unicode
 from screens.theme import DARK, THEMES, adapted
 from svc_tui.client import SvcError
+
+BEGIN, END = "\x1b[200~", "\x1b[201~"
+MAX_LINE_PASTE = 64 * 1024
+"""Maximum paste into an input line, in characters."""
+MAX_TEXT_PASTE = 1 << 20
+"""Maximum paste into a text area, in characters. It takes about a second to insert."""
+
+
+class PasteParser(XTermParser):
+    """Textual's terminal parser with a fast path between the paste marks."""
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._pasted: list[str] | None = None
+        self._before = ""
+        """The last characters before a paste: its start mark may be split between two reads."""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        """Yield the events of some input; empty input ends the stream."""
+        if not data:
+            yield from super().feed(data)
+        while data:
+            if self._pasted is None:
+                recent = self._before + data
+                at = recent.find(BEGIN)
+                if at < 0:
+                    self._before = recent[1 - len(BEGIN) :]
+                    yield from super().feed(data)
+                    return
+                end = at + len(BEGIN) - len(self._before)
+                yield from super().feed(data[:end])
+                self._before, self._pasted, data = "", [], data[end:]
+                continue
+            tail = self._pasted.pop() if self._pasted else ""
+            text, mark, rest = (tail + data).partition(END)
+            if not mark:
+                self._pasted += [text[: -len(END)], text[-len(END) :]]
+                return
+            pasted, self._pasted, data = "".join([*self._pasted, text]), None, rest
+            # The base parser has received only the marks and reports an empty paste.
+            yield from (event for event in super().feed(END) if not isinstance(event, events.Paste))
+            yield events.Paste(pasted.replace("\x00", ""))
+
+
+def _install_paste_parser() -> None:
+    """Install this parser in Textual's terminal and browser drivers."""
+    for driver in (linux_driver, web_driver):
+        setattr(driver, XTermParser.__name__, PasteParser)
+
+
+DRAIN_TIMEOUT_SECONDS = 0.2
+"""Maximum wait for a widget that does not respond, so that it cannot block `ctrl+c`."""
+
+
+class KeySequencer:
+    """Serializes the key and paste events of one application."""
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        self._current: Event | None = None
+        self._waiting: deque[Event] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def accepts(self, event: Event) -> bool:
+        """Return whether to handle an event now. Other events are queued and posted again later."""
+        if self._current is None or self._current is event:
+            self._current = event
+            self._task = asyncio.create_task(self._follow(self._app.focused or self._app.screen))
+            return True
+        self._waiting.append(event)
+        return False
+
+    async def _follow(self, target: DOMNode) -> None:
+        """Wait until an event was handled by the focused widget and its ancestors; then post the next one."""
+        for node in (self._app, *target.ancestors_with_self, self._app):
+            await _drain(node)
+        with suppress(ScreenStackError):  # The key has closed the application.
+            await _drain(self._app.screen)  # The key may have opened this screen.
+        self._current = self._waiting.popleft() if self._waiting else None
+        if self._current is not None:
+            self._app.post_message(self._current)
+
+
+async def _drain(node: DOMNode) -> None:
+    """Wait until a widget has processed its message queue."""
+    done = asyncio.Event()
+    if node.call_later(done.set):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_TIMEOUT_SECONDS):
+                await done.wait()
+
+
+class TerminalDriver(LinuxDriver):
+    """Textual's terminal driver, with write errors ignored."""
+
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        assert self._file is not None
+        setattr(self, "_file", _ClosedTerminal(self._file))  # noqa: B010
+
+
+class _ClosedTerminal:
+    """A terminal file that ignores write errors."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
 
 Result = TypeVar("Result")
 _TERMINAL_ACTIONS = {
@@ -72,7 +199,7 @@ class TerminalApp(App[Result]):
         """
         super().__init__()
         self.downloads = downloads
-        paste.install()
+        _install_paste_parser()
         self._control_chars = ControlCharFilter()
         self._keys = KeySequencer(self)
         self._ascii = AsciiFilter(enabled=not supports_unicode())
@@ -92,7 +219,6 @@ class TerminalApp(App[Result]):
         return [*super().get_line_filters(), *filters]
 
     def on_mount(self) -> None:
-        """Exit on SIGTERM and SIGHUP, so that the engine is stopped, too."""
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, self.exit)
@@ -137,7 +263,6 @@ class TerminalApp(App[Result]):
         return await super().run_action(action, *arguments, **options)
 
     async def on_event(self, event: Event) -> None:
-        """Handle keys one at a time, and reject pastes that are too large for the focused widget."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._keys.accepts(event):
             return
         if (
@@ -171,5 +296,5 @@ def _refused(app: App[Any]) -> dict[str, tuple[str, str]]:
 def _max_paste(focused: Widget | None) -> int | None:
     """Return the maximum paste for the focused widget in characters, or None for no limit."""
     if isinstance(focused, Input):
-        return paste.MAX_LINE_PASTE
-    return paste.MAX_TEXT_PASTE if isinstance(focused, TextArea) else None
+        return MAX_LINE_PASTE
+    return MAX_TEXT_PASTE if isinstance(focused, TextArea) else None

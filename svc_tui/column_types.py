@@ -26,7 +26,6 @@ class TypeInfo:
 
     @property
     def align_right(self) -> bool:
-        """True if cells are aligned right."""
         return self.form in ("int", "float")
 
     @property

@@ -38,7 +38,6 @@ class GoLane:
         self._installing = asyncio.Lock()
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
-        """Return Go from PATH or from the cache."""
         return (toolchain.tool(await toolchain.find(cache)),)
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:

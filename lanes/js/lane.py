@@ -133,7 +133,6 @@ class JsLane:
         return artifact
 
     async def aclose(self) -> None:
-        """Stop the bundler."""
         await self._bundler.aclose()
 
     async def _snapshot(

@@ -53,7 +53,6 @@ class BlobStore:
         self._packed.mkdir(parents=True, exist_ok=True)
 
     def path(self, blob: Blob) -> Path:
-        """Return the path of a blob."""
         return self._blobs / blob.sha256
 
     def add(self, source: Path) -> Blob:

@@ -1,28 +1,31 @@
-"""Canvas widget: draws a diagram, scrolls it, selects nodes and edges, and connects two nodes.
+"""Widgets of the Board: the diagram, the panel of details below it, and the line about the fleet.
 
-It knows nodes and edges only by key. The screen supplies the diagram, the text of each node and the tone of
-each edge, and handles the messages.
+The canvas has nodes and edges only by key. The screen supplies the diagram, the text of each node and the
+tone of each edge, and handles the messages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
-from textual import events
+from textual import events, work
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.events import Click
 from textual.geometry import Offset, Region, Size, Spacing
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widgets import Input, Static
 
-from screens.board.cards import Line
-from screens.board.diagram import Diagram
-from screens.board.edge_routing import Point
-from screens.board.navigation import Direction, first_node, nearest, next_edge, next_in_direction
-from screens.board.render import (
+from screens.board.cards import Line, Signs
+from screens.board.diagram import Diagram, Direction, first_node, nearest, next_edge, next_in_direction
+from screens.board.fleet import BoardFleet, fleet_details, fleet_line
+from screens.board.layout import (
     ASCII,
     DIMMED,
     DIMMED_ASCII,
@@ -31,10 +34,13 @@ from screens.board.render import (
     UNICODE,
     DiagramCell,
     Hit,
+    Point,
     route_masks,
 )
-from screens.widgets.component_styles import ComponentStyles, tone_rules
+from screens.project_client import ProjectClient
+from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
 from screens.widgets.row_source import TONES, Tone
+from svc_tui.client import SvcError
 
 
 class Canvas(ScrollView, can_focus=True):
@@ -160,7 +166,7 @@ class Canvas(ScrollView, can_focus=True):
         self._scroll_to_current()
 
     def on_resize(self) -> None:
-        """Scroll to the selection as little as the new size permits, whatever the sizes before were."""
+        # The offset does not depend on the sizes before.
         self.scroll_to(0, 0, animate=False, immediate=True)
         self._scroll_to_current()
 
@@ -261,7 +267,6 @@ class Canvas(ScrollView, can_focus=True):
                 self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Draw a line to the mouse after it left the pressed node."""
         hit = self._at(event)
         key = hit.key if hit is not None and hit.kind == "node" else None
         if self._source is None and self._pressed is not None and key != self._pressed:
@@ -271,7 +276,6 @@ class Canvas(ScrollView, can_focus=True):
             self._set_aim(key)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Finish the line at this position."""
         self.release_mouse()
         self._pressed = None
         if self._source is not None:
@@ -280,7 +284,6 @@ class Canvas(ScrollView, can_focus=True):
             self.post_message(self.Joined(hit.key if hit is not None and is_target else None))
 
     def on_click(self, event: events.Click) -> None:
-        """Open the item on a double click."""
         if event.chain == 2 and self._source is None and (hit := self._at(event)) is not None:
             self.post_message(self.Opened(hit))
 
@@ -291,7 +294,6 @@ class Canvas(ScrollView, can_focus=True):
         self._lines.clear()
 
     def render_line(self, y: int) -> Strip:
-        """Render one line of the screen."""
         region, offset = self.scrollable_content_region, self.scroll_offset
         row = y + offset.y
         if row not in self._lines:
@@ -384,3 +386,183 @@ class Canvas(ScrollView, can_focus=True):
         horizontal = {Offset(x, ay) for x in range(min(ax, turn_x), max(ax, turn_x) + 1)}
         vertical = {Offset(turn_x, y) for y in range(min(ay, by), max(ay, by) + 1)}
         return horizontal | vertical | {Offset(x, by) for x in range(min(turn_x, bx), max(turn_x, bx) + 1)}
+
+
+class PanelInput(Input):
+    """The input of the panel."""
+
+    GROUP: ClassVar[str] = "Board"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Accept", id="board.take")]
+
+
+class DetailsPanel(Vertical):
+    """A panel that is hidden until it has content."""
+
+    DEFAULT_CSS = """
+    DetailsPanel {
+        display: none; height: auto; max-height: 50%;
+        border-top: solid $foreground 20%; border-title-color: $foreground; border-title-style: bold;
+        border-title-background: $background; padding: 0 1;
+        &.fills { height: 1fr; max-height: 100%; }
+        &.fills > VerticalScroll { height: 1fr; }
+        & > Input { border: none; height: 1; padding: 0; background: $background; }
+        & > Input:focus { border: none; background-tint: $foreground 0%; }
+        & > VerticalScroll { height: auto; max-height: 100%; scrollbar-size-vertical: 1; }
+        & Static { height: auto; }
+    }
+    """
+
+    class Text(VerticalScroll, can_focus=False):
+        """The text of the panel; scrolled by the keys of the screen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[Line] = []
+
+    def compose(self) -> ComposeResult:
+        yield PanelInput(compact=True, select_on_focus=False)
+        with self.Text():
+            yield Static()
+
+    def on_mount(self) -> None:
+        self.query_one(PanelInput).display = False
+
+    @property
+    def prompting(self) -> bool:
+        """True while the input is shown."""
+        return self.display and self.query_one(PanelInput).display
+
+    @property
+    def line_width(self) -> int:
+        """The width of a line without the scrollbar, in cells."""
+        return self.screen.size.width - 4
+
+    def show(self, title: str, lines: Iterable[Line]) -> None:
+        """Show a title and a text; a visible input stays."""
+        self.border_title = f" {title} "
+        self.set_lines(lines)
+
+    def set_lines(self, lines: Iterable[Line]) -> None:
+        """Show a text below the current title."""
+        self.display = True
+        if (content := list(lines)) != self._lines:
+            self._lines = content
+            self.query_one(Static).update(to_content(content))
+
+    def prompt(self, title: str, value: str) -> None:
+        """Show an input with a title and an initial value."""
+        self.show(title, ())
+        line = self.query_one(PanelInput)
+        line.value = value
+        line.cursor_position = len(value)
+        line.display = True
+        line.focus()
+
+    def hide_input(self) -> None:
+        self.query_one(PanelInput).display = False
+
+    def close(self) -> None:
+        """Hide the panel."""
+        self.hide_input()
+        self.display = False
+
+    def page(self, pages: int) -> bool:
+        """Scroll the text by pages. Return False if all of it is visible."""
+        text = self.query_one(self.Text)
+        if not self.display or not text.max_scroll_y:
+            return False
+        text.scroll_to(y=text.scroll_y + pages * max(text.size.height - 1, 1), animate=False)
+        return True
+
+
+POLL_SECONDS = 2.0
+PADDING = 2
+"""Cells beside the line."""
+
+
+class FleetLine(Static, can_focus=True):
+    """One line about the fleet of a service, which opens its details; hidden outside of a fleet.
+
+    It polls by itself: nodes that are away delay the answer.
+    """
+
+    GROUP: ClassVar[str] = "Board"
+    DEFAULT_CSS = """
+    FleetLine {
+        display: none; height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
+        &:hover { background: $surface; }
+        &:focus { background: $panel; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open_nodes", "Open", id="board.open-nodes"),
+        Binding("k,up,tab,shift+tab", "leave", "Up", show=False, id="board.leave-nodes"),
+    ]
+
+    class Opened(Message):
+        """The line was opened."""
+
+    class Left(Message):
+        """The selection returns to the diagram."""
+
+    class Updated(Message):
+        """The state of the fleet was fetched."""
+
+    def __init__(self, client: ProjectClient, signs: Signs) -> None:
+        super().__init__()
+        self._client, self._signs = client, signs
+        self._fetching = False
+        self.fleet: BoardFleet | None = None
+        """The fleet that serves the project."""
+
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(POLL_SECONDS, self.fetch, pause=self._client.info.kind != "service")
+
+    def pause(self) -> None:
+        """Stop polling while another screen is shown."""
+        self._timer.pause()
+
+    def resume(self) -> None:
+        """Resume polling."""
+        if self._client.info.kind == "service":
+            self._timer.resume()
+            self.fetch()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    @work(group="fleet")
+    async def fetch(self) -> None:
+        """Fetch and show the state of the fleet."""
+        if self._client.info.kind != "service" or self._client.state != "live" or self._fetching:
+            return
+        self._fetching = True
+        try:
+            document = (await self._client.call("GET", "/fleet"))["fleet"]
+        except SvcError:  # The Board shows errors, and the next poll may succeed.
+            return
+        finally:
+            self._fetching = False
+        self.fleet = BoardFleet.from_json(document) if document is not None else None
+        self.display = self.fleet is not None
+        self._draw()
+        self.post_message(self.Updated())
+
+    def _draw(self) -> None:
+        if self.fleet is not None:
+            room = self.screen.size.width - PADDING
+            self.update(to_content([fleet_line(self.fleet, room, self._signs)]))
+
+    def details(self, room: int) -> tuple[str, list[Line]] | None:
+        """Return title and lines about all nodes."""
+        return fleet_details(self.fleet, room, self._signs) if self.fleet is not None else None
+
+    def action_open_nodes(self) -> None:
+        self.post_message(self.Opened())
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def on_click(self, event: Click) -> None:
+        event.stop()
+        self.action_open_nodes()

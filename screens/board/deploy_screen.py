@@ -1,7 +1,7 @@
-"""Deploy screen: shows the plan of a deploy, then runs it."""
+"""Screens of deploys: the plan of one and its run, and the history with rollback."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -12,13 +12,23 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from screens.board.deploy_log import DeployLog
-from screens.board.deploy_protocol import BoardDeployer, DeployProgress, LiveDeployment
-from screens.board.details_panel import DetailsPanel, PanelInput
-from screens.browser import open_in_browser
-from screens.console_screen import ConsoleScreen, Tab
+from screens.board.canvas import DetailsPanel, PanelInput
+from screens.board.cards import Line, error_lines
+from screens.board.deployment import (
+    BoardDeployer,
+    DeployLog,
+    DeployProgress,
+    HistoryEntry,
+    LiveDeployment,
+    Rollback,
+    difference_lines,
+)
+from screens.console_screen import ConsoleScreen, Tab, open_in_browser
 from screens.project_client import ProjectClient
+from screens.widgets.columns import ListColumn
 from screens.widgets.component_styles import to_content
+from screens.widgets.row_source import Piece, Row
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
 
@@ -81,7 +91,6 @@ class DeployScreen(ConsoleScreen):
         yield DetailsPanel()
 
     def on_mount(self) -> None:
-        """Build and plan."""
         self.action_plan()
 
     def _set_log(self, log: DeployLog) -> None:
@@ -94,13 +103,11 @@ class DeployScreen(ConsoleScreen):
         self.post_message(self.Progressed(progress))
 
     def on_deploy_screen_progressed(self, event: Progressed) -> None:
-        """Add a progress event to the log."""
         self._set_log(self.deploy_log.add(event.progress))
         if self.deploy_log.phase == "running":
             self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def action_plan(self) -> None:
-        """Build and show what would change."""
         self._set_log(DeployLog(message=self.deploy_log.message, unsaved_edits=self.deploy_log.unsaved_edits))
         self._plan()
 
@@ -114,25 +121,20 @@ class DeployScreen(ConsoleScreen):
             self._set_log(replace(self.deploy_log, phase="planned", plan=plan))
 
     def action_log_in(self) -> None:
-        """Log in to a service, then plan again."""
         self.post_message(self.LoginRequested(self.action_plan))
 
     def action_allow(self) -> None:
-        """Allow new capabilities, and to undo mounts that were drawn in the Console."""
         self._set_log(replace(self.deploy_log, allowed=True))
 
     def action_message(self) -> None:
-        """Ask for the message of the deployment."""
         self.query_one(DetailsPanel).prompt("Message of this deployment", self.deploy_log.message)
         self.refresh_bindings()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Store the message."""
         self.query_one(DetailsPanel).close()
         self._set_log(replace(self.deploy_log, message=event.value.strip()))
 
     def action_go_live(self) -> None:
-        """Start the deploy."""
         self._set_log(replace(self.deploy_log, phase="running"))
         self._run()
 
@@ -151,13 +153,11 @@ class DeployScreen(ConsoleScreen):
             self._set_log(replace(self.deploy_log, phase="live", live=live))
 
     def action_page(self, pages: int) -> None:
-        """Scroll by half pages."""
         text = self.query_one(VerticalScroll)
         text.scroll_to(y=text.scroll_y + pages * max(text.size.height // 2, 1), animate=False)
 
     @work(group="browse")
     async def action_browse(self) -> None:
-        """Open the first public address of the live deployment."""
         if address := self._address:
             with self.shown_errors():
                 await open_in_browser(self.app, address)
@@ -169,7 +169,6 @@ class DeployScreen(ConsoleScreen):
         return next((location for location in locations if location.startswith("http")), "")
 
     def action_back(self) -> None:
-        """Close the input, cancel the deploy, or return to the Board."""
         panel = self.query_one(DetailsPanel)
         if panel.prompting:
             panel.close()
@@ -183,7 +182,6 @@ class DeployScreen(ConsoleScreen):
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable actions that are not available now."""
         log, prompting = (
             self.deploy_log,
             bool(self.query(PanelInput)) and self.query_one(DetailsPanel).prompting,
@@ -197,3 +195,202 @@ class DeployScreen(ConsoleScreen):
             "plan": log.phase in ("planned", "failed") and not prompting,
             "browse": bool(self._address),
         }.get(action, True)
+
+
+COLUMNS = (
+    ListColumn("", 1),
+    ListColumn("deployment", 23),
+    ListColumn("when", 19),
+    ListColumn("by", 10),
+    ListColumn("commit", 13),
+    ListColumn("message", 12, grow=True),
+)
+NARROW = tuple(column for column in COLUMNS if column.title not in ("when", "commit"))
+"""Columns for narrow screens. The id of a deployment contains its time."""
+WIDE = 100
+
+
+class DeploymentRows:
+    """The retained deployments as a row source."""
+
+    def __init__(self) -> None:
+        self.deployments: Sequence[HistoryEntry] = ()
+        self.columns: tuple[ListColumn, ...] = COLUMNS
+
+    def count(self) -> int:
+        return len(self.deployments)
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        return [self._row(deployment) for deployment in self.deployments[start : start + n]]
+
+    def _row(self, deployment: HistoryEntry) -> Row:
+        cells: dict[str, Piece] = {
+            "": ("●" if deployment.live else "", "good"),
+            "deployment": (deployment.id, "bold" if deployment.live else ""),
+            "when": (deployment.created, "dim"),
+            "by": (deployment.by, ""),
+            "commit": (deployment.commit, "dim"),
+            "message": (deployment.message, ""),
+        }
+        return Row(deployment.id, tuple((cells[column.title],) for column in self.columns))
+
+
+class HistoryScreen(ConsoleScreen):
+    """Deployments, the newest first. A rollback does not change tables."""
+
+    TAB: ClassVar[Tab] = "board"
+    GROUP: ClassVar[str] = "History"
+    HELP: ClassVar[str] = (
+        "Deployments, the newest first; ● is live. Below are the changes of a rollback to the selected one. "
+        "r asks for a reason and enter rolls back. Tables and their rows are not rolled back."
+    )
+    AUTO_FOCUS = "VirtualRows"
+    DEFAULT_CSS = """
+    HistoryScreen VirtualRows { height: 1fr; margin: 1 0 0 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "roll_back", "Roll back", id="history.roll-back"),
+        Binding("ctrl+l", "log_in", "Log in", id="history.log-in"),
+        Binding("ctrl+r", "reload", "Reload", show=False, id="history.reload"),
+        Binding("escape", "back", "Back", id="history.back"),
+    ]
+
+    def __init__(self, client: ProjectClient, deployer: BoardDeployer) -> None:
+        super().__init__(client)
+        self._deployer = deployer
+        self._rows = DeploymentRows()
+        self._plan: Rollback | None = None
+        self._login_required = False
+
+    def body(self) -> ComposeResult:
+        """Compose the list and the panel."""
+        yield VirtualRows(self._rows, COLUMNS)
+        yield DetailsPanel()
+
+    def on_mount(self) -> None:
+        self.action_reload()
+
+    def on_resize(self) -> None:
+        columns = COLUMNS if self.size.width >= WIDE else NARROW
+        if columns != self._rows.columns:
+            self._rows.columns = columns
+            self.query_one(VirtualRows).set_columns(columns)
+
+    @property
+    def _selected(self) -> HistoryEntry | None:
+        at = self.query_one(VirtualRows).cursor_row
+        return self._rows.deployments[at] if at < self._rows.count() else None
+
+    def action_reload(self) -> None:
+        self._start_load()
+
+    @work(group="history", exclusive=True)
+    async def _start_load(self) -> None:
+        await self._load()
+
+    async def _load(self) -> None:
+        self._login_required = False
+        try:
+            deployments = await asyncio.to_thread(self._deployer.history)
+        except SvcError as error:
+            self._show_failure("Could not load the deployment history", error)
+            return
+        selected, rows = self._selected, self.query_one(VirtualRows)
+        self._rows.deployments = deployments
+        rows.set_source(self._rows)
+        rows.cursor_row = next(
+            (at for at, deployment in enumerate(deployments) if selected and deployment.id == selected.id), 0
+        )
+        await self._compare()
+
+    def _show_failure(self, title: str, error: SvcError) -> None:
+        error = with_login_key(error)
+        self.query_one(DetailsPanel).show(title, error_lines(error.message, error.hint))
+        self._login_required = error.code == "unauthenticated"
+        self.refresh_bindings()
+
+    def on_virtual_rows_moved(self) -> None:
+        if not self.query_one(DetailsPanel).prompting:
+            self._start_compare()
+
+    @work(group="compare", exclusive=True)
+    async def _start_compare(self) -> None:
+        await self._compare()
+
+    async def _compare(self) -> None:
+        deployment, panel = self._selected, self.query_one(DetailsPanel)
+        self._plan = None
+        self.refresh_bindings()
+        if deployment is None:
+            panel.show("No deployments yet", [(("press D on the Board to deploy", "dim"),)])
+            return
+        if deployment.live:
+            panel.show(
+                f"{deployment.id} is live", [((deployment.rolled_back or "since it was deployed", "dim"),)]
+            )
+            return
+        try:
+            plan = await asyncio.to_thread(self._deployer.rollback_plan, deployment.id)
+        except SvcError as error:
+            self._show_failure(deployment.id, error)
+            return
+        if self._selected != deployment:
+            return
+        self._plan = plan
+        lines: list[Line] = [*difference_lines(plan.differences)]
+        if not lines:
+            lines = [(("no changes: it is the same as the live version", "dim"),)]
+        panel.show(f"Roll back from {plan.live} to {deployment.id}", lines)
+        self.refresh_bindings()
+
+    def action_log_in(self) -> None:
+        self.post_message(DeployScreen.LoginRequested(self.action_reload))
+
+    def action_roll_back(self) -> None:
+        if (plan := self._plan) is not None:
+            lines = difference_lines(plan.differences)
+            self.query_one(DetailsPanel).prompt(
+                f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter", ""
+            )
+            self.query_one(DetailsPanel).show(
+                f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter", lines
+            )
+            self.refresh_bindings()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.query_one(DetailsPanel).hide_input()
+        self.query_one(VirtualRows).focus()
+        if (plan := self._plan) is not None:
+            self._roll_back(plan, event.value.strip())
+
+    @work(group="back")
+    async def _roll_back(self, plan: Rollback, reason: str) -> None:
+        self.pending = 1
+        try:
+            live = await asyncio.to_thread(self._deployer.rollback, plan, reason)
+        except SvcError as error:
+            self.show_error(with_login_key(error))
+        else:
+            self.notify(f"rolled back: {live.deployment} is live", timeout=5, markup=False)
+        finally:
+            self.pending = 0
+        await self._load()
+
+    def action_back(self) -> None:
+        panel = self.query_one(DetailsPanel)
+        if panel.prompting:
+            panel.hide_input()
+            self.query_one(VirtualRows).focus()
+            self.on_virtual_rows_moved()
+        elif self.pending:
+            self.notify("the rollback is in progress", timeout=3)
+        else:
+            self.workers.cancel_node(self)
+            self.dismiss()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "log_in":
+            return self._login_required
+        return action != "roll_back" or (
+            self._plan is not None and not self.query_one(DetailsPanel).prompting
+        )

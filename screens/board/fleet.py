@@ -111,7 +111,6 @@ class BoardFleet:
 
     @property
     def lag_ms(self) -> int | None:
-        """The longest lag of a node, or None."""
         return max((node.lag_ms for node in self.nodes if node.lag_ms is not None), default=None)
 
     def summary(self) -> str:
@@ -127,7 +126,6 @@ class BoardFleet:
 
 
 def lag_text(lag_ms: int) -> str:
-    """Return a lag as text."""
     return f"{duration(lag_ms * 1_000_000)} behind" if lag_ms else "current"
 
 

@@ -1,17 +1,545 @@
-"""Layout of the Board: positions of a graph in terminal cells.
+"""Layout and drawing of the Board: positions of nodes, routes of edges, and the terminal cells they fill.
 
-Pure and deterministic. `node_layout` places the nodes, `edge_routing` the edges, and `render` fills the
-cells.
+Pure and deterministic.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, IntEnum
+from itertools import chain, pairwise
+from statistics import fmean
+from typing import Literal, NamedTuple
 
-from screens.board import edge_routing, node_layout
-from screens.board.edge_routing import Point
-from screens.board.graph import Graph
-from screens.board.node_layout import End, Rows, Side
-from screens.board.render import Box, DiagramCell, Hit, Route, draw_cells
+
+class BoardColumn(IntEnum):
+    """The columns of the Board, from left to right."""
+
+    FRONT_ENDS = 0
+    DYNAMIC = 1
+    DOORS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A resource or a Door. Its text has `width` cells and `height` rows inside the border."""
+
+    key: str
+    column: BoardColumn
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A mount, or the use of a Door by a resource.
+
+    `label` is written along the edge, one cell per character. Edges of one `trunk` share their route at that
+    end: edges with the same source until they part; edges with the same target, which have no labels, after
+    they have met. The latter do not affect node positions, so they can appear and disappear.
+    """
+
+    key: str
+    source: str
+    target: str
+    label: str = ""
+    trunk: Literal["", "source", "target"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes and edges with unique keys.
+
+    Raises `ValueError` for duplicate keys and for edges without both nodes.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    def __post_init__(self) -> None:
+        node_keys = {node.key for node in self.nodes}
+        for keys in ([node.key for node in self.nodes], [edge.key for edge in self.edges]):
+            duplicates = [key for key, count in Counter(keys).items() if count > 1]
+            if duplicates:
+                raise ValueError(f"duplicate key {duplicates[0]}")
+        for edge in self.edges:
+            if edge.source == edge.target or not {edge.source, edge.target} <= node_keys:
+                raise ValueError(f"{edge.key} does not connect two nodes")
+
+
+_SWEEPS = 4
+"""Passes that order the nodes by their neighbors on the left, then on the right."""
+
+
+class Side(Enum):
+    """The side of a node where an edge starts or ends."""
+
+    LEFT = -1
+    RIGHT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of an edge: the node, its side, and the gap there (gap 0 is to the right of column 0)."""
+
+    node: str
+    side: Side
+    gap: int
+
+
+TrackOwner = tuple[str, ...]
+"""The owner of a row at a node and of a track in a gap: one edge, or a trunk of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeEnds:
+    """An edge and its ends. An edge with both ends in one gap stays in that gap."""
+
+    edge: Edge
+    source: End
+    target: End
+
+    @property
+    def ends(self) -> tuple[tuple[End, TrackOwner], tuple[End, TrackOwner]]:
+        """Both ends with their owner: the edge, or the trunk that it shares with others."""
+        own = (self.edge.key,)
+        return (
+            (self.source, self._trunk(self.source) if self.edge.trunk == "source" else own),
+            (self.target, self._trunk(self.target) if self.edge.trunk == "target" else own),
+        )
+
+    def _trunk(self, end: End) -> TrackOwner:
+        return self.edge.trunk, end.node, end.side.name
+
+    def track(self, end: End) -> TrackOwner:
+        """Return the owner of the track used in the gap of an end."""
+        names = [name for node_end, name in self.ends if node_end.gap == end.gap]
+        return next((name for name in names if name != (self.edge.key,)), names[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a node, from `top` to `bottom` border."""
+
+    top: int
+    bottom: int
+
+    @property
+    def inner(self) -> range:
+        """The rows inside the border."""
+        return range(self.top + 1, self.bottom)
+
+    @property
+    def middle(self) -> float:
+        """The middle row, possibly fractional."""
+        return (self.top + self.bottom) / 2
+
+
+def order_nodes(graph: Graph) -> list[list[str]]:
+    """Return the nodes of each column in an order that puts neighbors level (barycenter method)."""
+    present = sorted({node.column for node in graph.nodes})
+    columns = [[node.key for node in graph.nodes if node.column is column] for column in present]
+    neighbors = _neighbors(graph.edges)
+    for _ in range(_SWEEPS):
+        for sweep in (range(1, len(columns)), range(len(columns) - 2, -1, -1), range(1, len(columns))):
+            for index in sweep:
+                fixed = columns[:index] if sweep.step > 0 else columns[index + 1 :]
+                columns[index] = _by_barycenter(columns[index], fixed, neighbors)
+    return columns
+
+
+def _by_barycenter(
+    column: list[str], fixed: Sequence[Sequence[str]], neighbors: Mapping[str, Sequence[str]]
+) -> list[str]:
+    positions_of = {
+        key: index / len(other_column) for other_column in fixed for index, key in enumerate(other_column)
+    }
+
+    def weight(key: str) -> float:
+        positions = [
+            positions_of[neighbor] for neighbor in neighbors.get(key, ()) if neighbor in positions_of
+        ]
+        return fmean(positions) if positions else column.index(key) / len(column)
+
+    return sorted(column, key=weight)
+
+
+def _neighbors(edges: Iterable[Edge]) -> dict[str, list[str]]:
+    neighbors: dict[str, list[str]] = {}
+    for edge in edges:
+        if edge.trunk != "target":
+            neighbors.setdefault(edge.source, []).append(edge.target)
+            neighbors.setdefault(edge.target, []).append(edge.source)
+    return neighbors
+
+
+def edge_ends(graph: Graph, columns: Sequence[Sequence[str]]) -> list[EdgeEnds]:
+    """Return each edge with the facing sides of its nodes.
+
+    Within a column, both ends are on the right.
+    """
+    column_of = {key: index for index, column in enumerate(columns) for key in column}
+    links = []
+    for edge in graph.edges:
+        source, target = column_of[edge.source], column_of[edge.target]
+        source_side = Side.RIGHT if source <= target else Side.LEFT
+        target_side = Side.LEFT if source < target else Side.RIGHT
+        ends = ((edge.source, source, source_side), (edge.target, target, target_side))
+        links.append(EdgeEnds(edge, *(End(key, side, column + side.value) for key, column, side in ends)))
+    return links
+
+
+def assign_rows(
+    graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[EdgeEnds], row_gap: int = 0
+) -> dict[str, Rows]:
+    """Return the rows of each node: level with its neighbors on the left, below the previous node.
+
+    Nodes that would overlap are spread around their position. A node starts in an even row and has as many
+    inner rows as `edge_routing` needs for its ends.
+    """
+    heights = {node.key: node.height for node in graph.nodes}
+    for key, min_rows in _min_inner_rows(links).items():
+        heights[key] = max(heights[key], min_rows)
+    neighbors = _neighbors(graph.edges)
+    rows: dict[str, Rows] = {}
+    for column in columns:
+        top = min((node_rows.top for node_rows in rows.values()), default=0)
+        bottom = max((node_rows.bottom for node_rows in rows.values()), default=0)
+        middle = (top + bottom) / 2
+        targets = []
+        for key in column:
+            middles = [rows[neighbor].middle for neighbor in neighbors.get(key, ()) if neighbor in rows]
+            targets.append((fmean(middles) if middles else middle) - (heights[key] + 1) / 2)
+        tops = _stack(targets, [heights[key] + 2 + row_gap for key in column])
+        rows |= {key: Rows(top, top + heights[key] + 1) for key, top in zip(column, tops, strict=True)}
+    top_row = min((node_rows.top for node_rows in rows.values()), default=0)
+    return {key: Rows(node_rows.top - top_row, node_rows.bottom - top_row) for key, node_rows in rows.items()}
+
+
+def _stack(targets: Sequence[float], heights: Sequence[int]) -> list[int]:
+    """Return even rows for stacked nodes with a row between them, as close as possible to their targets.
+
+    Overlapping neighbors become a block around the mean of their positions (pool adjacent violators).
+    """
+    offsets = [0]
+    for height in heights[:-1]:
+        offsets.append(offsets[-1] + height + 1 + (height + 1) % 2)
+    blocks: list[list[float]] = []
+    for target, offset in zip(targets, offsets, strict=False):
+        blocks.append([target - offset])
+        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    tops = [2 * round(fmean(block) / 2) for block in blocks for _ in block]
+    return [top + offset for top, offset in zip(tops, offsets, strict=False)]
+
+
+def _min_inner_rows(links: Iterable[EdgeEnds]) -> dict[str, int]:
+    """Return the minimum inner rows per node: ends on the same side use every second row."""
+    ends: dict[tuple[str, Side], set[TrackOwner]] = {}
+    for link in links:
+        for end, name in link.ends:
+            ends.setdefault((end.node, end.side), set()).add(name)
+    min_rows: dict[str, int] = {}
+    for (key, side), names in ends.items():
+        min_rows[key] = max(2 * len(names) - (side is Side.RIGHT), min_rows.get(key, 0))
+    return min_rows
+
+
+Point = tuple[int, int]
+"""Column and row of a cell, from 0."""
+MAX_LABEL = 24
+_OUT, _IN = 1, 2
+"""Cells between a node and a track: at the source, and at the target with its arrow."""
+_STEP = 2
+"""Cells between two tracks."""
+_MIN_GAP_WIDTH = 4
+"""Minimum width of a gap in cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The rows in which an edge starts and ends."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerticalSegment:
+    """A vertical part of an edge in a gap, from row `begin` to row `end` in the direction of the edge.
+
+    `turns` is True if it comes from the left and returns there.
+    """
+
+    track: TrackOwner
+    gap: int
+    begin: int
+    end: int
+    turns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The layout of a gap: its tracks, the cell after them (labels on the right start there), its width."""
+
+    tracks: Mapping[TrackOwner, int]
+    tracks_end: int
+    width: int
+
+
+def assign_ports(links: Sequence[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, Ports]:
+    """Return the rows in which each edge starts and ends."""
+    end_rows: dict[tuple[End, TrackOwner], int] = {}
+    for link in sorted(links, key=lambda link: _vertical_distance(link, rows)):
+        if not any(end in end_rows for end in link.ends):
+            used = {(end.gap, row) for (end, _), row in end_rows.items()}
+            row = _straight_row(link, rows, used)
+            if row is not None:
+                end_rows |= dict.fromkeys(link.ends, row)
+    end_rows |= _spread_rows(links, rows, end_rows)
+    return {link.edge.key: Ports(*(end_rows[end] for end in link.ends)) for link in links}
+
+
+def _spread_rows(
+    links: Sequence[EdgeEnds], rows: Mapping[str, Rows], end_rows: Mapping[tuple[End, TrackOwner], int]
+) -> dict[tuple[End, TrackOwner], int]:
+    """Assign each remaining end a row near the middle of its node, in the order of the connected nodes."""
+    used = {(end.gap, row) for (end, _), row in end_rows.items()}
+    unassigned: dict[End, dict[TrackOwner, list[float]]] = {}
+    for link in links:
+        for (end, name), (other, _) in zip(link.ends, link.ends[::-1], strict=True):
+            if (end, name) not in end_rows:
+                unassigned.setdefault(end, {}).setdefault(name, []).append(rows[other.node].middle)
+    assigned: dict[tuple[End, TrackOwner], int] = {}
+    for end, middles in unassigned.items():
+        odd = end.side is Side.RIGHT
+        free = [row for row in rows[end.node].inner if row % 2 == odd and (end.gap, row) not in used]
+        first = (len(free) - len(middles)) // 2
+        names = sorted(middles, key=lambda name: (fmean(middles[name]), name))
+        assigned |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
+    return assigned
+
+
+def _vertical_distance(link: EdgeEnds, rows: Mapping[str, Rows]) -> float:
+    return abs(rows[link.source.node].middle - rows[link.target.node].middle)
+
+
+def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], used: set[tuple[int, int]]) -> int | None:
+    """Return a row in which the edge can be straight, near the middle of both nodes."""
+    if link.source.gap != link.target.gap or link.source.side is link.target.side:
+        return None
+    source, target = rows[link.source.node], rows[link.target.node]
+    middle = (source.middle + target.middle) / 2
+    common = [row for row in source.inner if row in target.inner and (link.source.gap, row) not in used]
+    return min(common, key=lambda row: abs(row - middle), default=None)
+
+
+def assign_lanes(links: Iterable[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, int]:
+    """Return the lane, a row below all nodes, of each edge that passes a column."""
+    first_lane = max((node_rows.bottom for node_rows in rows.values()), default=0) + 2
+    long_edges = [link.edge.key for link in links if link.source.gap != link.target.gap]
+    return {key: first_lane + index for index, key in enumerate(long_edges)}
+
+
+def vertical_segments(
+    links: Iterable[EdgeEnds], rows: Mapping[str, Ports], lanes: Mapping[str, int]
+) -> dict[str, list[VerticalSegment]]:
+    """Return the vertical parts of each edge: none, one, or two."""
+    segments: dict[str, list[VerticalSegment]] = {}
+    for link in links:
+        key, source, target = link.edge.key, link.source, link.target
+        begin, end = rows[key].source, rows[key].target
+        if key in lanes:
+            lane = lanes[key]
+            edge_segments = [
+                VerticalSegment(link.track(source), source.gap, begin, lane, turns=False),
+                VerticalSegment(link.track(target), target.gap, lane, end, turns=False),
+            ]
+        elif begin != end:
+            turns = source.side is target.side
+            edge_segments = [VerticalSegment(link.track(source), source.gap, begin, end, turns)]
+        else:
+            edge_segments = []
+        segments[key] = edge_segments
+    return segments
+
+
+def divide_gaps(
+    links: Sequence[EdgeEnds], segments: Mapping[str, Sequence[VerticalSegment]], count: int
+) -> list[Gap]:
+    """Return the layout of each of `count` gaps; the last one has no column on its right."""
+    sides = {link.track(end): link.source.side for link in links for end in (link.source, link.target)}
+    gaps = []
+    for gap in range(count):
+        left_labels = [_IN + len(label_text(link)) for link in links if _ends_in(link, gap, Side.RIGHT)]
+        right_labels = [
+            _IN + len(f"─{text}") if (text := label_text(link)) else _IN
+            for link in links
+            if _ends_in(link, gap, Side.LEFT)
+        ]
+        left_margin, right_margin = max(left_labels, default=_OUT), max(right_labels, default=_IN)
+        by_track: dict[TrackOwner, list[VerticalSegment]] = {}
+        for segment in chain.from_iterable(segments.values()):
+            if segment.gap == gap:
+                by_track.setdefault(segment.track, []).append(segment)
+        order = sorted(by_track, key=lambda name: _rank(by_track[name], sides[name]))
+        tracks = {name: left_margin + _STEP * index for index, name in enumerate(order)}
+        tracks_end = left_margin + (_STEP * len(order) - 1 if order else 0)
+        width = max(tracks_end + right_margin, _MIN_GAP_WIDTH)
+        if gap == count - 1:
+            width = tracks_end if order else 0
+        gaps.append(Gap(tracks, tracks_end, width))
+    return gaps
+
+
+def _rank(segments: Sequence[VerticalSegment], side: Side) -> tuple[int, float]:
+    """Return a sort key that orders tracks from left to right with few crossings."""
+    begin, end = fmean(segment.begin for segment in segments), fmean(segment.end for segment in segments)
+    if any(segment.turns for segment in segments):
+        return 0, abs(begin - end)
+    left, right = (begin, end) if side is Side.RIGHT else (end, begin)
+    return (1, left) if right < left else (2, -left)
+
+
+def _ends_in(link: EdgeEnds, gap: int, side: Side) -> bool:
+    return link.target.gap == gap and link.target.side is side
+
+
+def label_text(link: EdgeEnds) -> str:
+    """Return the label with a blank on both sides; "" without a label."""
+    return f" {truncate_label(link.edge.label)} " if link.edge.label else ""
+
+
+def truncate_label(label: str) -> str:
+    """Return a label, truncated to the maximum length."""
+    return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"
+
+
+N, E, S, W = 1, 2, 4, 8
+"""Bits for the directions in which a line leaves a cell."""
+UNICODE = " ╵╶╰╷│╭├╴╯─┴╮┤┬┼"
+"""The character of each bit mask, 0 to 15."""
+HEAVY = " ╹╺┗╻┃┏┣╸┛━┻┓┫┳╋"
+"""The characters of selected items."""
+DIMMED = UNICODE.replace("│", "┊").replace("─", "┈")
+"""The characters of nodes that cannot be selected."""
+ASCII = " |-+||++-+-++++++"
+HEAVY_ASCII = " #=######=#=#####"
+DIMMED_ASCII = ASCII.replace("|", ":").replace("-", ".")
+_ARROWS = {E: {UNICODE: "▶", HEAVY: "▶"}, W: {UNICODE: "◀", HEAVY: "◀"}}
+_ASCII_ARROWS = {E: ">", W: "<"}
+
+
+class Hit(NamedTuple):
+    """A node or edge in a cell, by key."""
+
+    kind: Literal["node", "edge"]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The rectangle of a node including its border, in cells."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The path of an edge: its corners, from one node's border to the other's, and its label."""
+
+    points: tuple[Point, ...]
+    label: str
+    label_at: Point
+
+
+class DiagramCell(NamedTuple):
+    """A cell. `arrow` is E or W where an edge enters a node; `text` replaces the line character."""
+
+    mask: int
+    hit: Hit
+    arrow: int = 0
+    text: str = ""
+
+    def glyph(self, glyphs: str = UNICODE) -> str:
+        """Return the character of the cell in one of the four glyph sets."""
+        if self.text:
+            return self.text
+        if self.arrow:
+            return _ARROWS[self.arrow].get(glyphs, _ASCII_ARROWS[self.arrow])
+        return glyphs[self.mask]
+
+
+def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, DiagramCell]:
+    """Return all cells that are not empty.
+
+    At a crossing, the horizontal edge is drawn on top. A cell shared by several edges belongs to the first.
+    """
+    masks: dict[Point, int] = {}
+    hits: dict[Point, Hit] = {}
+    for key, box in boxes.items():
+        hit = Hit("node", key)
+        for point, mask in _box(box):
+            masks[point], hits[point] = mask, hit
+    arrows: dict[Point, int] = {}
+    for key, route in routes.items():
+        for point, mask in route_masks(route).items():
+            if mask == E | W and masks.get(point) == N | S:
+                masks[point], hits[point] = mask, Hit("edge", key)
+            elif mask != N | S or masks.get(point) != E | W:
+                masks[point] = masks.get(point, 0) | mask
+                hits.setdefault(point, Hit("edge", key))
+        arrows |= dict([_arrow(route)])
+    cells = {point: DiagramCell(mask, hits[point]) for point, mask in masks.items()}
+    for point, ahead in arrows.items():
+        cells[point] = cells[point]._replace(arrow=ahead)
+    for route in routes.values():
+        x, y = route.label_at
+        for index, character in enumerate(route.label):
+            cells[x + index, y] = cells[x + index, y]._replace(text=character)
+    return cells
+
+
+def route_masks(route: Route) -> dict[Point, int]:
+    """Return the mask of each cell of one edge, without the edges that share its cells."""
+    before, ahead = _arrow(route)
+    masks: dict[Point, int] = {before: ahead}
+    for point, direction in _line((*route.points[:-1], before)):
+        masks[point] = masks.get(point, 0) | direction
+    return masks
+
+
+def _arrow(route: Route) -> tuple[Point, int]:
+    """Return the cell before the target node and the direction of the arrow."""
+    (from_x, _), (x, y) = route.points[-2:]
+    return ((x - 1, y), E) if from_x < x else ((x + 1, y), W)
+
+
+def _box(box: Box) -> Iterator[tuple[Point, int]]:
+    right, bottom = box.x + box.width - 1, box.y + box.height - 1
+    for y in range(box.y, bottom + 1):
+        for x in range(box.x, right + 1):
+            mask = 0
+            if y in (box.y, bottom):
+                mask |= (E if x < right else 0) | (W if x > box.x else 0)
+            if x in (box.x, right):
+                mask |= (S if y < bottom else 0) | (N if y > box.y else 0)
+            yield (x, y), mask
+
+
+def _line(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
+    """Yield the cells of a polyline with their directions; corners are yielded twice."""
+    for begin, end in pairwise(points):
+        dx, dy = ((to > at) - (to < at) for at, to in zip(begin, end, strict=True))
+        ahead, back = {(1, 0): (E, W), (-1, 0): (W, E), (0, 1): (S, N), (0, -1): (N, S)}[dx, dy]
+        x, y = begin
+        while (x, y) != end:
+            yield (x, y), ahead
+            x, y = x + dx, y + dy
+            yield (x, y), back
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +567,13 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
 
     `spread` is added to the distance of columns, `row_gap` (an even number) to the distance of nodes.
     """
-    columns = node_layout.order_nodes(graph)
-    links = node_layout.edge_ends(graph, columns)
-    rows = node_layout.assign_rows(graph, columns, links, row_gap)
-    ports = edge_routing.assign_ports(links, rows)
-    lanes = edge_routing.assign_lanes(links, rows)
-    segments = edge_routing.vertical_segments(links, ports, lanes)
-    gaps = edge_routing.divide_gaps(links, segments, len(columns))
+    columns = order_nodes(graph)
+    links = edge_ends(graph, columns)
+    rows = assign_rows(graph, columns, links, row_gap)
+    ports = assign_ports(links, rows)
+    lanes = assign_lanes(links, rows)
+    segments = vertical_segments(links, ports, lanes)
+    gaps = divide_gaps(links, segments, len(columns))
     boxes, gap_at = _horizontal(graph, columns, rows, gaps, spread)
     routes = {}
     for link in links:
@@ -57,7 +585,7 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
         ]
         points = ((_border(boxes, link.source), begin), *corners, (_border(boxes, link.target), end))
         label_offset = spread // 2 + gaps[link.target.gap].tracks_end if link.target.side is Side.LEFT else 0
-        label = edge_routing.label_text(link)
+        label = label_text(link)
         label_at = (gap_at[link.target.gap] + label_offset + 1, end) if label else points[0]
         routes[key] = Route(points, label, label_at)
     cells = draw_cells(boxes, routes)
@@ -70,7 +598,7 @@ def _horizontal(
     graph: Graph,
     columns: Sequence[Sequence[str]],
     rows: Mapping[str, Rows],
-    gaps: Sequence[edge_routing.Gap],
+    gaps: Sequence[Gap],
     spread: int,
 ) -> tuple[dict[str, Box], list[int]]:
     """Return the box of each node and the first cell of each gap; boxes of a column have the same width."""

@@ -6,17 +6,69 @@ Does not import Textual.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
-from screens.board import details
-from screens.board.activity import GAP, REQUEST_CELLS, beside, request_lines
-from screens.board.cards import Line, Signs, door_card, resource_card, sparkline
+from screens.board.cards import (
+    Line,
+    Signs,
+    door_card,
+    door_details,
+    door_summary,
+    mount_details,
+    mount_summary,
+    resource_card,
+    resource_details,
+    resource_summary,
+    service_limits,
+    sparkline,
+    use_summary,
+)
 from screens.board.diagram import Diagram, Use, build_diagram, door_key, door_of
 from screens.board.edits import DrawnMount, MountEdit
+from screens.board.layout import Hit
 from screens.board.project import BoardDoor, BoardMount, Health, Manifest, ProjectStatus
-from screens.board.render import Hit
+from screens.logs.format import began, method, status
 from screens.project_client import ProjectClient
+from screens.widgets.columns import PlacedColumn, fit_cell
 from screens.widgets.row_source import Tone
+from svc_tui.terminal.units import clock, duration
+
+REQUEST_CELLS = 46
+"""Minimum width of a request."""
+GAP = 3
+"""Cells between details and requests."""
+_AROUND = 35
+"""Cells of a request without its path."""
+
+
+def request_lines(records: Sequence[Mapping[str, Any]], room: int) -> list[Line]:
+    """Return records of requests, newest first, in lines of `room` cells."""
+    if not records:
+        return [(("no requests in the last hour", "dim"),)]
+    path = PlacedColumn(0, max(room - _AROUND, 8), False)
+    return [
+        (
+            (f"{clock(began(record) + record['wall_ns'])}  ", "dim"),
+            method(record["method"]),
+            (" ", ""),
+            *fit_cell(((record["target"], ""),), path),
+            ("  ", ""),
+            status(record["status"]),
+            (f"  {duration(record['wall_ns']):>7}", ""),
+        )
+        for record in reversed(records)
+    ]
+
+
+def beside(left: Sequence[Line], right: Sequence[Line], room: int) -> list[Line]:
+    """Return two texts side by side, the left one in `room` cells."""
+    column = PlacedColumn(0, room, False)
+    return [
+        (*fit_cell(tuple(first), column), (" " * GAP, ""), *second)
+        for first, second in zip_longest(left, right, fillvalue=())
+    ]
+
 
 _READ_ONLY = "You can view this live version. Changing its mounts requires the role deployer."
 _ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml"
@@ -126,7 +178,6 @@ class BoardModel:
         return use.door if (use := self.use(hit)) is not None else door_of(hit.key)
 
     def health(self, name: str) -> Health:
-        """Return the health of a resource."""
         return self.status.resources.get(name, Health())
 
     def _door(self, name: str) -> BoardDoor:
@@ -152,14 +203,14 @@ class BoardModel:
     def summary(self, hit: Hit | None) -> Line:
         """Return the status line of an item."""
         if (edge := self.mount(hit)) is not None:
-            return details.mount_summary(edge, self._mount_rate(edge.mount))
+            return mount_summary(edge, self._mount_rate(edge.mount))
         if (name := self.resource(hit)) is not None and self.manifest is not None:
-            return details.resource_summary(self.manifest.resources[name], self.health(name))
+            return resource_summary(self.manifest.resources[name], self.health(name))
         if (use := self.use(hit)) is not None:
             calls = self._door(use.door).users.get(use.resource, 0)
-            return details.use_summary(use.resource, use.door, calls)
+            return use_summary(use.resource, use.door, calls)
         if hit is not None and (door := door_of(hit.key)) is not None:
-            return details.door_summary(door, self._door(door))
+            return door_summary(door, self._door(door))
         return ()
 
     def details(self, hit: Hit | None, width: int, levels: str) -> tuple[str, list[Line]] | None:
@@ -190,19 +241,19 @@ class BoardModel:
 
     def _details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
         if (edge := self.mount(hit)) is not None:
-            lines = details.mount_details(edge, self._mount_rate(edge.mount), width)
+            lines = mount_details(edge, self._mount_rate(edge.mount), width)
             return f"{edge.mount.source}{edge.mount.pattern}", lines
         if (use := self.use(hit)) is not None:
-            return f"{use.resource} → {use.door}", details.door_details(use.door, self._door(use.door), width)
+            return f"{use.resource} → {use.door}", door_details(use.door, self._door(use.door), width)
         if hit is not None and (door := door_of(hit.key)) is not None:
-            return f"{door}  Door", details.door_details(door, self._door(door), width)
+            return f"{door}  Door", door_details(door, self._door(door), width)
         if (name := self.resource(hit)) is None or self.manifest is None:
             return None
         resource, mounts = self.manifest.resources[name], self.manifest.mounts
         outgoing = [mount for mount in mounts if mount.source == name]
         routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
-        limits = details.service_limits(self.status)
-        lines = details.resource_details(resource, self.health(name), outgoing, routes, limits, width)
+        limits = service_limits(self.status)
+        lines = resource_details(resource, self.health(name), outgoing, routes, limits, width)
         return f"{name}  {resource.lane}", lines
 
     def _mount_rate(self, mount: BoardMount) -> float | None:

@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from screens.board import details
-from screens.board.canvas import Canvas
-from screens.board.cards import Line
-from screens.board.details_panel import DetailsPanel
+from screens.board.canvas import Canvas, DetailsPanel
+from screens.board.cards import Line, diff_lines, error_lines
 from screens.board.diagram import door_of
-from screens.board.draft import MountDraft
-from screens.board.edits import MountEdit, apply_edits, default_pattern, target_problems
+from screens.board.edits import MountDraft, MountEdit, apply_edits, default_pattern, target_problems
 from screens.board.model import BoardModel
 from screens.board.project import BoardMount
 from screens.project_client import ProjectClient
@@ -120,7 +117,6 @@ class MountEditor:
     # Editing a pattern
 
     def ask_new(self, source: str, target: str) -> None:
-        """Ask for the pattern of a new mount."""
         self.ask(None, BoardMount(source, default_pattern(self._mounts(), source, target), target))
 
     def ask(self, before: BoardMount | None, after: BoardMount) -> None:
@@ -145,9 +141,9 @@ class MountEditor:
         try:
             plan = await self.draft.preview(*self.prompted(pattern))
         except SvcError as error:
-            self._panel().set_lines(details.error_lines(error.message, error.hint))
+            self._panel().set_lines(error_lines(error.message, error.hint))
         else:
-            self._panel().set_lines(details.diff_lines(plan.diff))
+            self._panel().set_lines(diff_lines(plan.diff))
 
     async def add(self, edits: Sequence[MountEdit]) -> bool:
         """Add edits to the draft and close the prompt; return False if the prompt shows their error.
@@ -162,7 +158,7 @@ class MountEditor:
         except SvcError as error:
             if self.prompt is None:
                 raise
-            self._panel().set_lines(details.error_lines(error.message, error.hint))
+            self._panel().set_lines(error_lines(error.message, error.hint))
             return False
         self.close_prompt()
         return True
@@ -196,7 +192,7 @@ class MountEditor:
         if not count:
             panel.close()
         elif (problem := self.draft.problem) is not None:
-            lines = details.error_lines(problem.message, problem.hint)
+            lines = error_lines(problem.message, problem.hint)
             title = (
                 "the live deployment has changed"
                 if self._deployed
@@ -206,4 +202,4 @@ class MountEditor:
         elif (plan := self.draft.plan) is not None:
             edits = plural(count, "unsaved edit")
             effect = "activates a deployment" if self._deployed else "writes svc.toml"
-            panel.show(f"{edits}: ctrl+s {effect}", details.diff_lines(plan.diff))
+            panel.show(f"{edits}: ctrl+s {effect}", diff_lines(plan.diff))

@@ -1,20 +1,411 @@
-"""The Board: the view of a project, with edits of its mounts."""
+"""The Board: the view of a project as a diagram, with polling, selection, details and edits of mounts.
 
+`BoardModel` has the data, `Canvas` draws the diagram, and `MountEditor` has the edits of mounts.
+"""
+
+import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
 
 from textual import work
-from textual.binding import BindingType
-from textual.widgets import Input
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input, Static
 
-from screens.board.bindings import BOARD_BINDINGS
-from screens.board.board_view import BoardView
-from screens.board.canvas import Canvas
+from screens.board.canvas import Canvas, DetailsPanel, FleetLine
+from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, with_hint
+from screens.board.deploy_screen import DeployScreen, HistoryScreen
+from screens.board.deployment import BoardDeployer
 from screens.board.diagram import edge_key
-from screens.board.edits import MountEdit
-from screens.board.render import Hit
-from screens.console_screen import Tab
-from svc_tui.client import SvcError
+from screens.board.edits import DrawnMount, MountEdit
+from screens.board.layout import Hit
+from screens.board.model import BoardModel
+from screens.board.mount_editor import MountEditor
+from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, open_in_browser
+from screens.external_editor import edit_file, editor_command
+from screens.project_client import ProjectClient
+from screens.terminal_text import supports_unicode
+from screens.widgets.component_styles import to_content
+from svc_tui.client import SvcError, Unreachable
+
+BOARD_BINDINGS: list[BindingType] = [
+    Binding("c", "connect", "Connect", id="board.connect"),
+    Binding("enter", "join", "Connect to", id="board.join"),
+    Binding("enter", "open", "Open", id="board.open"),
+    Binding("e", "pattern", "Edit", id="board.pattern"),
+    Binding("e", "edit_source", "Edit source", id="board.edit-source"),
+    Binding("d", "remove", "Remove", id="board.remove"),
+    Binding("ctrl+s", "write", "Save mounts", id="board.write"),
+    Binding("u", "undo", "Undo", id="board.undo"),
+    Binding("U", "redo", "Redo", id="board.redo"),
+    Binding("u", "nothing('undo')", "Undo", show=False, id="board.undo"),
+    Binding("U", "nothing('redo')", "Redo", show=False, id="board.redo"),
+    Binding("escape", "back", "Back", id="board.back"),
+    Binding("D", "deploy", "Deploy", id="board.deploy"),
+    Binding("H", "history", "History", show=False, id="board.history"),
+    Binding("n", "nodes", "Nodes", id="board.nodes"),
+    Binding("o", "browse", "Open in browser", show=False, id="board.browse"),
+    Binding("y", "copy", "Copy address", show=False, id="board.copy"),
+    Binding("L", "logs", "Logs", show=False, id="board.logs"),
+    Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="board.page-down"),
+    Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="board.page-up"),
+]
+
+
+POLL_SECONDS = 1.0
+"""Interval of the requests for manifest and status."""
+SCROLLBAR_CELLS = 1
+"""Cells left free, so that a scrollbar does not change the layout."""
+MAX_HEIGHT_SHARE, MAX_TALL_SHARE = 0.5, 0.55
+"""Maximum share of the screen height for spread-out nodes, also on a tall screen."""
+TALL_ROWS = 30
+"""Minimum height of the screen for showing details by default, in rows."""
+KEYS_HINT, EDIT_HINT = "enter opens, 2 tables, 3 logs", "c draws a mount, "
+"""Shown in the status line until the user selects another item. The second needs an editable project."""
+REQUESTS = 50
+"""Maximum number of requests in the details."""
+
+
+class BoardView(ConsoleScreen):
+    """Resources, mounts and Doors of a project, and the details of the selected one."""
+
+    def __init__(
+        self, client: ProjectClient, deployer: BoardDeployer | None = None, *, unicode: bool | None = None
+    ) -> None:
+        """Create the screen. `unicode` None means what the locale supports."""
+        super().__init__(client)
+        self._deployer = deployer
+        self._deployed = client.info.kind == "service"
+        self._unicode = supports_unicode() if unicode is None else unicode
+        self._signs = UNICODE_SIGNS if self._unicode else ASCII_SIGNS
+        self._model = BoardModel()
+        self._editor = MountEditor(
+            client, self._model, lambda: self.panel, lambda: self.canvas, self._edit_changed
+        )
+        self._draft = self._editor.draft
+        self._polling = False
+        self._nodes_open = False
+        self._shown_actions: dict[str, bool] = {}
+        self._details_open: bool | None = None
+        self._first_selected: Hit | None = None
+        self._is_new = True
+
+    def body(self) -> ComposeResult:
+        """Compose the canvas, the hint, the panel and the status line."""
+        yield Canvas(unicode=self._unicode)
+        yield Static(id="hint")
+        yield DetailsPanel()
+        yield FleetLine(self.client, self._signs)
+        yield Static(id="status")
+
+    def on_mount(self) -> None:
+        hint = self.query_one("#hint", Static)
+        hint.update("loading the project …")
+        hint.display = True
+        self._timer = self.set_interval(POLL_SECONDS, self._poll)
+
+    def on_screen_suspend(self) -> None:
+        """Pause polling while another screen is shown."""
+        self._timer.pause()
+        self.query_one(FleetLine).pause()
+
+    def on_screen_resume(self) -> None:
+        self._timer.resume()
+        self._poll()
+        self.query_one(FleetLine).resume()
+
+    def engine_connected(self) -> None:
+        """Load the project."""
+        self._poll()
+        self.query_one(FleetLine).fetch()
+
+    @work(group="draw")
+    async def on_resize(self) -> None:
+        await self._draw()
+
+    @property
+    def canvas(self) -> Canvas:
+        return self.query_one(Canvas)
+
+    @property
+    def panel(self) -> DetailsPanel:
+        """The panel below the diagram."""
+        return self.query_one(DetailsPanel)
+
+    def commands(self) -> Sequence[ConsoleCommand]:
+        """Return the commands of the Board."""
+        about = "Select a resource or a Door"
+        return [ConsoleCommand("select NAME", about, self.navigate, self._model.names())]
+
+    def navigate(self, words: Sequence[str]) -> None:
+        """Select the resource or Door of this name. Raises `SvcError` for an unknown one."""
+        if not words:
+            return
+        key = self._model.node(words[0])
+        if key is None:
+            raise SvcError(f'the Board has no "{words[0]}"', "Name a resource or a Door.")
+        self.canvas.select(Hit("node", key))
+
+    # Polling and drawing
+
+    @work(group="poll")
+    async def _poll(self) -> None:
+        if self.client.state == "live" and not self._polling:
+            self._polling = True
+            try:
+                await self._load()
+            finally:
+                self._polling = False
+
+    def on_fleet_line_updated(self) -> None:
+        if self._nodes_open:
+            self._show_panel()
+        self.refresh_bindings()
+
+    def on_canvas_ended(self) -> None:
+        if (line := self.query_one(FleetLine)).display:
+            line.focus()
+
+    def on_fleet_line_left(self) -> None:
+        self.canvas.focus()
+
+    def on_fleet_line_opened(self) -> None:
+        self.action_nodes()
+
+    def action_nodes(self) -> None:
+        self._nodes_open = not self._nodes_open
+        self._show_panel()
+        self.refresh_bindings()
+
+    async def _load(self) -> None:
+        """Fetch manifest and status, and draw them."""
+        try:
+            changed = await self._model.fetch(self.client)
+        except Unreachable:
+            return
+        except SvcError as error:
+            if not self.banner and error.code == "unauthenticated":
+                self.show_error(error)
+            self.banner = error.text
+            return
+        if not self.is_attached:
+            return  # The Console was closed meanwhile.
+        self.banner = self._model.manifest.error if self._model.manifest is not None else ""
+        if changed:
+            if self._editor.connecting is not None:
+                self._editor.stop_connecting()
+            manifest, plan = self._model.manifest, self._draft.plan
+            if self._deployed and plan and manifest and plan.digest != manifest.digest:
+                await self._show_other_change()
+            await self._draft.replan()
+            self._show_draft()
+        await self._draw()
+        await self._load_requests()
+
+    async def _show_other_change(self) -> None:
+        """Notify the user of the deployment that became live while there are unsaved edits."""
+        with suppress(SvcError):  # The next save names it too if the edits no longer apply.
+            live = (await self.client.call("GET", "/deployments"))["activations"][0]
+            text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
+            self.notify(f"{text}; your edits are planned again", timeout=6, markup=False)
+
+    async def _load_requests(self) -> None:
+        """Fetch and show the last requests of the selected item."""
+        selected = self.canvas.selected
+        if self._details_shown:
+            with suppress(SvcError):  # The next poll fetches them.
+                if await self._model.fetch_requests(self.client, selected, REQUESTS) and self.is_attached:
+                    self._show_panel()
+
+    async def _draw(self) -> None:
+        """Lay out the diagram if it has changed, and update all texts."""
+        if self._model.manifest is None:
+            return
+        share = MAX_TALL_SHARE if self.size.height >= TALL_ROWS else MAX_HEIGHT_SHARE
+        width, rows = self.canvas.size.width - SCROLLBAR_CELLS, int(self.size.height * share)
+        if await self._model.layout(self._draft.edits, width, rows) and self._model.diagram is not None:
+            self.canvas.set_diagram(self._model.diagram)
+        self.canvas.set_content(self._model.cards(self._signs), self._model.tones())
+        self._update_status()
+        hint = self.query_one("#hint", Static)
+        hint.update(text := self._model.hint(edited=bool(self._draft.edits), deployed=self._deployed))
+        hint.display = bool(text)
+        self._show_panel()
+        if (available := self._available()) != self._shown_actions:
+            self._shown_actions = available
+            self.refresh_bindings()
+
+    @property
+    def _mount(self) -> DrawnMount | None:
+        """The selected mount, unless an unsaved edit removes it."""
+        mount = self._model.mount(self.canvas.selected)
+        return None if mount is None or mount.mark == "removed" else mount
+
+    @property
+    def _resource(self) -> str | None:
+        return self._model.resource(self.canvas.selected)
+
+    @property
+    def _door(self) -> str | None:
+        """The name of the selected Door, or of the Door of the selected use."""
+        selected = self.canvas.selected
+        return self._model.door_name(selected) if selected is not None else None
+
+    @property
+    def _source(self) -> tuple[str, int] | None:
+        """File and line of the build error of the selected resource, if this machine has the file."""
+        name = self._resource
+        if name is None or not self.client.info.folder:
+            return None
+        return self._model.health(name).source
+
+    def on_canvas_selected(self) -> None:
+        self._nodes_open = False
+        self._first_selected = self._first_selected or self.canvas.selected
+        self._is_new = self._is_new and self.canvas.selected == self._first_selected
+        self._update_status()
+        self._show_panel()
+        self.refresh_bindings()
+        self._follow_requests()
+
+    @work(group="requests", exclusive=True)
+    async def _follow_requests(self) -> None:
+        await self._load_requests()
+
+    def _update_status(self) -> None:
+        status = self.query_one("#status", Static)
+        line = self._editor.status_line()
+        if not line:
+            line = self._model.summary(self.canvas.selected)
+            if self._is_new and (manifest := self._model.manifest) is not None:
+                hint = EDIT_HINT * manifest.editable + KEYS_HINT
+                line = with_hint(line, hint, status.content_size.width)
+        status.update(to_content([line]))
+
+    def action_open(self) -> None:
+        if self.canvas.selected is not None:
+            self._open(self.canvas.selected)
+
+    def on_canvas_opened(self, event: Canvas.Opened) -> None:
+        self._open(event.hit)
+
+    def _open(self, hit: Hit) -> None:
+        door = self._model.door_name(hit)
+        if door == "tables":
+            self.post_message(self.OpenTab("tables"))
+        elif door is not None:
+            self.post_message(self.OpenTab("logs"))
+        else:
+            self._details_open = True
+            self._show_panel()
+            self.refresh_bindings()
+            self._follow_requests()
+
+    @property
+    def _details_shown(self) -> bool:
+        """True if the panel shows details: by default on a tall screen without unsaved edits."""
+        if self._editor.prompt is not None:
+            return False
+        if self._details_open is None:
+            return self.size.height >= TALL_ROWS and not self._draft.edits
+        return self._details_open
+
+    def _show_panel(self) -> None:
+        """Show the details of the selected item or the unsaved edits, below the diagram."""
+        content = self.query_one(FleetLine).details(self.panel.line_width) if self._nodes_open else None
+        if content is None and self._details_shown:
+            content = self._model.details(self.canvas.selected, self.panel.line_width, self._signs.levels)
+        if content is not None:
+            self.panel.show(*content)
+        else:
+            self._editor.show_draft()
+        fills = self.panel.display and self.size.height >= TALL_ROWS
+        self.panel.set_class(fills, "fills")
+        diagram = self._model.diagram
+        rows = min(diagram.layout.height + 1, self.size.height // 2 + 2) if fills and diagram else None
+        self.canvas.styles.height = rows if rows is not None else "1fr"
+
+    def _close_details(self) -> None:
+        """Return to the default, so that unsaved edits are shown."""
+        self._details_open, self._nodes_open = None, False
+        self._show_panel()
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the panel, or the diagram if the panel cannot scroll."""
+        if not self.panel.page(pages):
+            self.canvas.page(pages)
+
+    @work(group="browse")
+    async def action_browse(self) -> None:
+        if address := self._model.address(self.canvas.selected):
+            try:
+                await open_in_browser(self.app, address)
+            except SvcError as error:
+                self.show_error(error)
+
+    def action_copy(self) -> None:
+        if address := self._model.address(self.canvas.selected):
+            self.app.copy_to_clipboard(address)
+            self.notify(f"copied {address}", timeout=3, markup=False)
+
+    def action_edit_source(self) -> None:
+        """Open the first build error in the user's editor, while the Console is suspended."""
+        if (source := self._source) is not None:
+            with self.shown_errors(), self.app.suspend():
+                edit_file(Path(self.client.info.folder) / source[0], source[1], editor_command(os.environ))
+
+    def action_logs(self) -> None:
+        if (name := self._resource) is not None:
+            self.post_message(self.OpenTab("logs", f"resource:{name}"))
+
+    def action_deploy(self) -> None:
+        if self._deployer is not None:
+            self.app.push_screen(DeployScreen(self.client, self._deployer, len(self._draft.edits)))
+
+    def action_history(self) -> None:
+        if self._deployer is not None:
+            self.app.push_screen(HistoryScreen(self.client, self._deployer))
+
+    def _edit_changed(self) -> None:
+        self._update_status()
+        self._show_panel()
+        self.refresh_bindings()
+
+    def _show_draft(self) -> None:
+        """Show the unsaved edits."""
+        self.pending = len(self._draft.edits)
+        self._show_panel()
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._available().get(action, True)
+
+    def _available(self) -> dict[str, bool]:
+        """Return the actions of the Board that are available now."""
+        idle = self._editor.idle
+        editable = self._model.manifest is not None and self._model.manifest.editable
+        on_mount = self._mount is not None
+        return {
+            "connect": idle and editable and self._resource is not None,
+            "join": self._editor.connecting is not None,
+            "open": idle and (not self._details_shown or self._door is not None),
+            "edit_source": idle and self._source is not None,
+            "pattern": idle and editable and on_mount,
+            "remove": idle and editable and on_mount,
+            "write": idle and bool(self._draft.edits),
+            "undo": idle and self._draft.can_undo,
+            "redo": idle and self._draft.can_redo,
+            "nothing": idle and editable,
+            "back": not idle or self._details_shown or self._nodes_open or bool(self._draft.edits),
+            "nodes": idle and self.query_one(FleetLine).fleet is not None,
+            "deploy": idle and self._deployer is not None and self._deployer.has_files,
+            "history": idle and self._deployer is not None,
+            "browse": idle,
+            "copy": idle,
+            "logs": idle and self._resource is not None,
+        }
 
 
 class BoardScreen(BoardView):
@@ -38,12 +429,10 @@ class BoardScreen(BoardView):
     BINDINGS: ClassVar[list[BindingType]] = BOARD_BINDINGS
 
     def action_connect(self) -> None:
-        """Start drawing a mount from the selected resource."""
         if (name := self._resource) is not None:
             self._connect(name, dragged=False)
 
     def on_canvas_dragged(self, event: Canvas.Dragged) -> None:
-        """Start drawing a mount from the pressed node."""
         self._connect(event.source, dragged=True)
 
     def _connect(self, source: str, *, dragged: bool) -> None:
@@ -57,29 +446,24 @@ class BoardScreen(BoardView):
             self._editor.ask_new(*ends)
 
     def on_canvas_aimed(self) -> None:
-        """Show the target of the line in the status line."""
         self._update_status()
 
     def action_join(self) -> None:
-        """Connect to the current target."""
         ends = self._editor.join(self.canvas.aim)
         if ends is None:
             self.app.bell()
         self._ask_pattern(ends)
 
     def on_canvas_joined(self, event: Canvas.Joined) -> None:
-        """Connect to the node where the mouse was released."""
         self._ask_pattern(self._editor.drop(event.target))
 
     def action_pattern(self) -> None:
-        """Edit the pattern of the selected mount."""
         if (edge := self._mount) is not None:
             self._close_details()
             self._editor.ask(edge.mount, edge.mount)
 
     @work(group="preview", exclusive=True)
     async def on_input_changed(self, event: Input.Changed) -> None:
-        """Show the diff of svc.toml for the typed pattern, or its error."""
         await self._editor.preview(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -87,7 +471,6 @@ class BoardScreen(BoardView):
         self._add(self._editor.prompted(event.value))
 
     def action_remove(self) -> None:
-        """Remove the selected mount."""
         if (edge := self._mount) is not None:
             self._close_details()
             self._add([MountEdit(edge.mount, None)])
@@ -114,7 +497,6 @@ class BoardScreen(BoardView):
 
     @work(group="edit")
     async def action_write(self) -> None:
-        """Save the edits to svc.toml, or activate a deployment with them."""
         try:
             if inverse := await self._draft.write():
                 key = "u" if inverse == "undo" else "U"
@@ -130,16 +512,13 @@ class BoardScreen(BoardView):
 
     @work(group="edit")
     async def action_undo(self) -> None:
-        """Remove the last edit, or stage the inverse of the last saved edits."""
         await self._restage(self._editor.undo)
 
     @work(group="edit")
     async def action_redo(self) -> None:
-        """Reverse the last undo."""
         await self._restage(self._editor.redo)
 
     def action_nothing(self, name: str) -> None:
-        """Notify the user that there is nothing to undo or redo."""
         self.notify(f"nothing to {name}", timeout=3)
 
     async def _restage(self, change: Callable[[], Awaitable[None]]) -> None:

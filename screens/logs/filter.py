@@ -1,14 +1,20 @@
-"""Filters of the timeline: parsing, display, and query parameters.
+"""Filters of the timeline: parsing, display and query parameters, and export of the matching records.
 
 A filter is written as `resource:api level:warn status:5xx request:ID since:1h until:10m`; `text:WORDS` and
 other words are searched as text. Does not import Textual.
 """
 
+import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
 
+from screens.logs.format import line
+from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
 
 KEYS = ("resource", "level", "status", "request", "since", "until", "text")
@@ -79,7 +85,6 @@ class RecordSelection:
         return " ".join(shlex.quote(word) if _TO_QUOTE.search(word) else word for word in words)
 
     def without(self, key: str) -> "RecordSelection":
-        """Return the filter without one part."""
         return replace(self, **{key: ""})
 
     def params(self, age: float = 0.0) -> dict[str, str | float]:
@@ -113,3 +118,56 @@ def _check(key: str, value: str) -> None:
         raise SvcError(f'invalid status "{value}"', "Use status:404, status:5xx or status:>=400.")
     if key in TIMES and not _BACK.fullmatch(value):
         raise SvcError(f'invalid age "{value}"', f"Use {key}:30s, {key}:10m, {key}:12h or {key}:7d.")
+
+
+PAGE_RECORDS = 1000
+"""Records per request."""
+LINES = frozenset({".txt", ".log"})
+JSON = frozenset({".jsonl", ".ndjson"})
+OnExportProgress = Callable[[int, float], None]
+"""Receives the number of written records and the processed fraction of the timeline, from 0 to 1."""
+
+
+def is_text_file(path: Path) -> bool:
+    """Return whether a file is for text lines, not JSON, by its suffix. Raises `SvcError` for others."""
+    suffix = path.suffix.lower()
+    if suffix not in LINES | JSON:
+        raise SvcError(
+            f"unknown file format: {path}",
+            "Use .jsonl for complete JSON records, or .txt or .log for text lines.",
+        )
+    return suffix in LINES
+
+
+def export_records(
+    client: ProjectClient, filter: RecordSelection, *, lines: bool, on_progress: OnExportProgress
+) -> Iterator[bytes]:
+    """Yield the encoded records that match a filter, up to the last one at the start. Raises `SvcError`.
+
+    Records are requested page by page, which bounds memory on both sides.
+    """
+    count, after, first, last = 0, 0, 0, None
+    began = monotonic()
+    while True:
+        params: dict[str, Any] = {
+            **filter.params(monotonic() - began),
+            "after": after,
+            "n": PAGE_RECORDS,
+            "spans": "true",
+        }
+        answer = client.call_sync("GET", "/logs/window", params=params)
+        if last is None:
+            first, last = answer["first"], answer["last"]
+        records = [document for document in answer["records"] if document["cursor"] <= last]
+        yield b"".join(_encoded(document, lines) for document in records)
+        count += len(records)
+        after = records[-1]["cursor"] if records else last
+        on_progress(count, (after - first + 1) / max(last - first + 1, 1))
+        if not records or after >= last:
+            return
+
+
+def _encoded(document: dict[str, Any], lines: bool) -> bytes:
+    spans = document.pop("spans", ())
+    text = line(document, spans) if lines else json.dumps(document, ensure_ascii=False)
+    return text.encode("utf-8", "replace") + b"\n"

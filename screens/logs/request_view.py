@@ -13,10 +13,9 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from screens.console_screen import StopWorkersFirst
+from screens.console_screen import KeyFooter, StopWorkersFirst
 from screens.dialog import ConfirmDialog
 from screens.external_editor import edit_text, editor_command
-from screens.key_footer import KeyFooter
 from screens.logs.exchange import curl_command, exchange_lines, parse_request, request_text
 from screens.logs.replay import compare
 from screens.logs.trace import lines
@@ -65,13 +64,11 @@ class RequestView(StopWorkersFirst, Screen[None]):
         self._pair: tuple[Any, Any] | None = None
 
     def compose(self) -> ComposeResult:
-        """Compose the title, the text and the footer."""
         yield Static(id="title")
         yield VirtualList(TextLines(), LINE_COLUMNS, head=False, empty="…")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Fetch the request."""
         self.query_one("#title", Static).update(Content(f"request {self._request}"))
         if self._replays:
             self.action_replay()
@@ -79,7 +76,6 @@ class RequestView(StopWorkersFirst, Screen[None]):
             self.run_worker(self._fetch(), exclusive=True)
 
     def on_resize(self) -> None:
-        """Lay out the text for the new width."""
         self._draw()
 
     async def _fetch(self) -> None:
@@ -185,7 +181,6 @@ class RequestView(StopWorkersFirst, Screen[None]):
             self._draw()
 
     def action_back(self) -> None:
-        """Return from a replay to the request, or close the view."""
         if self._pair is not None and self._records:
             self._pair = None
             self.query_one("#title", Static).update(Content(f"request {self._request}"))
@@ -194,15 +189,12 @@ class RequestView(StopWorkersFirst, Screen[None]):
             self.dismiss()
 
     def action_scroll(self, rows: int) -> None:
-        """Scroll by rows."""
         self._text.scroll_relative(y=rows, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self.action_scroll(pages * self._text.size.height)
 
     def action_end(self, end: int) -> None:
-        """Scroll to the top or bottom."""
         self._text.scroll_to(y=self._text.max_scroll_y if end > 0 else 0, animate=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -212,7 +204,6 @@ class RequestView(StopWorkersFirst, Screen[None]):
         return action not in ("curl", "resend") or self._exchange is not None
 
     def action_curl(self) -> None:
-        """Copy a curl command that sends the request."""
         try:
             command = curl_command(self._exchange["request"])
         except ValueError as error:
@@ -222,6 +213,5 @@ class RequestView(StopWorkersFirst, Screen[None]):
         self.notify("copied the curl command; redacted fields are not in it", timeout=3)
 
     def action_copy(self) -> None:
-        """Copy the id of the request."""
         self.app.copy_to_clipboard(self._request)
         self.notify("copied the request id", timeout=2)

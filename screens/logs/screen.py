@@ -1,32 +1,232 @@
-"""Logs screen: the live timeline of a project, with filter, search, and record details."""
+"""Logs screen: the live timeline of a project, with filter, search, record details, export and grants."""
 
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.widgets import Input
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Input, Static
 
+from screens.board.cards import diff_lines
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
-from screens.logs.bindings import LOGS_BINDINGS
-from screens.logs.export_form import LogExportForm
-from screens.logs.filter import RecordSelection
+from screens.dialog import ConfirmDialog, ExportForm
+from screens.files import parse_path, progress_bar
+from screens.logs.filter import RecordSelection, export_records, is_text_file
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
-from screens.logs.grants import Grants
 from screens.logs.record_source import RecordSource
 from screens.logs.request_view import RequestView
-from screens.logs.status_bar import FilterLine, StatusBar
 from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
-from screens.tables.history import StatementHistory
 from screens.tables.sql_screen import TIMELINE, SqlScreen
+from screens.tables.sql_text import StatementHistory
 from screens.widgets.columns import LINE_COLUMNS, TextLines, layout_columns, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualList, VirtualRows
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import plural, size
+
+LOGS_BINDINGS: list[BindingType] = [
+    Binding("slash", "search", "Search", key_display="/", id="logs.search"),
+    Binding("f", "filter", "Filter", id="logs.filter"),
+    Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
+    Binding("E", "jump(-1,'error')", "Previous error", show=False, id="logs.previous-error"),
+    Binding("w", "jump(1,'warn')", "Next warning", show=False, id="logs.next-warning"),
+    Binding("W", "jump(-1,'warn')", "Previous warning", show=False, id="logs.previous-warning"),
+    Binding("o", "next_of_request(1)", "Next record of request", show=False, id="logs.next-same"),
+    Binding("O", "next_of_request(-1)", "Previous record of request", show=False, id="logs.previous-same"),
+    Binding("n", "next_match(1)", "Next match", show=False, id="logs.next-found"),
+    Binding("N", "next_match(-1)", "Previous match", show=False, id="logs.previous-found"),
+    Binding("Q", "sql", "SQL", show=False, id="logs.sql"),
+    Binding("r", "replay", "Replay", id="logs.replay"),
+    Binding("p", "pause", "Pause", id="logs.pause"),
+    Binding("s", "toggle_details", "Record details", show=False, id="logs.complete"),
+    Binding("J", "scroll_details(1)", "Scroll details down", show=False, id="logs.complete-down"),
+    Binding("K", "scroll_details(-1)", "Scroll details up", show=False, id="logs.complete-up"),
+    Binding("t", "only_request", "Only this request", show=False, id="logs.only-request"),
+    Binding("x,backspace", "drop_last_filter", "Drop last filter", show=False, id="logs.less"),
+    Binding("A", "allow", "Allow what was denied", show=False, id="logs.allow"),
+    Binding("u", "undo", "Undo a change of svc.toml", show=False, id="logs.undo"),
+    Binding("y", "copy", "Copy", show=False, id="logs.copy"),
+    Binding("X", "export", "Export", show=False, id="logs.export"),
+    Binding("escape", "back", "Back", show=False, id="logs.back"),
+]
+
+
+_HINT = "[dim @click=screen.filter]f filter[/]"
+_FILTER_CHIP = (
+    "[on $panel][@click=screen.filter] [dim]$key:[/]$value[/] "
+    "[@click=screen.drop_filter('{key}')][dim]×[/][/] [/]"
+)
+_SEARCH_CHIP = (
+    "[on $panel][@click=screen.search] [dim]/[/]$search[/] [@click=screen.clear_search][dim]×[/][/] [/]"
+)
+
+
+class FilterLine(Input):
+    """Input for a filter or a search text."""
+
+    GROUP: ClassVar[str] = "Logs"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Accept", id="logs.line-take"),
+        Binding("escape", "cancel", "Back", id="logs.line-back"),
+    ]
+
+    purpose = "filter"
+    """`filter` or `search`."""
+
+    def action_cancel(self) -> None:
+        self.display = False
+        self.screen.query_one(VirtualRows).focus()
+
+
+class StatusBar(Horizontal):
+    """The parts of the filter, removable by a click, and the number of records."""
+
+    DEFAULT_CSS = """
+    StatusBar {
+        height: 1; padding: 0 1;
+        & > #parts { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
+        & > #state { width: auto; height: 1; color: $foreground-muted; link-style: none; }
+        & > #state { link-color: $background; }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="parts")
+        yield Static(id="state")
+
+    def show_filter(self, chips: Sequence[tuple[str, str]], search: str) -> None:
+        """Show the parts of the filter and the search text."""
+        parts = [
+            Content.from_markup(_FILTER_CHIP.format(key=key), key=key, value=value) for key, value in chips
+        ]
+        if search:
+            parts.append(Content.from_markup(_SEARCH_CHIP, search=search))
+        self.query_one("#parts", Static).update(
+            Content(" ").join(parts) if parts else Content.from_markup(_HINT)
+        )
+
+    def show_state(self, source: RecordSource, *, live: bool, following: bool, unseen: int) -> None:
+        """Show the number of records, of those below the visible rows, and the state of the stream."""
+        count = source.read()
+        text = plural(count, "record")
+        if not source.complete:
+            text = f"loading {count:,}" if live else ""
+        elif source.waiting() or source.paused:
+            text = f"{text}   ❚❚ paused, {source.waiting():,} waiting"
+        elif source.follows:
+            text = f"{text}   {'following ●' if following else '○ G follows'}"
+        if source.dropped:
+            text = f"{source.dropped:,} dropped: too many   {text}"
+        new = "[b $background on $primary @click=screen.bottom] $unseen new ↓ [/]   " if unseen else ""
+        content = Content.from_markup(f"{new}$text", unseen=f"{unseen:,}", text=text)
+        self.query_one("#state", Static).update(content)
+
+
+class LogExportForm(ExportForm):
+    """Exports the filtered timeline."""
+
+    GROUP: ClassVar[str] = "Logs"
+    TITLE_TEXT: ClassVar[str] = "Export records"
+    EXAMPLE: ClassVar[str] = "logs.jsonl"
+
+    def __init__(self, client: ProjectClient, filter: RecordSelection) -> None:
+        super().__init__()
+        self._client, self._filter = client, filter
+        self._records = 0
+
+    def describe(self) -> str:
+        """Return the filter and the formats."""
+        selection = self._filter.words() or "all records"
+        return f"{selection}\n.jsonl writes complete JSON records; .txt and .log write text lines"
+
+    def writer(self, name: str) -> Callable[[Path], str]:
+        """Return the function that writes the records. Raises `SvcError` for another suffix."""
+        lines = is_text_file(parse_path(name))
+
+        def write(path: Path) -> str:
+            chunks = export_records(self._client, self._filter, lines=lines, on_progress=self._update_count)
+            written = self.write(path, chunks)
+            return f"{plural(self._records, 'record')} ({size(written)})"
+
+        return write
+
+    def _update_count(self, records: int, share: float) -> None:
+        self._records = records
+        self.progress = f"{progress_bar(int(share * 1000), 1000)}  {plural(records, 'record')}"
+
+
+APPLIES = "svc dev applies it at once; the next deploy applies it to the service."
+
+
+class GrantDialog(ConfirmDialog):
+    """Asks whether to make a change, which its lines show."""
+
+    DEFAULT_CSS = "GrantDialog > VerticalScroll { border-left: outer $primary; }"
+
+
+class Grants:
+    """The changes that a screen wrote, in order. Call the methods from a worker of the screen."""
+
+    def __init__(self, screen: ConsoleScreen, client: ProjectClient) -> None:
+        self._screen, self._client = screen, client
+        self._written: list[list[Mapping[str, Any]]] = []
+
+    async def offer(self, document: Mapping[str, Any]) -> None:
+        """Show the change that a record names, and make it if the user confirms. Raises `SvcError`."""
+        grant = document.get("grant")
+        if grant is None:
+            raise SvcError(
+                "nothing was denied in this record", "Select a record that names the line to add to svc.toml."
+            )
+        if not grant["edit"]:
+            await self._offer_copy("A command allows this", "Run it in a terminal:", grant["line"])
+        elif self._client.info.kind == "service":
+            text = f"Add it to [resource.{grant['edit']['resource']}] in svc.toml, then run svc deploy:"
+            await self._offer_copy("A line of svc.toml allows this", text, grant["line"])
+        elif await self._write([grant["edit"]], "Change svc.toml?"):
+            self._screen.notify("wrote svc.toml; u undoes it", markup=False, timeout=4)
+
+    async def undo(self) -> None:
+        """Show the change that undoes the last one, and make it if the user confirms. Raises `SvcError`."""
+        if not self._written:
+            raise SvcError("there is no change to undo", "A writes the change that a record names.")
+        changes = self._written.pop()
+        try:
+            written = await self._write(changes, "Undo the change of svc.toml?")
+        except SvcError:
+            self._written.append(changes)
+            raise
+        if written:
+            self._written.pop()  # What undoes the undoing.
+            self._screen.notify("wrote svc.toml", timeout=2)
+        else:
+            self._written.append(changes)
+
+    async def _write(self, changes: list[Mapping[str, Any]], title: str) -> bool:
+        plan = await self._client.call("POST", "/manifest/plan", {"changes": changes})
+        if not plan["diff"]:
+            raise SvcError("svc.toml allows this already", "Send the request again.")
+        dialog = GrantDialog(title, APPLIES, "write svc.toml", diff_lines(plan["diff"]))
+        if not await self._screen.app.push_screen_wait(dialog):
+            return False
+        body = {"changes": changes, "digest": plan["digest"]}
+        written = await self._client.call("POST", "/manifest/write", body)
+        self._written.append(written["inverse"])
+        return True
+
+    async def _offer_copy(self, title: str, text: str, line: str) -> None:
+        dialog = GrantDialog(title, text, "copy", [((line, "accent"),)])
+        if await self._screen.app.push_screen_wait(dialog):
+            self._screen.app.copy_to_clipboard(line)
+            self._screen.notify("copied", timeout=2)
+
 
 EMPTY = "no records yet · open the project's address or `curl` it"
 NO_MATCH = "No records match the filter. Press x to clear it."
@@ -78,12 +278,10 @@ class LogsScreen(ConsoleScreen):
         yield FilterLine(select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Start updating the status bar."""
         self.set_interval(1 / BAR_HZ, self._update_state)
         self._update_filter_bar()
 
     def on_resize(self) -> None:
-        """Choose the columns for the width of the screen."""
         room = (
             layout_columns(NARROW, self.size.width - GUTTER - SCROLLBAR)[-1].width
             if self.size.width < WIDE_CELLS
@@ -96,7 +294,6 @@ class LogsScreen(ConsoleScreen):
             self.rows.reload()
 
     def on_unmount(self) -> None:
-        """Stop reading."""
         self._source.stop()
 
     def engine_connected(self) -> None:
@@ -109,7 +306,6 @@ class LogsScreen(ConsoleScreen):
         return self.query_one(VirtualRows)
 
     def commands(self) -> Sequence[ConsoleCommand]:
-        """Return the commands of the Logs screen."""
         return [
             ConsoleCommand(
                 "filter [WORDS]", "Filter records: resource:api level:warn status:5xx text", self.navigate
@@ -168,24 +364,19 @@ class LogsScreen(ConsoleScreen):
             self.rows.go_to(row)
 
     def action_bottom(self) -> None:
-        """Follow new records again."""
         self.rows.action_bottom()
 
     def action_pause(self) -> None:
-        """Pause or resume showing new records."""
         self._source.pause(not self._source.paused)
         self._update_state()
 
     def on_virtual_list_failed(self, event: VirtualRows.Failed) -> None:
-        """Show why rows could not be fetched."""
         self.notify(event.reason, severity="error", markup=False)
 
     def action_filter(self) -> None:
-        """Edit the filter."""
         self._prompt("filter", self._source.filter.words(), EXAMPLE)
 
     def action_search(self) -> None:
-        """Edit the search text."""
         self._prompt("search", self._source.search, "text to find; n and N go to the next and previous match")
 
     def _prompt(self, purpose: str, value: str, example: str) -> None:
@@ -220,7 +411,6 @@ class LogsScreen(ConsoleScreen):
         self.refresh_bindings()
 
     def action_clear_search(self) -> None:
-        """Clear the search."""
         self._set_search("")
 
     def action_back(self) -> None:
@@ -231,7 +421,6 @@ class LogsScreen(ConsoleScreen):
             self.action_clear_search()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable actions that are not available now."""
         if action == "back":
             return bool(self._source.search) or (self.is_mounted and self.query_one("#details").display)
         if action in ("replay", "undo"):  # A service records no bodies and has no svc.toml.
@@ -239,20 +428,16 @@ class LogsScreen(ConsoleScreen):
         return action != "search" or not isinstance(self.focused, FilterLine)
 
     def action_drop_filter(self, key: str) -> None:
-        """Remove a part of the filter."""
         self._show(self._source.filter.without(key))
 
     def action_drop_last_filter(self) -> None:
-        """Remove the last part of the filter."""
         if chips := self._source.filter.chips():
             self.action_drop_filter(chips[-1][0])
 
     def action_sql(self) -> None:
-        """Query the timeline."""
         self.app.push_screen(SqlScreen(self.client, self._statements, TIMELINE_SQL, TIMELINE))
 
     def action_export(self) -> None:
-        """Export the records that match the filter."""
         self.app.push_screen(LogExportForm(self.client, self._source.filter))
 
     def _cursor(self) -> int | None:
@@ -261,12 +446,10 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="jump", exclusive=True)
     async def action_jump(self, step: int, level: str) -> None:
-        """Go to the next record of this level or above."""
         await self._go_to(step, {"level": level}, f"no {level} {'below' if step > 0 else 'above'}")
 
     @work(group="jump", exclusive=True)
     async def action_next_match(self, step: int) -> None:
-        """Go to the next record that contains the search text."""
         if search := self._source.search:
             direction = "below" if step > 0 else "above"
             await self._go_to(step, {"text": search}, f'no match for "{search}" {direction}')
@@ -275,7 +458,6 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="jump", exclusive=True)
     async def action_next_of_request(self, step: int) -> None:
-        """Go to the next record of the same request."""
         if request := await self._request():
             await self._go_to(step, {"request": request}, "no other record of this request there")
 
@@ -314,12 +496,10 @@ class LogsScreen(ConsoleScreen):
         return str(document["request_id"]) if document is not None else ""
 
     def on_virtual_rows_moved(self) -> None:
-        """Update the details."""
         if self.query_one("#details").display:
             self.run_worker(self._update_details(), group="details", exclusive=True)
 
     def action_toggle_details(self) -> None:
-        """Show or hide the details of the record at the cursor."""
         panel = self.query_one("#details")
         panel.display = not panel.display
         self.on_virtual_rows_moved()
@@ -334,12 +514,10 @@ class LogsScreen(ConsoleScreen):
             panel.set_source(TextLines(lines))
 
     def action_scroll_details(self, rows: int) -> None:
-        """Scroll the details."""
         self.query_one("#details").scroll_relative(y=rows, animate=False)
 
     @work(group="open", exclusive=True)
     async def on_virtual_rows_opened(self) -> None:
-        """Open the request, or the details of a record without a request."""
         document = await self._document()
         if document is None:
             return
@@ -350,25 +528,21 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_replay(self) -> None:
-        """Replay the request of the record."""
         if request := await self._request():
             self.app.push_screen(RequestView(self.client, request, replay=True))
 
     @work(group="open", exclusive=True)
     async def action_only_request(self) -> None:
-        """Filter by the request of the record."""
         if request := await self._request():
             self._show(RecordSelection(request=request))
 
     @work(group="open", exclusive=True)
     async def action_allow(self) -> None:
-        """Show the change that allows what the record says was denied, and write it."""
         if (document := await self._document()) is not None:
             await self._shown_errors(self._grants.offer(document))
 
     @work(group="open", exclusive=True)
     async def action_undo(self) -> None:
-        """Undo the last change of svc.toml."""
         await self._shown_errors(self._grants.undo())
 
     async def _shown_errors(self, change: Coroutine[Any, Any, None]) -> None:
@@ -379,7 +553,6 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_copy(self) -> None:
-        """Copy the record as JSON."""
         if (document := await self._document()) is not None:
             self.app.copy_to_clipboard(json.dumps(document, ensure_ascii=False))
             self.notify("copied the record as JSON", timeout=2)

@@ -123,7 +123,6 @@ class Draft:
         self._step(replace(self._state, new=tuple(rows)))
 
     def drop_new(self, numbers: Sequence[int]) -> None:
-        """Remove new rows."""
         self._step(
             replace(self._state, new=tuple(row for row in self._state.new if row.number not in numbers))
         )

@@ -1,15 +1,18 @@
-"""Files of tables: their formats, and reading them. Pure."""
+"""Files of tables: their formats, reading them, and the preview of an import. Pure."""
 
 import os
 import threading
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from screens.files import OnBytes, raise_if_stopped
+from screens.widgets.columns import COLUMN_GAP, PlacedColumn, fit_cell
+from screens.widgets.row_source import Cell, Line, Piece
 from svc_tui.client import SvcError
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import plural, size
 
 FORMATS = {
     ".csv": "csv",
@@ -78,3 +81,40 @@ def _reading(path: Path) -> Iterator[None]:
         raise SvcError(
             f"cannot read {path}: {error.strerror}", "Check the name and the permissions."
         ) from error
+
+
+MAX_COLUMNS, MAX_ROWS = 5, 5
+WIDTH = 14
+"""Width of a column in cells."""
+
+
+def preview_lines(
+    title: str, preview: Mapping[str, Any], room: int, *, complete: bool = True
+) -> Iterator[Line]:
+    """Yield the lines of a preview, at most `room` cells wide.
+
+    `preview` is the response of `POST /import/preview`. `complete` is False if it has only the first lines of
+    the file.
+    """
+    column_count = min(MAX_COLUMNS, max((room + COLUMN_GAP) // (WIDTH + COLUMN_GAP), 1))
+    columns, rows = preview["columns"][:column_count], preview["rows"][:MAX_ROWS]
+    about = plural(preview["count"], "row") if complete else "first lines only"
+    if more := len(preview["columns"]) - len(columns):
+        about += f", {plural(more, 'more column')}"
+    yield [(title, "bold"), (f"   {about}", "dim")]
+    yield _line([(column["name"], "accent") for column in columns])
+    yield _line(
+        [(f"{column['type']} key" if column["primary_key"] else column["type"], "dim") for column in columns]
+    )
+    for row in rows:
+        yield _line([("null", "dim") if cell is None else (cell, "") for cell in row[:column_count]])
+    if (remaining := preview["count"] - len(rows)) > 0:
+        yield [(f"… {remaining:,} more" if complete else "…", "dim")]
+
+
+def _line(cells: Sequence[Piece]) -> Line:
+    pieces: list[Piece] = []
+    for piece in cells:
+        cell: Cell = (piece,)
+        pieces += [*fit_cell(cell, PlacedColumn(0, WIDTH, right=False)), (" " * COLUMN_GAP, "")]
+    return pieces[:-1]

@@ -1,24 +1,173 @@
 """The rows of a grid: staged new rows first, then the rows of the table with staged edits. Pure.
 
-Windows of rows are read on a worker thread.
+A query has filters and sort order; a layout has the order and visibility of columns. Windows of rows are read
+on a worker thread.
 """
 
+import re
+import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
 from screens.project_client import ProjectClient
-from screens.tables.cells import is_cut, piece, read, typed_piece
-from screens.tables.column_layout import ColumnLayout
+from screens.tables.cells import (
+    DEFAULT_MAX_WIDTH,
+    MEASURED_ROWS,
+    Width,
+    is_cut,
+    measure_widths,
+    piece,
+    read,
+    typed_piece,
+)
 from screens.tables.draft import CellEdit, Draft, Key, NewRow
-from screens.tables.query import RowQuery
-from screens.tables.widths import DEFAULT_MAX_WIDTH, MEASURED_ROWS, Width, measure_widths
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
 from svc_tui.column_types import ColumnTypes, TypeInfo
+
+_OPS = {"~": "contains", "^": "starts", "=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_SIGNS = {op: sign for sign, op in _OPS.items()}
+_WORD = re.compile(r"(.+?)(!=|<=|>=|[~^=<>])(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition on a column. `value` is the typed text, or None for null."""
+
+    column: str
+    op: str
+    value: str | None
+
+    def __str__(self) -> str:
+        """Return the condition as a term."""
+        return f"{self.column}{_SIGNS[self.op]}{'null' if self.value is None else self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuery:
+    """Filters and sort order. All conditions must hold. `sorts` are columns, and whether each descends."""
+
+    conditions: tuple[Condition, ...] = ()
+    search: str = ""
+    sorts: tuple[tuple[str, bool], ...] = ()
+
+    def filtered(self, line: str, columns: Collection[str]) -> "RowQuery":
+        """Return the query with the filters of a line instead. Raises `SvcError`."""
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise SvcError(
+                f"unclosed quote in: {line}", "Close the quote, or put a backslash before it."
+            ) from error
+        conditions: list[Condition] = []
+        search: list[str] = []
+        for word in words:
+            match = _WORD.fullmatch(word)
+            if match is None:
+                search.append(word)
+            elif match[1] not in columns:
+                raise SvcError(f"unknown column: {match[1]}", f"Available: {', '.join(columns)}.")
+            else:
+                is_null = match[3] == "null" and match[2] in ("=", "!=")
+                conditions.append(Condition(match[1], _OPS[match[2]], None if is_null else match[3]))
+        return replace(self, conditions=tuple(conditions), search=" ".join(search))
+
+    def text(self) -> str:
+        """Return the filters as a line."""
+        terms = [*map(str, self.conditions), *([self.search] if self.search else [])]
+        return " ".join(shlex.quote(term) if re.search(r"[\s'\"\\]", term) else term for term in terms)
+
+    def chips(self) -> list[str]:
+        """Return the text of each filter."""
+        return [*map(str, self.conditions), *([f'"{self.search}"'] if self.search else [])]
+
+    def without(self, index: int) -> "RowQuery":
+        """Return the query without one of its filters."""
+        if index < len(self.conditions):
+            return replace(self, conditions=self.conditions[:index] + self.conditions[index + 1 :])
+        return replace(self, search="")
+
+    def sorted_by(self, column: str, *, append: bool) -> "RowQuery":
+        """Toggle the sort by a column: ascending, descending, unsorted. `append` retains the other sorts."""
+        descends = dict(self.sorts).get(column)
+        others = tuple(sort for sort in self.sorts if sort[0] != column) if append else ()
+        if descends is None:
+            return replace(self, sorts=(*others, (column, False)))
+        return replace(self, sorts=others if descends else (*others, (column, True)))
+
+    def document(self, table: str) -> dict[str, Any]:
+        """Return the body of `POST /grid`."""
+        return {
+            "table": table,
+            "sort": [{"column": column, "descending": descends} for column, descends in self.sorts],
+            "filter": [
+                {"column": condition.column, "op": condition.op, "value": condition.value}
+                for condition in self.conditions
+            ],
+            "search": self.search,
+        }
+
+
+def describe_sort(sorts: Sequence[tuple[str, bool]]) -> str:
+    """Return the sort order as text: `sorted by at ↓, name ↑`."""
+    columns = [f"{column} {'↓' if descends else '↑'}" for column, descends in sorts]
+    return f"sorted by {', '.join(columns)}" if columns else ""
+
+
+MIN_WIDTH, MAX_WIDTH, STEP = 4, 200, 4
+"""Minimum and maximum width of a column, and the step of a change, in terminal cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutColumn:
+    """One column: its name, whether it is hidden, and its width in terminal cells if the user has set one."""
+
+    name: str
+    hidden: bool = False
+    width: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLayout:
+    """The columns of a grid in their order."""
+
+    columns: tuple[LayoutColumn, ...] = ()
+
+    def for_columns(self, names: Sequence[str]) -> "ColumnLayout":
+        """Return the layout for the current columns of a table; new ones are added at the end."""
+        existing = [column for column in self.columns if column.name in names]
+        known = {column.name for column in existing}
+        return ColumnLayout((*existing, *(LayoutColumn(name) for name in names if name not in known)))
+
+    def visible(self) -> list[LayoutColumn]:
+        return [column for column in self.columns if not column.hidden]
+
+    def toggled(self, index: int) -> "ColumnLayout":
+        """Return the layout with a column hidden or shown. The last visible column cannot be hidden."""
+        column = self.columns[index]
+        if not column.hidden and len(self.visible()) == 1:
+            return self
+        return self._with(index, replace(column, hidden=not column.hidden))
+
+    def moved(self, index: int, by: int) -> "ColumnLayout":
+        """Return the layout with a column moved."""
+        columns = list(self.columns)
+        columns.insert(max(0, min(index + by, len(columns) - 1)), columns.pop(index))
+        return ColumnLayout(tuple(columns))
+
+    def widened(self, index: int, by: int, displayed: int) -> "ColumnLayout":
+        """Return the layout with a column wider or narrower by steps. `displayed` is its width so far."""
+        column = self.columns[index]
+        width = max(MIN_WIDTH, min((column.width or displayed) + by * STEP, MAX_WIDTH))
+        return self._with(index, replace(column, width=width))
+
+    def _with(self, index: int, column: LayoutColumn) -> "ColumnLayout":
+        return ColumnLayout((*self.columns[:index], column, *self.columns[index + 1 :]))
+
 
 WINDOW = 500
 """Maximum rows per request."""
@@ -26,7 +175,7 @@ _EXACT = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 """Types whose values a filter checks, in words."""
 DELETED_KEY = ("deleted",)
 """The key of a row that others have deleted."""
-_SIGNS: dict[str, Piece] = {
+_MARKS: dict[str, Piece] = {
     "edited": ("•", "warn"),
     "new": ("+", "good"),
     "deleted": ("−", "bad"),
@@ -114,7 +263,6 @@ class RemoteGrid:
         return query
 
     def visible_columns(self) -> list[TableColumn]:
-        """Return the visible columns in their order."""
         return [self.columns[self.column_index[column.name]] for column in self.layout.visible()]
 
     def position(self, name: str) -> int | None:
@@ -277,10 +425,10 @@ class RemoteGrid:
 
     def _sign(self, row: TableRow, edit: CellEdit | None) -> Piece:
         if edit is None:
-            return _SIGNS["changed"] if row.key in self.changed else ("", "")
+            return _MARKS["changed"] if row.key in self.changed else ("", "")
         if any(self.has_conflict(row, column) for column in self.columns):
-            return _SIGNS["conflict"]
-        return _SIGNS["deleted" if edit.deleted else "edited"]
+            return _MARKS["conflict"]
+        return _MARKS["deleted" if edit.deleted else "edited"]
 
     def _cell(self, column: TableColumn, value: Any, edit: CellEdit | None) -> Cell:
         if edit is not None and edit.deleted:
@@ -291,7 +439,7 @@ class RemoteGrid:
 
     def _new_row(self, row: NewRow) -> Row:
         cells = (self._new_cell(row, column) for column in self.visible_columns())
-        return Row(("new", row.number), ((_SIGNS["new"],), *cells))
+        return Row(("new", row.number), ((_MARKS["new"],), *cells))
 
     @staticmethod
     def _new_cell(row: NewRow, column: TableColumn) -> Cell:
@@ -301,7 +449,6 @@ class RemoteGrid:
 
 
 def column_title(column: TableColumn) -> str:
-    """Return the title of a column."""
     return f"{column.name} key" if column.primary_key else column.name
 
 
@@ -313,3 +460,62 @@ def default_text(column: TableColumn) -> str:
     if column.primary_key and column.type.form == "int":
         return "next"
     return "null" if column.nullable else "required"
+
+
+MAX_ROWS = 10_000
+"""Maximum rows of a range, which is held in memory."""
+Texts = Sequence[Sequence[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class PastedRange:
+    """A pasted range: its column names, its rows as text, and whether the names are its first row."""
+
+    names: tuple[str, ...]
+    rows: Texts
+    header: bool
+
+    @classmethod
+    def from_preview(cls, preview: Mapping[str, Any]) -> "PastedRange":
+        """Return the range of a response of `POST /import/preview?format=tsv`. Raises `SvcError`."""
+        if preview["count"] > MAX_ROWS:
+            raise SvcError(
+                f"{preview['count']:,} rows were pasted; the limit is {MAX_ROWS:,}",
+                "Save them as a file and press i to import it.",
+            )
+        return cls(tuple(column["name"] for column in preview["columns"]), preview["rows"], preview["header"])
+
+
+def targets(pasted: PastedRange, columns: Sequence[TableColumn], first: int) -> list[TableColumn | None]:
+    """Return the target of each pasted column, or None to skip it.
+
+    A header with names of columns selects them by name. Otherwise the columns from index `first` follow.
+    """
+    if pasted.header:
+        by_name = {column.name.lower(): column for column in columns}
+        matches = [by_name.get(name.lower()) for name in pasted.names]
+        if any(matches):
+            return [column if column and not column.generated else None for column in matches]
+    free = [column for column in columns[first:] if not column.generated]
+    return [*free, *[None] * len(pasted.names)][: len(pasted.names)]
+
+
+def cells(pasted: PastedRange, to: Sequence[TableColumn | None]) -> list[dict[str, Any]]:
+    """Return the rows as values by column name. Raises `SvcError` for the first invalid value.
+
+    An empty cell is null in a nullable column, and omitted in others.
+    """
+    rows = []
+    for number, row in enumerate(pasted.rows, 1):
+        values: dict[str, Any] = {}
+        for text, column in zip(row, to, strict=False):
+            if column is None or (text is None and not column.nullable):
+                continue
+            try:
+                values[column.name] = None if text is None else read(text, column.type)
+            except ValueError as error:
+                raise SvcError(
+                    f"row {number}, {column.name}: {error}", f"The cell has: {str(text)[:60]}"
+                ) from error
+        rows.append(values)
+    return rows

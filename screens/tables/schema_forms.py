@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Input, Static, TextArea
 
-from screens.form import Field, Form, require_filled
+from screens.dialog import Field, Form, require_filled
 from screens.project_client import ProjectClient
 from screens.widgets.columns import sanitize
 from screens.widgets.component_styles import to_content
@@ -39,7 +39,6 @@ class SchemaText(TextArea):
     """
 
     def on_mount(self) -> None:
-        """Put the cursor behind the last line."""
         self.move_cursor(self.document.end)
 
 
@@ -63,7 +62,6 @@ class SchemaForm(Form[str]):
         self._types: ColumnTypes | None = None
 
     def on_mount(self) -> None:
-        """Load what the preview needs."""
         self.run_worker(self._load())
 
     async def _load(self) -> None:
@@ -119,11 +117,9 @@ class CreateForm(SchemaForm):
         yield Static(id="understood")
 
     def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
-        """Return the columns."""
         return _column_lines(parse_columns(text, types))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Move the focus from the name to the columns."""
         event.prevent_default()
         self.query_one(SchemaText).focus()
 
@@ -162,7 +158,6 @@ class AlterForm(SchemaForm):
         yield Static(id="understood")
 
     def on_mount(self) -> None:
-        """Show the syntax, and load the table."""
         self.query_one("#understood", Static).update(to_content(_syntax_lines()))
         self.query_one(SchemaText).focus()
 

@@ -1,6 +1,7 @@
-"""SQL screen: a statement with history, and its result below."""
+"""SQL screen: a statement with completion and history, and its result below."""
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,24 +13,76 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.geometry import Region
+from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
-from screens.console_screen import StopWorkersFirst
-from screens.key_footer import KeyFooter
+from screens.console_screen import KeyFooter, StopWorkersFirst
 from screens.project_client import ProjectClient
-from screens.tables.catalog import WIDE_CELLS, Catalog
-from screens.tables.history import StatementHistory
-from screens.tables.query_plan import explain_sql, plan_lines
-from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
-from screens.tables.result_export import ResultExportForm
-from screens.tables.sql_text import LAST_WORD, MAX_COLORED, StyledRange, completion, spans_by_line
-from screens.widgets.columns import LINE_COLUMNS, TextLines
+from screens.tables.sql_text import (
+    LAST_WORD,
+    MAX_COLORED,
+    ResultRows,
+    StatementHistory,
+    StyledRange,
+    completion,
+    describe_result,
+    error_position,
+    explain_sql,
+    line_and_column,
+    plan_lines,
+    quoted_name,
+    spans_by_line,
+)
+from screens.tables.transfer import ResultExportForm
+from screens.widgets.columns import LINE_COLUMNS, TextLines, sanitize
 from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.row_source import TONES
+from screens.widgets.row_source import TONES, Line
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
+
+WIDE_CELLS = 120
+"""Minimum width of a screen that shows the catalog."""
+
+
+class Catalog(VirtualRows):
+    """The list of tables and columns."""
+
+    GROUP: ClassVar[str] = "SQL"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Insert the name", id="sql.insert-name"),
+    ]
+
+    class NameChosen(Message):
+        """A name was chosen; `text` is its form in SQL."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__(TextLines(), LINE_COLUMNS, head=False, empty="no tables", id="catalog")
+        self._names: list[str] = []
+
+    def set_tables(self, tables: Sequence[Mapping[str, Any]]) -> None:
+        """Show tables of `GET /tables`."""
+        lines: list[Line] = []
+        self._names = []
+        for table in tables:
+            lines.append([(sanitize(table["name"]), "accent")])
+            self._names.append(table["name"])
+            for column in table["columns"]:
+                key = " key" if column["primary_key"] else ""
+                lines.append(
+                    [("  ", ""), (sanitize(column["name"]), ""), (f"  {column['type']}{key}", "dim")]
+                )
+                self._names.append(column["name"])
+        self.set_source(TextLines(lines))
+
+    def action_open(self) -> None:
+        if self.cursor_row < len(self._names):
+            self.post_message(self.NameChosen(quoted_name(self._names[self.cursor_row])))
 
 
 class SqlInput(TextArea):
@@ -60,7 +113,6 @@ class SqlInput(TextArea):
         self._tone_style.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render lines with the colors of the current statement."""
         text = "\n".join(self.document.lines)
         if text != self._colored_text:
             self._colored_text, self._spans = text, spans_by_line(text)
@@ -82,7 +134,6 @@ class SqlInput(TextArea):
             self.suggestion = completion(before, self.names) if len(before) <= MAX_COLORED else ""
 
     def action_complete(self) -> None:
-        """Insert the suggestion, with the first quote of a name, or go to the rows."""
         if self.suggestion:
             row, column = self.cursor_location
             line = self.document.get_line(row)[:column]
@@ -95,14 +146,12 @@ class SqlInput(TextArea):
             self.screen.focus_next()
 
     def action_up(self) -> None:
-        """Go up, or to the previous statement."""
         if self.cursor_at_first_line:
             self.screen.call_next(self.screen.run_action, "history(1)")
         else:
             self.action_cursor_up()
 
     def action_down(self) -> None:
-        """Go down, or to the next statement."""
         if self.cursor_at_last_line:
             self.screen.call_next(self.screen.run_action, "history(-1)")
         else:
@@ -168,7 +217,6 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._result: ResultRows | None = None
 
     def compose(self) -> ComposeResult:
-        """Compose the statement, its outcome and its rows."""
         yield Static(id="head")
         with Horizontal():
             yield Catalog()
@@ -179,7 +227,6 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Move the cursor to the end."""
         field = self.query_one(SqlInput)
         field.move_cursor(field.document.end)
         self._update_head()
@@ -190,7 +237,6 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     @work(group="names")
     async def _load_names(self) -> None:
-        """Load the names of tables and columns for the completion."""
         with suppress(SvcError):  # A statement can be typed without.
             tables = await self._tables()
             columns = {column["name"] for table in tables for column in table["columns"]}
@@ -209,15 +255,12 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         return views
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable writing where nothing can be written."""
         return action != "writes" or not self._target.views
 
     def on_resize(self) -> None:
-        """Show the catalog on a wide screen."""
         self.set_class(self.size.width >= WIDE_CELLS, "wide")
 
     def on_catalog_name_chosen(self, event: Catalog.NameChosen) -> None:
-        """Insert a name of the catalog at the cursor of the statement."""
         field = self.query_one(SqlInput)
         field.insert(event.text)
         field.focus()
@@ -232,12 +275,10 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self.query_one("#outcome", Static).update(Content.styled(text, style))
 
     def action_writes(self) -> None:
-        """Toggle between statements that may write and statements that only read."""
         self._writes = not self._writes
         self._update_head()
 
     def action_history(self, back: int) -> None:
-        """Show another statement."""
         field = self.query_one(SqlInput)
         if (statement := self._history.step(back, field.text)) is not None:
             field.text = statement
@@ -282,7 +323,6 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             timer.stop()
 
     def action_explain(self) -> None:
-        """Show how SQLite would run the statement, without running it."""
         text = self.query_one(SqlInput).text
         if text.strip():
             self._explain(text, self._writes)
@@ -300,7 +340,6 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     @property
     def _rows(self) -> VirtualRows:
-        """The list of the result."""
         return self.query_one("#result", VirtualRows)
 
     @staticmethod
@@ -324,19 +363,16 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             field.focus()
 
     def action_copy(self) -> None:
-        """Copy the cell."""
         rows = self._rows
         if self._result is not None and rows.count:
             self.app.copy_to_clipboard(self._result.cell(rows.cursor_row, rows.cursor_column))
             self.notify("copied the cell", timeout=2)
 
     def action_export(self) -> None:
-        """Export the rows of the result."""
         if self._result is not None and self._result.names:
             self.app.push_screen(ResultExportForm(self._result))
 
     def action_back(self) -> None:
-        """Stop a running statement, or return to the table."""
         running = [
             each for each in self.workers if each.node is self and each.group == "sql" and each.is_running
         ]

@@ -1,12 +1,16 @@
-"""Syntax colors and completion of SQL statements. Pure."""
+"""Text of SQL: syntax colors, completion, query plans, results, and the history of inputs. Pure."""
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from screens.widgets.row_source import Tone
+from screens.tables.cells import as_text, measure_widths, piece, typed_piece
+from screens.widgets.columns import ListColumn, sanitize
+from screens.widgets.row_source import Line, Row, Tone
+from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
+from svc_tui.terminal.units import plural
 
 MAX_COLORED = 20_000
 """Maximum characters of a statement that is colored."""
@@ -111,3 +115,157 @@ def quoted_name(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'
+
+
+_EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
+_INDEXED = re.compile(r"\bUSING\b")
+
+
+def explain_sql(statement: str) -> str:
+    return statement if _EXPLAIN.match(statement) else f"EXPLAIN QUERY PLAN {statement}"
+
+
+def plan_lines(rows: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """Return the steps of a plan. Scans of whole tables and temporary sorts have a warning color."""
+    depths: dict[int, int] = {0: -1}
+    lines: list[Line] = []
+    for row in rows:
+        depth = depths[row["id"]] = depths.get(row["parent"], -1) + 1
+        detail = sanitize(str(row["detail"]))
+        branch = f"{'  ' * (depth - 1)}└ " if depth else ""
+        lines.append([(branch, "dim"), (detail, _step_tone(detail))])
+    return lines
+
+
+def _step_tone(detail: str) -> Tone:
+    if detail.startswith("SEARCH") or (detail.startswith("SCAN") and _INDEXED.search(detail)):
+        return "good"
+    return "warn" if detail.startswith(("SCAN", "USE TEMP B-TREE")) else ""
+
+
+_AT = re.compile(r", at character (\d+) of the SQL")
+
+
+class ResultRows:
+    """The rows of a result. A `RowSource`."""
+
+    def __init__(self, result: Mapping[str, Any], types: ColumnTypes) -> None:
+        """Create the rows. `result` is the response of `POST /sql`, with cells."""
+        self._names = [(column["name"], types[column["type"]]) for column in result["columns"]]
+        self.names: list[str] = [name for name, _ in self._names]
+        self.types: list[TypeInfo] = [type for _, type in self._names]
+        self.rows: Sequence[Mapping[str, Any]] = result["rows"]
+
+    def columns(self) -> tuple[ListColumn, ...]:
+        """Return the columns."""
+        measured = measure_widths(
+            self.names,
+            self.types,
+            ([piece(row[name])[0] for row in self.rows] for name in self.names),
+        )
+        return tuple(
+            ListColumn(
+                name,
+                width.default,
+                right=type.align_right or (type is COMPUTED and self._numbers(name)),
+                preferred=width.longest,
+            )
+            for (name, type), width in zip(self._names, measured, strict=True)
+        )
+
+    def _numbers(self, name: str) -> bool:
+        """Return whether the first value of a computed column is a number."""
+        return bool(self.rows) and isinstance(self.rows[0][name], int | float)
+
+    def count(self) -> int:
+        return len(self.rows)
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        """Return rows."""
+        rows = self.rows[start : start + n]
+        return [
+            Row(
+                start + index,
+                tuple((typed_piece(row[name], type),) for name, type in self._names),
+            )
+            for index, row in enumerate(rows)
+        ]
+
+    def cell(self, row: int, column: int) -> str:
+        """Return a cell as text."""
+        text = as_text(self.rows[row][self.names[column]])
+        return text.encode(errors="backslashreplace").decode()  # JSON may have half a surrogate pair.
+
+
+def describe_result(result: Mapping[str, Any]) -> str:
+    """Return the outcome of a statement as text."""
+    if result["columns"]:
+        rows = plural(len(result["rows"]), "row")
+        if result["truncated"] is not None:
+            return f"{rows}, truncated: a result has at most 10,000 rows and 16 MiB"
+        return rows
+    return f"{plural(result['changes'], 'row')} changed"
+
+
+def error_position(message: str) -> int | None:
+    """Return the index in the statement that an error message names, or None."""
+    match = _AT.search(message)
+    return int(match[1]) - 1 if match else None
+
+
+def line_and_column(text: str, character: int) -> tuple[int, int]:
+    """Return line and column of a character, from 0."""
+    before = text[:character]
+    return before.count("\n"), len(before) - before.rfind("\n") - 1
+
+
+MAX_STATEMENTS = 500
+"""Maximum stored statements."""
+
+
+class HistoryStore(Protocol):
+    """Persistent storage of statements. Read and write errors are ignored."""
+
+    def read(self) -> Sequence[str]:
+        """Return the stored statements, the latest last."""
+
+    def write(self, statements: Sequence[str]) -> None:
+        """Replace the stored statements."""
+
+
+class StatementHistory:
+    """The statements, the latest last, with a cursor for browsing."""
+
+    def __init__(self, store: HistoryStore | None = None) -> None:
+        self._store = store
+        self._statements: list[str] | None = None
+        self._steps_back = 0
+        self._typed = ""
+
+    def add(self, statement: str) -> None:
+        """Append a statement; an earlier equal one is removed."""
+        statement = statement.strip()
+        others = [other for other in self._read() if other != statement]
+        self._statements = [*others, statement][-MAX_STATEMENTS:]
+        self._steps_back = 0
+        if self._store is not None:
+            self._store.write(self._statements)
+
+    def step(self, steps: int, typed: str) -> str | None:
+        """Return the statement `steps` back (negative: forward), or None if there is none.
+
+        `typed` is the current text, which is returned again after the latest statement.
+        """
+        statements = self._read()
+        steps_back = self._steps_back + steps
+        if not 0 <= steps_back <= len(statements):
+            return None
+        if self._steps_back == 0:
+            self._typed = typed
+        self._steps_back = steps_back
+        return statements[-steps_back] if steps_back else self._typed
+
+    def _read(self) -> list[str]:
+        if self._statements is None:
+            self._statements = list(self._store.read()) if self._store is not None else []
+        return self._statements

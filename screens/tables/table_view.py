@@ -1,32 +1,188 @@
-"""The view of one table: its sort order, its filters, and polling for changes by others."""
+"""The view of one table: its status line, inputs, sort order, filters, and polling for changes by others."""
 
 import asyncio
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from rich.cells import cell_len, set_cell_size
 from textual import on, work
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
+from textual.events import Key, Paste
+from textual.geometry import Offset, Region, Size
+from textual.message import Message
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
-from screens.tables.cell_input import CellInput, LineInput
-from screens.tables.cells import typed_piece
-from screens.tables.column_layout import ColumnLayout
+from screens.tables.cells import piece, typed_piece
+from screens.tables.dialogs import TablePicker
 from screens.tables.draft import Draft, NewRow
-from screens.tables.grid import DELETED_KEY, RemoteGrid, TableColumn, TableRow, default_text
-from screens.tables.held_keys import HeldKeys
-from screens.tables.picker import TablePicker
-from screens.tables.query import RowQuery
-from screens.tables.status import record_lines, staged_status, table_status
+from screens.tables.grid import (
+    DELETED_KEY,
+    ColumnLayout,
+    RemoteGrid,
+    RowQuery,
+    TableColumn,
+    TableRow,
+    default_text,
+    describe_sort,
+)
 from screens.terminal_app import downloads_of
-from screens.widgets.columns import ListColumn, TextLines
+from screens.widgets.columns import ListColumn, TextLines, sanitize
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Piece
+from screens.widgets.row_source import Line, Piece
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import plural
+
+TIMEOUT_SECONDS = 2.0
+"""Maximum wait. After it, the keys are dropped with a message."""
+
+
+class HeldKeys:
+    """The keys of one screen that wait. After the first one, every other key waits too."""
+
+    def __init__(self, screen: Screen[None], keys: Set[str]) -> None:
+        """`keys` act on rows; only they start to wait."""
+        self._screen = screen
+        self._keys = keys
+        self._waiting: list[Key] = []
+        self._timer: Timer | None = None
+
+    def hold(self, event: Key, *, loading: bool) -> None:
+        """Queue a key while rows are loading, and stop its event."""
+        if self._waiting or (loading and event.key in self._keys):
+            if self._timer is None:
+                self._timer = self._screen.set_timer(TIMEOUT_SECONDS, self._drop)
+            self._waiting.append(event)
+            event.stop()
+
+    def release(self) -> None:
+        """Handle the waiting keys in their order."""
+        for event in self._take():
+            key = Key(event.key, event.character)
+            if (sender := event._sender) is not None:  # Events of a screen do not bubble beyond it.
+                key.set_sender(sender)
+            self._screen.app.post_message(key)
+
+    def _drop(self) -> None:
+        if self._take():
+            self._screen.notify("the rows are still loading; press the key again", severity="warning")
+
+    def _take(self) -> list[Key]:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+
+MIN_CELLS = 24
+"""Minimum width of the input over a cell."""
+
+
+class LineInput(Input):
+    """An input line that `esc` closes."""
+
+    GROUP: ClassVar[str] = "Tables"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Accept", id="tables.line-take"),
+        Binding("escape", "screen.close_line", "Back", id="tables.line-back"),
+    ]
+
+
+class CellInput(LineInput):
+    """The input over the cell that is edited."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+n", "screen.null", "Null", id="tables.null"),
+        Binding("ctrl+d", "screen.default", "Default", id="tables.default"),
+    ]
+
+    class LinesPasted(Message):
+        """Several lines were pasted; `value` is the text of the input with them."""
+
+        def __init__(self, pasted: str, value: str) -> None:
+            super().__init__()
+            self.pasted, self.value = pasted, value
+
+    def place(self, cell: Region, screen: Size) -> None:
+        """Cover a cell of the screen, and as many cells at its right as the text needs."""
+        width = min(max(cell.width, MIN_CELLS, cell_len(self.value) + 2), screen.width)
+        self.styles.width = width
+        self.styles.offset = Offset(min(cell.x, screen.width - width), cell.y)
+
+    def _on_paste(self, event: Paste) -> None:
+        """Pass a text of several lines to the screen."""
+        if len(event.text.splitlines()) > 1:
+            event.stop()
+            event.prevent_default()
+            start, end = sorted(self.selection)
+            self.post_message(
+                self.LinesPasted(event.text, self.value[:start] + event.text + self.value[end:])
+            )
+
+
+MAX_VALUE_LENGTH = 24
+"""Maximum characters of a value that others have written."""
+
+
+def table_status(grid: RemoteGrid) -> Content:
+    """Return name, number of rows, sort order and filters of a table."""
+    parts = [
+        Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
+        Content.from_markup("[dim]$count[/]", count=plural(grid.total, "row")),
+    ]
+    if sort_text := describe_sort(grid.query.sorts):
+        parts.append(Content.from_markup("[dim]$words[/]", words=sort_text))
+    parts += [
+        Content.from_markup(
+            f"[on $panel] $chip [@click=screen.drop_filter({index})][dim]×[/][/] [/]", chip=chip
+        )
+        for index, chip in enumerate(grid.query.chips())
+    ]
+    if not grid.editable:
+        parts.append(
+            Content.from_markup("[$text-warning]read-only: $reason[/]", reason=grid.read_only_reason)
+        )
+    return Content("   ").join(parts)
+
+
+def record_lines(fields: Mapping[str, Piece]) -> list[Line]:
+    """Return the fields of a row, one below the other. Long values wrap."""
+    width = max((cell_len(sanitize(name)) for name in fields), default=0)
+    lines: list[Line] = []
+    for field, (text, tone) in fields.items():
+        for number, line in enumerate(text.splitlines() or [""]):
+            name = "" if number else sanitize(field)
+            lines.append(((set_cell_size(name, width), "dim"), ("  ", ""), (sanitize(line), tone)))
+    return lines
+
+
+def staged_status(
+    drafts: Mapping[str, Draft],
+    grid: RemoteGrid | None,
+    row: NewRow | TableRow | None,
+    column: TableColumn | None,
+) -> str:
+    """Return the staged edits, or the value that others have written into the edited cell at the cursor."""
+    elsewhere = next((name for name, draft in drafts.items() if len(draft)), "")
+    text = f"staged edits in {elsewhere}" if elsewhere else ""
+    if grid is not None and len(grid.draft):
+        text = f"{plural(len(grid.draft), 'row')} changed · ctrl+s applies"
+    if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
+        current, _ = piece(row.cells[grid.column_index[column.name]])
+        if len(current) > MAX_VALUE_LENGTH:
+            current = f"{current[: MAX_VALUE_LENGTH - 1]}…"
+        text = f"others wrote {sanitize(current)} here · ctrl+s asks"
+    return text
+
 
 POLL_SECONDS = 1.0
 """Interval of polling for changes by others."""
@@ -68,12 +224,10 @@ class TableView(ConsoleScreen):
         yield CellInput(select_on_focus=False, id="cell")
 
     def on_mount(self) -> None:
-        """Start polling for changes by others."""
         self.set_interval(POLL_SECONDS, self._poll)
         self.watch(self.rows, "scroll_y", self._place_cell_input, init=False)
 
     def on_resize(self) -> None:
-        """Leave the input over its cell."""
         self.call_after_refresh(self._place_cell_input)
 
     def engine_connected(self) -> None:
@@ -85,7 +239,6 @@ class TableView(ConsoleScreen):
 
     @property
     def rows(self) -> VirtualRows:
-        """The list of rows."""
         return self.query_one(VirtualRows)
 
     # The table
@@ -150,7 +303,6 @@ class TableView(ConsoleScreen):
             self._open(name)
 
     def action_tables(self) -> None:
-        """Choose a table."""
         self.app.push_screen(TablePicker(self.client), self._open_if_named)
 
     # The status line
@@ -281,13 +433,11 @@ class TableView(ConsoleScreen):
         self.query_one(CellInput).place(cell, self.size)
 
     def action_close_line(self) -> None:
-        """Close the input line without a change."""
         self._editing = None
         self.query_one("#line").display = self.query_one(CellInput).display = False
         self.set_focus(self.rows)
 
     def action_filter(self) -> None:
-        """Edit the filter."""
         if self._grid is not None:
             self._editing = None
             line = self.query_one("#filter", LineInput)
@@ -306,17 +456,14 @@ class TableView(ConsoleScreen):
             self.action_close_line()
 
     def action_drop_filter(self, index: int) -> None:
-        """Remove one part of the filter."""
         grid = self._current_grid()
         self._open(grid.table, grid.query.without(index))
 
     def action_drop_last_filter(self) -> None:
-        """Remove the last part of the filter."""
         if self._grid is not None and (chips := self._grid.query.chips()):
             self.action_drop_filter(len(chips) - 1)
 
     def action_sort(self, append: bool) -> None:
-        """Sort by the column of the cursor: ascending, descending, unsorted."""
         if self._grid is not None and (column := self._current_column()) is not None:
             self._open(self._grid.table, self._grid.query.sorted_by(column.name, append=append))
 
@@ -338,7 +485,6 @@ class TableView(ConsoleScreen):
 
     @work(group="refresh", exclusive=True)
     async def action_refresh(self) -> None:
-        """Refresh the grid."""
         if (grid := self._grid) is None or self.banner:
             self.engine_connected()
             return

@@ -75,7 +75,6 @@ def merge_empty(
 
 
 def line_width(placed: Sequence[PlacedColumn]) -> int:
-    """Return the width of a line in cells."""
     return placed[-1].x + placed[-1].width if placed else 0
 
 
@@ -140,11 +139,9 @@ class TextLines:
         self._lines = lines
 
     def count(self) -> int:
-        """Return the number of lines."""
         return len(self._lines)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return the lines from `start` to `start + n`."""
         return [Row(start + at, (tuple(line),)) for at, line in enumerate(self._lines[start : start + n])]
 
 

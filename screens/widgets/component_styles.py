@@ -60,7 +60,6 @@ class ComponentStyles:
         self._styles: dict[str, Style] = {}
 
     def __call__(self, name: str) -> Style:
-        """Return the style of a component."""
         if name not in self._styles:
             self._styles[name] = self._resolve(f"{self._prefix}{name}")
         return self._styles[name]
@@ -82,7 +81,6 @@ class ComponentStyles:
 
 
 def to_content(lines: Iterable[Line]) -> Content:
-    """Return lines as one multi-line content."""
     return Content("\n").join(
         Content.assemble(*((text, TONE_STYLES[tone]) for text, tone in line)) for line in lines
     )

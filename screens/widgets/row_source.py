@@ -91,7 +91,6 @@ class RowCache:
         self._generation = 0
 
     def __len__(self) -> int:
-        """Return the number of cached chunks."""
         return len(self._rows)
 
     def row(self, index: int) -> Row | None:

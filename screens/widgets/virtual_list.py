@@ -1,5 +1,6 @@
-"""Virtual lists, which fetch only the visible rows and their neighbors on a worker thread: `VirtualList` without a
-cursor, `VirtualRows` with cursor, marks, key bindings and live following.
+"""Virtual lists. They fetch only the visible rows and their neighbors, on a worker thread.
+
+`VirtualList` has no cursor; `VirtualRows` has one, and marks, key bindings and live following.
 """
 
 import asyncio
@@ -105,7 +106,6 @@ class VirtualList(ScrollView, can_focus=False):
         return tuple(column.width for column in self._placed)
 
     def row(self, index: int) -> Row | None:
-        """Return a row, or None if it is not cached."""
         return self._cache.row(index)
 
     def key(self, index: int) -> Hashable | None:
@@ -138,21 +138,17 @@ class VirtualList(ScrollView, can_focus=False):
         self._set_count(self._count if same_cells else self._source.count())
 
     def on_mount(self) -> None:
-        """Read the number of rows."""
         self._set_count(self._source.count())
 
     def on_resize(self) -> None:
-        """Lay out the columns for the new width."""
         self._set_count(self._count)
 
     @property
     def _room(self) -> Size:
-        """The content size without scrollbars."""
         return self.scrollable_content_region.size
 
     @property
     def _page(self) -> int:
-        """The number of rows per page."""
         return max(self._room.height - self._header_rows, 1)
 
     def _set_count(self, count: int) -> None:
@@ -228,7 +224,6 @@ class VirtualList(ScrollView, can_focus=False):
         return False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Request the rows that became visible."""
         super().watch_scroll_y(old_value, new_value)
         self._request_visible()
 
@@ -238,7 +233,6 @@ class VirtualList(ScrollView, can_focus=False):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Render one line: the titles, a row, a placeholder or nothing."""
         index = y - self._header_rows + self.scroll_offset.y
         if y < self._header_rows:
             titles: list[Cell] = [((column.title, ""),) for column in self._columns]
@@ -250,7 +244,6 @@ class VirtualList(ScrollView, can_focus=False):
         return line.adjust_cell_length(self._room.width, self._base_style)
 
     def _row_line(self, index: int, row: Row | None) -> Strip:
-        """Render a row."""
         return self._line(row.cells if row else PLACEHOLDER, " " * GUTTER, self._base_style)
 
     def _line(self, cells: Sequence[Cell], sign: str, style: Style, cursor: int | None = None) -> Strip:
@@ -360,7 +353,6 @@ class VirtualRows(VirtualList, can_focus=True):
 
     @property
     def marks(self) -> frozenset[Hashable]:
-        """The keys of the marked rows."""
         return frozenset(self._marks)
 
     def unmark(self) -> None:
@@ -378,7 +370,6 @@ class VirtualRows(VirtualList, can_focus=True):
         self.following = self._live
 
     def on_mount(self) -> None:
-        """Follow a live list."""
         self.following = self._live
         if self._live:
             self.set_interval(1 / POLL_HZ, self._poll_count)
@@ -417,7 +408,6 @@ class VirtualRows(VirtualList, can_focus=True):
             self.unseen = max(self.unseen + added, 0) if self._live else 0
 
     def watch_following(self, following: bool) -> None:
-        """Reset the counter of new rows, and scroll to the last row."""
         if following:
             self.unseen = 0
             self._set_count(self._source.count())
@@ -430,15 +420,12 @@ class VirtualRows(VirtualList, can_focus=True):
         self._cursor_visible = self._rows_to_scroll() == 0
 
     def validate_cursor_row(self, row: int) -> int:
-        """Clamp the cursor to the rows."""
         return clamp(row, 0, max(self._count - 1, 0))
 
     def validate_cursor_column(self, column: int) -> int:
-        """Clamp the cursor to the columns."""
         return clamp(column, 0, max(len(self._columns) - 1, 0))
 
     def watch_cursor_row(self, old: int, new: int) -> None:
-        """Redraw the cursor and scroll to it."""
         self.refresh_line(old + self._header_rows)
         self.refresh_line(new + self._header_rows)
         self._scroll_to_cursor()
@@ -460,7 +447,6 @@ class VirtualRows(VirtualList, can_focus=True):
         self._cursor_visible = True
 
     def watch_cursor_column(self, column: int) -> None:
-        """Redraw the cursor and scroll to it."""
         self.refresh_line(self.cursor_row + self._header_rows)
         if column < len(self._placed):
             placed, left, room = self._placed[column], self.scroll_offset.x, self._room.width - GUTTER
@@ -486,18 +472,15 @@ class VirtualRows(VirtualList, can_focus=True):
             self.scroll_to(y=max(row - self._page // 3, 0), animate=False)
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor by rows."""
         row = self.validate_cursor_row(self.cursor_row + rows)
         if rows < 0:
             self.following = False
         self.cursor_row = row
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
         self.action_move(pages * self._page)
 
     def action_top(self) -> None:
-        """Go to the first row and stop following, also before there are rows."""
         self.following = False
         self.cursor_row = 0
 
@@ -507,7 +490,6 @@ class VirtualRows(VirtualList, can_focus=True):
         self.action_move(self._count)
 
     def action_move_sideways(self, step: int) -> None:
-        """Move a cell cursor by columns, or scroll sideways."""
         if self._by_cell:
             self.cursor_column += step
         else:
@@ -515,14 +497,12 @@ class VirtualRows(VirtualList, can_focus=True):
             self.scroll_to(x=x, animate=False)
 
     def action_mark(self) -> None:
-        """Toggle the mark of the row and go to the next one."""
         if self._count and (key := self.key(self.cursor_row)) is not None:
             self._marks ^= {key}
             self.refresh_line(self.cursor_row + self._header_rows)
             self.action_move(1)
 
     def action_open(self) -> None:
-        """Open the row of the cursor."""
         if self._count:
             self.post_message(self.Opened(self, self.cursor_row, self.cursor_column))
 

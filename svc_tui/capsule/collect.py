@@ -64,12 +64,10 @@ class RecordedRequest:
 
     @property
     def spans(self) -> list[RequestRecord]:
-        """The spans of the request."""
         return [entry.record for entry in self.entries if isinstance(entry.record, RequestRecord)]
 
     @property
     def resources(self) -> list[str]:
-        """The resources that handled the request."""
         return sorted({span.resource for span in self.spans})
 
 
@@ -119,7 +117,6 @@ def _rebuilt(reader: TimelineReader, recorded: RecordedRequest) -> list[str]:
 
 
 def unknown_request(request_id: str) -> CapsuleError:
-    """Return the error for a request without records."""
     return CapsuleError(
         f"request {request_id} is not recorded",
         'List the ids of requests: svc logs --sql "select time, request_id, method, target from requests".',
@@ -133,7 +130,6 @@ def _began(exchange: RecordedExchange) -> int:
 
 
 def _to_tables(exchange: RecordedExchange | None) -> list[RecordedCall]:
-    """Return the calls to the tables."""
     return [call for call in exchange.calls if call.request is None] if exchange is not None else []
 
 
@@ -298,7 +294,6 @@ def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any
 
 
 def _to_servers(exchange: RecordedExchange | None) -> list[RecordedCall]:
-    """Return the calls to other servers."""
     return [call for call in exchange.calls if call.request is not None] if exchange is not None else []
 
 
@@ -319,7 +314,6 @@ def _named(change: Sequence[Any], names: Mapping[str, Sequence[str]]) -> dict[st
 
 
 def _sql(calls: Sequence[RecordedCall]) -> Iterator[str]:
-    """Yield the statements of calls to the tables."""
     for call in calls:
         yield from (sql for sql, _ in statements_of(_parsed(call.sent)))
 

@@ -66,7 +66,6 @@ class Capsule:
     documents: Mapping[str, Any] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Return whether the capsule has a member."""
         return name in self.head["members"]
 
     def bytes(self, name: str) -> bytes:

@@ -19,7 +19,6 @@ MAX_CHARS = 200
 
 
 def documents(capsule: Capsule) -> dict[str, Any]:
-    """Return the JSON documents of a capsule, for `dump_verbatim`."""
     return {
         **capsule.head,
         "exchange": capsule.documents[EXCHANGE],

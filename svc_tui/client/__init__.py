@@ -32,7 +32,6 @@ class ApiError(SvcError):
 
     @classmethod
     def from_problem(cls, members: dict[str, Any]) -> "ApiError":
-        """Return the error for a problem document."""
         return cls(members["title"], members.get("hint", ""), members.get("code", "failed"), members)
 
 

@@ -91,6 +91,5 @@ class LoginClient:
 
 @contextmanager
 def login_client(url: str, *, insecure: bool = False) -> Iterator[LoginClient]:
-    """Yield the login client of the service at a URL."""
     with Client(url, "", TIMEOUT_SECONDS) as client:
         yield LoginClient(client, insecure=insecure)

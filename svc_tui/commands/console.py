@@ -77,7 +77,7 @@ def console(
         hint = f"Set TERM, as in `TERM=xterm-256color svc`. Otherwise use {others}"
         raise InvalidUsage("the Console cannot draw on this terminal: TERM is dumb", hint)
     # Loaded on demand: Textual takes a moment to import.
-    from screens.start.screen import Created
+    from screens.start_screen import Created
     from svc_tui.console import app
 
     home = Home.from_environment(os.environ).root

@@ -16,22 +16,30 @@ from textual.screen import Screen
 
 from engine.errors import SvcError
 from engine.manifest.problems import did_you_mean
-from screens.activity_screen import ActivityScreen
-from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
+from screens.board.deployment import BoardDeployer
 from screens.board.screen import BoardScreen
-from screens.command_line import CommandLine
 from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab
 from screens.dialog import ConfirmDialog
-from screens.help_screen import EVERYWHERE, HelpScreen, binding_group, visible_keys
-from screens.login.screen import LoginScreen
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
-from screens.palette import EntryProvider, PaletteEntry, by_use, command_entries, is_movement
+from screens.overlays import (
+    EVERYWHERE,
+    ActivityScreen,
+    CommandLine,
+    EntryProvider,
+    HelpScreen,
+    PaletteEntry,
+    binding_group,
+    by_use,
+    command_entries,
+    is_movement,
+    visible_keys,
+)
 from screens.project_client import LinkState, ProjectClient
-from screens.start.screen import Choice, StartChoices, StartScreen
-from screens.tables.history import HistoryStore
+from screens.start_screen import Choice, LoginScreen, StartChoices, StartScreen
 from screens.tables.screen import APPLYING, TablesScreen
+from screens.tables.sql_text import HistoryStore
 from screens.terminal_app import TerminalApp
 from screens.web_driver import BrowserDriver
 from screens.widgets.row_source import Tone
@@ -126,13 +134,11 @@ class Console(TerminalApp[None]):
         self.set_keymap(keymap or {})
 
     def on_mount(self) -> None:
-        """Start the engine after the first frame, and store theme changes."""
         if (preference := self._theme_preference) is not None:
             self.theme_changed_signal.subscribe(self, lambda theme: preference.write(theme.name))
         self.call_after_refresh(self._start_engine)
 
     def on_unmount(self) -> None:
-        """Close the connection to the engine."""
         self._client.shut_down()
 
     def _start_engine(self) -> None:
@@ -158,7 +164,6 @@ class Console(TerminalApp[None]):
         self.post_message(self.LinkStateChanged())
 
     def on_console_link_state_changed(self, event: LinkStateChanged) -> None:
-        """Update every screen to the state of the connection."""
         for screen in self._console_screens():
             if screen.is_mounted:
                 screen.link_changed()
@@ -167,19 +172,16 @@ class Console(TerminalApp[None]):
         self.post_message(self.Notified(severity, f"{message}\n{hint}" if hint else message))
 
     def on_console_notified(self, event: Notified) -> None:
-        """Show a notification of the engine."""
         timeout = 10 if event.severity == "error" else 5
         self.notify(event.text, severity=event.severity, timeout=timeout, markup=False)
 
     def on_console_screen_login_required(self) -> None:
-        """Ask the user to log in again: the session has expired."""
         login = self._login_actions
         if self._engine.info.kind == "service" and login and not isinstance(self.screen, LoginScreen):
             dialog = _login_dialog(login, self._engine.info.address)
             self.push_screen(dialog, lambda key: self._client.reset() if key else None)
 
     def on_deploy_screen_login_requested(self, event: DeployScreen.LoginRequested) -> None:
-        """Ask the user to log in to a service before a deploy."""
         if self._login_actions is not None:
             dialog = _login_dialog(self._login_actions)
             self.push_screen(dialog, lambda key: event.retry() if key else None)
@@ -191,7 +193,6 @@ class Console(TerminalApp[None]):
         self.switch_mode(tab)
 
     def on_console_screen_open_tab(self, event: ConsoleScreen.OpenTab) -> None:
-        """Open the tab that a screen asks for."""
         self._open_tab(event.tab, event.words)
 
     def _open_tab(self, tab: Tab, words: Sequence[str]) -> None:
@@ -213,11 +214,9 @@ class Console(TerminalApp[None]):
         super().notify(message, severity=severity, **options)
 
     def action_activity(self) -> None:
-        """Show the changes and messages so far."""
         self.push_screen(ActivityScreen(self._client.activity))
 
     def action_keys(self) -> None:
-        """Show the keys that work now."""
         about = self.screen.HELP if isinstance(self.screen, ConsoleScreen) else ""
         bindings = self.screen.active_bindings.values()
         active = [each for each in bindings if self.is_offered(each.binding.action)]
@@ -307,7 +306,6 @@ class Console(TerminalApp[None]):
         return sum(screen.pending for screen in self._console_screens())
 
     def on_console_screen_pending_changed(self) -> None:
-        """Send the number of pending edits to the web page, which asks before it is closed."""
         if isinstance(self._driver, BrowserDriver):
             self._driver.send_pending(self._pending())
 
@@ -405,7 +403,6 @@ class LoginApp(TerminalApp[str]):
         self.set_keymap(keymap)
 
     def on_mount(self) -> None:
-        """Open the dialog."""
         self.push_screen(_login_dialog(self._login_actions, self._login_actions.last_url()), self.exit)
 
 

@@ -15,7 +15,7 @@ from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from screens.board.deploy_protocol import (
+from screens.board.deployment import (
     Address,
     DeployPlan,
     DeployProgress,

@@ -30,7 +30,6 @@ class ThemePreference:
         return _read(self._file).strip()
 
     def write(self, name: str) -> None:
-        """Store the name of a theme."""
         _write(self._file, f"{name}\n")
 
 
@@ -52,7 +51,6 @@ class SqlHistory:
         return [statement for statement in statements if isinstance(statement, str)]
 
     def write(self, statements: Sequence[str]) -> None:
-        """Store the statements."""
         _write(self._file, json.dumps(list(statements)))
 
 

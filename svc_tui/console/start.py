@@ -51,7 +51,6 @@ class StartActions:
         return tuple(scaffold.TEMPLATES.items())
 
     def create(self, name: str, template: str) -> None:
-        """Create a project in the subfolder `name`."""
         scaffold.create_project(self._folder / name, template)
 
     def deployed_projects(self) -> tuple[str, Sequence[str]]:

@@ -39,7 +39,6 @@ class Starter:
     editor_files: tuple[str, ...] = ()
 
     def text(self, *, table: bool) -> Path:
-        """Return the file with the text of the source."""
         return _FOLDER / f"{self.lane}{'-table' if table else ''}{Path(self.source).suffix}"
 
     @property

@@ -47,7 +47,6 @@ _BY_CODE = {
 
 
 def exit_code(error: SvcError) -> ExitCode:
-    """Return the exit code for an error."""
     return _BY_CODE.get(error.code, ExitCode.FAILED)
 
 
@@ -128,7 +127,6 @@ class ProgressLine:
         self._write("")
 
     def show(self, text: str) -> None:
-        """Replace the line."""
         self._write(set_cell_size(plain(text), self._width).rstrip())
 
     def _write(self, text: str) -> None:

@@ -41,7 +41,6 @@ def set_color(mode: ColorMode) -> None:
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is a terminal."""
     return _console.is_terminal
 
 
@@ -79,7 +78,6 @@ def redraw(lines: Sequence[Styled]) -> None:
 
 
 def control(codes: str) -> None:
-    """Write control codes to a terminal."""
     _write(codes)
 
 

@@ -2,7 +2,7 @@ from textual import events
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
-from screens.paste import PasteParser
+from screens.terminal_app import PasteParser
 
 SENT = "a\x1b[A\x1b[200~one\ntwo\x00 \x1b[31m ü\x1b[201~\x1b[<0;3;4Mb\x1b[200~\x1b[201~c"
 

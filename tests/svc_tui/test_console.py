@@ -17,11 +17,10 @@ from engine.errors import SvcError
 from engine.http.sockets import bind
 from engine.lane import BuildFailed, Diagnostic
 from screens.board.screen import BoardScreen
-from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen, TopBar
-from screens.help_screen import HelpScreen
 from screens.logs.request_view import RequestView
-from screens.logs.status_bar import FilterLine
+from screens.logs.screen import FilterLine
+from screens.overlays import CommandLine, HelpScreen
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder

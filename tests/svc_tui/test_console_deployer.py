@@ -8,7 +8,7 @@ import pytest
 
 from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
-from screens.board.deploy_protocol import DeployProgress
+from screens.board.deployment import DeployProgress
 from svc_tui.client.credentials import Credentials
 from svc_tui.console.deployer import ConsoleDeployer, DeployCanceled, ProjectFiles
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop

@@ -10,8 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from engine.manifest.load import load
-from screens.login.screen import LoginScreen
-from screens.start.screen import Choice, Created, CreateScreen, OpenDeployed
+from screens.start_screen import Choice, Created, CreateScreen, LoginScreen, OpenDeployed
 from svc_tui.console.app import LoginApp, StartApp
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.scaffold import TEMPLATES, templates

@@ -41,7 +41,6 @@ class BrowserAuth:
         return self._cookies[-1]
 
     def is_valid_cookie(self, cookie: str) -> bool:
-        """Return whether a cookie was issued to a browser."""
         return any(_equal(cookie, issued) for issued in self._cookies)
 
     def is_allowed_host(self, host: str) -> bool:

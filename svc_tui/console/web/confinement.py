@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from screens.file_form import MAX_DOWNLOAD_BYTES
+from screens.dialog import MAX_DOWNLOAD_BYTES
 
 MAX_MEMORY_BYTES = 1 << 30
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

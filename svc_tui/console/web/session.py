@@ -68,7 +68,6 @@ class PageStream:
                 self._changed.notify_all()
 
     async def message(self, *parts: Any) -> None:
-        """Add a JSON message."""
         await self.send(TEXT, json.dumps(parts).encode())
 
     async def close(self, message: str = "") -> None:
@@ -105,7 +104,6 @@ def terminal_size(size: Any) -> tuple[int, int]:
 
 
 def now() -> float:
-    """Return the time of the event loop."""
     return asyncio.get_running_loop().time()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from screens.board.render import Hit
+from screens.board.layout import Hit
 from screens.board.screen import BoardScreen
 from screens.project_client import ProjectClient
 from tests.screens.dev_project import Console, Driven, Shop

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.board.render import Hit
+from screens.board.layout import Hit
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
 from tests.screens.board.board import Board, board, run, select

@@ -11,12 +11,14 @@ from screens.board.cards import (
     TALL_CARD_LINES,
     UNICODE_SIGNS,
     door_card,
+    fold_line,
     format_rate,
     health_tone,
     resource_card,
+    resource_details,
+    service_limits,
     sparkline,
 )
-from screens.board.details import fold_line, resource_details, service_limits
 from screens.board.diagram import WIDTHS
 from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus, Rates
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.board import board_view
-from screens.board.deploy_protocol import BoardDeployer
-from screens.board.deploy_screen import DeployScreen
-from screens.board.history_screen import HistoryScreen
+from screens.board import screen as board_screen
+from screens.board.deploy_screen import DeployScreen, HistoryScreen
+from screens.board.deployment import BoardDeployer
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
 from svc_tui.client.credentials import Credentials, NotLoggedIn
@@ -307,7 +306,7 @@ def test_edge_drawn_on_a_service_activates_a_deployment_and_undo_another(
 def test_of_two_people_who_draw_at_once_one_wins_and_the_other_sees_why(
     open_app: OpenApp, live: Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board_view, "POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(board_screen, "POLL_SECONDS", 3600.0)
 
     async def both() -> None:
         staged, activated = asyncio.Event(), asyncio.Event()

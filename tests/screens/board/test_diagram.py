@@ -2,9 +2,8 @@
 
 from screens.board.diagram import Use, build_diagram, door_of
 from screens.board.edits import MountEdit
-from screens.board.graph import BoardColumn
+from screens.board.layout import BoardColumn, Hit
 from screens.board.project import BoardMount, Manifest
-from screens.board.render import Hit
 from tests.screens.board.resources import resource
 
 LANES = {"web": "static", "api": "js", "ticks": "go", "edge": "js"}

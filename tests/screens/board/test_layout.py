@@ -6,10 +6,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from screens.board.edge_routing import Point
-from screens.board.graph import BoardColumn, Edge, Graph, Node
-from screens.board.layout import GraphLayout, layout
-from screens.board.render import ASCII, UNICODE, Box, E, Hit, N, Route, S, W, route_masks
+from screens.board.layout import (
+    ASCII,
+    UNICODE,
+    BoardColumn,
+    Box,
+    E,
+    Edge,
+    Graph,
+    GraphLayout,
+    Hit,
+    N,
+    Node,
+    Point,
+    Route,
+    S,
+    W,
+    layout,
+    route_masks,
+)
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FRONT, DYNAMIC, DOORS = BoardColumn

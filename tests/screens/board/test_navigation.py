@@ -5,10 +5,9 @@ from typing import cast, get_args
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from screens.board.diagram import Diagram, build_diagram
-from screens.board.navigation import Direction, first_node, next_edge, next_in_direction
+from screens.board.diagram import Diagram, Direction, build_diagram, first_node, next_edge, next_in_direction
+from screens.board.layout import Hit
 from screens.board.project import BoardMount, Manifest
-from screens.board.render import Hit
 from tests.screens.board.resources import resource
 
 DIRECTIONS = cast(tuple[Direction, ...], get_args(Direction))

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.logs.body_colors import MAX_COLORED, color_body
-from screens.logs.exchange import curl_command, exchange_lines, parse_request, request_text
+from screens.logs.exchange import (
+    MAX_COLORED,
+    color_body,
+    curl_command,
+    exchange_lines,
+    parse_request,
+    request_text,
+)
 
 CONTENT_TYPES = (
     "application/json",

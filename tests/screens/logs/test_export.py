@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from screens.dialog import ConfirmDialog
-from screens.form import Form
+from screens.dialog import ConfirmDialog, Form
 from tests.screens.dev_project import Shop
 from tests.screens.logs.test_screen import Logs, open_logs
 from tests.screens.logs.timelines import fill

@@ -21,9 +21,8 @@ from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
 from screens.dialog import ConfirmDialog
-from screens.logs.grants import GrantDialog
 from screens.logs.request_view import RequestView
-from screens.logs.screen import LogsScreen
+from screens.logs.screen import GrantDialog, LogsScreen
 from tests.screens.dev_project import Console, Driven, Shop
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]

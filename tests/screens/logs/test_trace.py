@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screens.logs.format import began
-from screens.logs.json_diff import compare_json
-from screens.logs.replay import body_lines, compare
-from screens.logs.trace import lines, record_details
-from screens.logs.waterfall import spans
+from screens.logs.replay import body_lines, compare, compare_json
+from screens.logs.trace import lines, record_details, spans
 from screens.widgets.row_source import Line
 from svc_tui.terminal.units import clock
 

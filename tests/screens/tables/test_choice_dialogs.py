@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from textual.app import App, ComposeResult
 
-from screens.dialog import ChoiceDialog, ConfirmDialog
-from screens.form import Form
-from screens.tables.conflicts import Conflicts, excerpts
-from screens.tables.paste_screen import PasteScreen
+from screens.dialog import ChoiceDialog, ConfirmDialog, Form
+from screens.tables.dialogs import Conflicts, PasteScreen, excerpts
 from screens.tables.schema_forms import SchemaText
 from tests.support.screens import OpenApp, text
 

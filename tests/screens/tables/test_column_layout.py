@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from textual.app import App
 
 from screens.external_editor import edit_text, editor_command
-from screens.tables.column_layout import MAX_WIDTH, MIN_WIDTH, ColumnLayout
+from screens.tables.grid import MAX_WIDTH, MIN_WIDTH, ColumnLayout
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, tables
 

@@ -9,8 +9,8 @@ import pytest
 from textual.app import App
 from textual.events import DescendantFocus
 
-from screens.tables.conflicts import Conflicts
-from screens.tables.query import RowQuery
+from screens.tables.dialogs import Conflicts
+from screens.tables.grid import RowQuery
 from tests.screens.tables.tables_tab import Shop, Tables, tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]

@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 
 from screens.project_client import ProjectClient
-from screens.tables.cell_input import CellInput
+from screens.tables.table_view import CellInput
 from screens.widgets.row_source import Row
 from tests.screens.tables.tables_tab import SECONDS, Shop, tables
 

@@ -8,10 +8,8 @@ import pytest
 from textual import events
 from textual.app import App
 
-from screens.tables.clipboard_range import MAX_ROWS, PastedRange, cells, targets
-from screens.tables.grid import TableColumn
-from screens.tables.paste_screen import PasteScreen
-from screens.tables.text_screen import TextScreen
+from screens.tables.dialogs import PasteScreen, TextScreen
+from screens.tables.grid import MAX_ROWS, PastedRange, TableColumn, cells, targets
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, Tables, tables
 from tests.support.column_types import TYPES

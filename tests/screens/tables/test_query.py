@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.tables.query import Condition, RowQuery, describe_sort
+from screens.tables.grid import Condition, RowQuery, describe_sort
 from svc_tui.client import SvcError
 
 COLUMNS = ("name", "age", "é a")

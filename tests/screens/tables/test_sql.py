@@ -9,11 +9,16 @@ import pytest
 from textual.app import App
 from textual.widgets import TextArea
 
-from screens.tables.history import StatementHistory
-from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
-from screens.tables.result_export import chunks
 from screens.tables.sql_screen import SqlInput
-from screens.tables.sql_text import quoted_name
+from screens.tables.sql_text import (
+    ResultRows,
+    StatementHistory,
+    describe_result,
+    error_position,
+    line_and_column,
+    quoted_name,
+)
+from screens.tables.transfer import chunks
 from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.tables_tab import Shop, tables

@@ -16,9 +16,8 @@ from textual.widgets import Input
 
 from screens.dialog import ConfirmDialog
 from screens.files import Interrupted, complete_path, progress_bar, write_file
-from screens.tables.files import format_of, read_beginning, read_chunks
-from screens.tables.import_form import ImportForm
-from screens.tables.preview import preview_lines
+from screens.tables.files import format_of, preview_lines, read_beginning, read_chunks
+from screens.tables.transfer import ImportForm
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, tables
 from tests.support.screens import idle

@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.tables.cells import piece
-from screens.tables.widths import DEFAULT_MAX_WIDTH, MAX_WIDTH, Width, measure_widths
+from screens.tables.cells import DEFAULT_MAX_WIDTH, MAX_WIDTH, Width, measure_widths, piece
 from tests.screens.tables.tables_tab import Shop, tables
 from tests.support.column_types import TYPES
 

@@ -1,4 +1,4 @@
-"""Start screen: create a project, open a deployed one, or log in."""
+"""Screens before a project is open: the start screen and the login form."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,13 +12,59 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens.console_screen import StopWorkersFirst
-from screens.form import Field, Form
-from screens.key_footer import KeyFooter
+from screens.console_screen import KeyFooter, StopWorkersFirst
+from screens.dialog import Field, Form, require_filled
 from svc_tui.client import SvcError
+
+CODE_WANTED = "the service has no owner yet; `svc serve` printed a claim code when it started"
+Claimed = Callable[[str], bool]
+"""Returns whether the service at a URL has an owner; raises `SvcError`."""
+Enter = Callable[[str, str, str, str | None], str]
+"""Logs in with URL, user, password and claim code, and returns the service key; raises `SvcError`."""
+
+
+class LoginScreen(Form[str]):
+    """Asks for URL, user and password; returns the key of the service."""
+
+    TITLE_TEXT: ClassVar[str] = "Log in to a service"
+    DONE: ClassVar[str] = "log in"
+
+    def __init__(self, is_claimed: Claimed, log_in: Enter, url: str = "") -> None:
+        super().__init__()
+        self._is_claimed, self._log_in = is_claimed, log_in
+        self._url = url
+
+    def fields(self) -> ComposeResult:
+        """Yield the fields; the claim code is hidden until it is needed."""
+        yield Field("address", "url", self._url, example="https://control.example.com")
+        yield Field("user name", "user")
+        yield Field("password", "password", secret=True)
+        code = Field("claim code", "code")
+        code.display = False
+        yield code
+
+    def on_mount(self) -> None:
+        for field in self.query(Input):
+            if not field.value:
+                field.focus()
+                return
+
+    async def submit(self) -> str:
+        """Log in. Show the claim code field if the service has no owner."""
+        url, user, password = self.value("url").strip(), self.value("user").strip(), self.value("password")
+        require_filled([("address", url), ("user name", user), ("password", password)])
+        is_claimed = await asyncio.to_thread(self._is_claimed, url)
+        code = self.query_one("#code", Input)
+        assert code.parent is not None
+        if not is_claimed and not code.value:
+            code.parent.display = True
+            code.focus()
+            require_filled([(f"claim code ({CODE_WANTED})", "")])
+        claim = None if is_claimed else code.value.strip()
+        return await asyncio.to_thread(self._log_in, url, user, password, claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +131,6 @@ class CreateScreen(Form[Created]):
         yield OptionList(*(Option(_template_row(name, about, width), id=name) for name, about in templates))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Submit with this template."""
         self.action_submit()
 
     async def submit(self) -> Created:
@@ -132,7 +177,6 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         self._folder, self._choices, self._login, self._on_choice = folder, choices, login, on_choice
 
     def compose(self) -> ComposeResult:
-        """Compose the text and the options."""
         with Vertical():
             yield Static("svc", classes="name")
             yield Static(
@@ -143,7 +187,6 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Load the deployed projects."""
         self._load_deployed()
 
     def _load_deployed(self) -> None:
@@ -167,7 +210,6 @@ class StartScreen(StopWorkersFirst, Screen[None]):
                 options.add_option(Option(text, id=name))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Run the selected option."""
         option_id = str(event.option.id)
         if option_id == "create":
             self.action_create()
@@ -177,11 +219,9 @@ class StartScreen(StopWorkersFirst, Screen[None]):
             self._on_choice(OpenDeployed(option_id.removeprefix("open ")))
 
     def action_create(self) -> None:
-        """Open the form for a new project."""
         self.app.push_screen(
             CreateScreen(self._choices), lambda created: created and self._on_choice(created)
         )
 
     def action_login(self) -> None:
-        """Open the login dialog, then reload the deployed projects."""
         self.app.push_screen(self._login(), lambda key: self._load_deployed() if key else None)

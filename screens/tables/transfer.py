@@ -1,8 +1,11 @@
-"""The form that imports a file into a table, with a preview and its progress."""
+"""Forms that import a file into a table, and export a table or the result of a statement."""
 
 import asyncio
-from collections.abc import Collection
+import csv
+import io
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import on
@@ -10,16 +13,69 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from screens.file_form import FileForm, PathField
+from screens.dialog import ExportForm, Field, FileForm, PathField, require_filled
 from screens.files import parse_path, progress_bar
-from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
-from screens.tables.files import DATABASE_FORMATS, format_of, read_beginning, read_chunks
-from screens.tables.preview import preview_lines
+from screens.tables.files import DATABASE_FORMATS, format_of, preview_lines, read_beginning, read_chunks
+from screens.tables.grid import RemoteGrid, RowQuery
+from screens.tables.sql_text import ResultRows
 from screens.widgets.columns import sanitize
 from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError
-from svc_tui.terminal.units import plural
+from svc_tui.column_types import row_json, value_text
+from svc_tui.terminal.units import plural, size
+
+SHOWN, ALL = "shown", "all"
+
+
+class TableExportForm(ExportForm):
+    """Exports the rows of a table."""
+
+    TITLE_TEXT: ClassVar[str] = "Export the table"
+    EXAMPLE: ClassVar[str] = "people.csv"
+
+    def __init__(self, client: ProjectClient, grid: RemoteGrid) -> None:
+        super().__init__()
+        self._client, self._grid = client, grid
+        self._is_unfiltered = grid.query == RowQuery()
+
+    def name_file(self) -> str:
+        return f"{self._grid.table}.csv"
+
+    def choices(self) -> ComposeResult:
+        """Yield the choice of rows if the grid is filtered or sorted."""
+        if not self._is_unfiltered:
+            yield Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}")
+
+    def describe(self) -> str:
+        """Return the formats for the rows."""
+        if self._is_unfiltered:
+            return "All rows, as .csv, .json, .jsonl, .sql or .db."
+        return (
+            f"{SHOWN}: the {self._grid.total:,} shown rows in their order, as .csv, .json or .jsonl;"
+            f" {ALL}: the whole table, also as .sql or .db."
+        )
+
+    def writer(self, name: str) -> Callable[[Path], str]:
+        """Return the function that writes the chosen rows. Raises `SvcError`."""
+        format = format_of(name)
+        rows = ALL if self._is_unfiltered else self.value("rows").strip() or SHOWN
+        if rows not in (ALL, SHOWN):
+            raise SvcError(f"rows cannot be {rows}", f"Enter {SHOWN} or {ALL}.")
+        if rows == SHOWN and format in DATABASE_FORMATS:
+            raise SvcError(
+                f"a .{format} file has whole tables, not a selection of rows",
+                f"Enter {ALL} for rows, or use .csv, .json or .jsonl.",
+            )
+        source = "/export" if rows == ALL else f"/grid/{self._grid.id}/export"
+        params = {"format": format} | ({"table": self._grid.table} if rows == ALL else {})
+
+        def write(path: Path) -> str:
+            with self._client.download(source, params=params) as chunks:
+                return size(self.write(path, chunks))
+
+        return write
+
 
 _TYPING_SECONDS = 0.3
 ADD, REPLACE = "add", "replace"
@@ -180,3 +236,54 @@ class ImportForm(FileForm[str]):
 
     def _show_sent(self, done: int, total: int) -> None:
         self.progress = f"{progress_bar(done, total)}  sent"
+
+
+FORMATS = ("csv", "json", "jsonl")
+CHUNK_ROWS = 1000
+"""Rows per chunk that is written."""
+
+
+class ResultExportForm(ExportForm):
+    """Exports the rows of a result."""
+
+    TITLE_TEXT: ClassVar[str] = "Export the result"
+    EXAMPLE: ClassVar[str] = "result.csv"
+
+    def __init__(self, result: ResultRows) -> None:
+        super().__init__()
+        self._result = result
+
+    def describe(self) -> str:
+        return f"{plural(self._result.count(), 'row')}, as .csv, .json or .jsonl."
+
+    def writer(self, name: str) -> Callable[[Path], str]:
+        """Return the function that writes the rows. Raises `SvcError` for another format."""
+        format = format_of(name)
+        if format not in FORMATS:
+            raise SvcError(f"a result cannot be exported as .{format}", "Use .csv, .json or .jsonl.")
+        return lambda path: size(self.write(path, chunks(self._result, format)))
+
+
+def chunks(result: ResultRows, format: str) -> Iterator[bytes]:
+    """Yield the rows of a result in one of `FORMATS`."""
+    rows, names = result.rows, result.names
+    starts = range(0, len(rows), CHUNK_ROWS)
+    if format == "csv":
+        yield _csv_lines([names])
+        for start in starts:
+            yield _csv_lines(
+                [[value_text(row[name]) for name in names] for row in rows[start : start + CHUNK_ROWS]]
+            )
+        return
+    before, between, after = ("[\n", ",\n", "\n]\n") if format == "json" else ("", "\n", "\n" if rows else "")
+    yield before.encode()
+    for start in starts:
+        lines = (row_json(row, result.types) for row in rows[start : start + CHUNK_ROWS])
+        yield ((between if start else "") + between.join(lines)).encode(errors="backslashreplace")
+    yield after.encode()
+
+
+def _csv_lines(rows: Sequence[Sequence[str | None]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode(errors="backslashreplace")  # JSON may have half a surrogate pair.

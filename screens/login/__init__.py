@@ -1,1 +1,0 @@
-"""Login to a service."""

@@ -1,1 +1,0 @@
-"""Start screen, shown outside of any project."""

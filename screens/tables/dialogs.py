@@ -1,0 +1,569 @@
+"""Dialogs of a table: columns, conflicts, pasted rows, texts, statistics of a column, and choices by name."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static, TextArea
+from textual.widgets.option_list import Option
+
+from screens.console_screen import StopWorkersFirst
+from screens.dialog import ChoiceDialog, key_hints
+from screens.project_client import ProjectClient
+from screens.tables.cells import piece, read, typed_piece
+from screens.tables.draft import Key
+from screens.tables.files import preview_lines
+from screens.tables.grid import ColumnLayout, Condition, TableColumn
+from screens.tables.sql_text import quoted_name
+from screens.widgets.columns import ListColumn, PlacedColumn, fit_cell, sanitize
+from screens.widgets.row_source import Line, Row
+from screens.widgets.virtual_list import VirtualRows
+from svc_tui.client import SvcError
+from svc_tui.column_types import TypeInfo
+from svc_tui.terminal.units import plural
+
+
+class _ColumnRows:
+    """The rows of the list, one per column."""
+
+    def __init__(self, layout: ColumnLayout, types: Mapping[str, str]) -> None:
+        self.layout, self._types = layout, types
+
+    def count(self) -> int:
+        return len(self.layout.columns)
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        return [
+            Row(
+                column.name,
+                (
+                    (("·" if column.hidden else "✓", "dim" if column.hidden else "good"),),
+                    ((column.name, "dim" if column.hidden else ""),),
+                    ((self._types[column.name], "dim"),),
+                    ((str(column.width) if column.width else "auto", "dim"),),
+                ),
+            )
+            for column in self.layout.columns[start : start + n]
+        ]
+
+
+class ColumnsScreen(ModalScreen[None]):
+    """Edits a column layout, and calls `on_change` after each change."""
+
+    GROUP: ClassVar[str] = "Columns"
+    AUTO_FOCUS = "VirtualRows"
+    DEFAULT_CSS = """
+    ColumnsScreen { align: right top; background: $background 40%; }
+    ColumnsScreen > Vertical {
+        width: 58; max-width: 96%; height: 24; max-height: 90%; margin: 1 1; padding: 0 1;
+        background: $surface; border-left: outer $primary;
+    }
+    ColumnsScreen VirtualRows { height: 1fr; background: $surface; }
+    ColumnsScreen .keys { height: auto; color: $foreground-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("K,shift+up", "move(-1)", "Move left", id="columns.before"),
+        Binding("J,shift+down", "move(1)", "Move right", id="columns.after"),
+        Binding("plus", "widen(1)", "Wider", id="columns.wider"),
+        Binding("minus", "widen(-1)", "Narrower", id="columns.narrower"),
+        Binding("escape", "back", "Back", id="columns.back"),
+    ]
+
+    def __init__(
+        self,
+        layout: ColumnLayout,
+        columns: Mapping[str, tuple[str, int]],
+        on_change: Callable[[ColumnLayout], None],
+    ) -> None:
+        """Create the dialog. `columns` has type and displayed width of each column."""
+        super().__init__()
+        self._widths = {name: width for name, (_, width) in columns.items()}
+        self._columns = _ColumnRows(layout, {name: type for name, (type, _) in columns.items()})
+        self._on_change = on_change
+
+    def compose(self) -> ComposeResult:
+        titles = (
+            ListColumn("", 1),
+            ListColumn("column", 20, grow=True),
+            ListColumn("type", 10),
+            ListColumn("width", 5),
+        )
+        with Vertical():
+            yield VirtualRows(self._columns, titles)
+            yield Static(Content("enter show or hide · J K move · + - width · esc back"), classes="keys")
+
+    @property
+    def _row(self) -> int:
+        return self.query_one(VirtualRows).cursor_row
+
+    def on_virtual_rows_opened(self) -> None:
+        self._set(self._columns.layout.toggled(self._row))
+
+    def action_move(self, by: int) -> None:
+        row = self._row
+        self._set(self._columns.layout.moved(row, by))
+        self.query_one(VirtualRows).cursor_row = row + by
+
+    def action_widen(self, by: int) -> None:
+        name = self._columns.layout.columns[self._row].name
+        self._set(self._columns.layout.widened(self._row, by, self._widths[name]))
+
+    def _set(self, layout: ColumnLayout) -> None:
+        self._columns.layout = layout
+        self.query_one(VirtualRows).reload()
+        self._on_change(layout)
+
+    def action_back(self) -> None:
+        self.dismiss(None)
+
+
+ConflictRow = tuple[Key, Mapping[str, Any], Mapping[str, Any] | None]
+"""The key of a row, its staged change, and its current cells, or None if it was deleted."""
+_LABELS = ("    was     ", "    theirs  ", "    mine    ")
+
+
+class Conflicts(ChoiceDialog):
+    """Returns `rest`, `mine` or `theirs`, or "" to apply nothing now."""
+
+    GROUP: ClassVar[str] = "Conflicts"
+    DEFAULT_CSS = """
+    Conflicts > VerticalScroll { border-left: outer $warning; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "choose('rest')", "Apply the rest", id="conflicts.rest"),
+        Binding("m", "choose('mine')", "Keep mine", id="conflicts.mine"),
+        Binding("t", "choose('theirs')", "Take theirs", id="conflicts.theirs"),
+        Binding("escape", "choose('')", "Apply nothing", id="conflicts.back"),
+    ]
+    CHOICES = (
+        ("r", "rest", "apply the rest"),
+        ("m", "mine", "take mine"),
+        ("t", "theirs", "take theirs"),
+        ("esc", "", "apply nothing"),
+    )
+
+    def __init__(self, table: str, rows: Sequence[ConflictRow]) -> None:
+        super().__init__()
+        self._table, self._rows = table, rows
+
+    def lines(self, room: int) -> Iterator[Line]:
+        """Yield the three versions of each row."""
+        count = len(self._rows)
+        rows = "This row" if count == 1 else f"{count} rows"
+        yield [(f"{rows} of {self._table} changed in the meantime", "bold")]
+        yield []
+        for row in self._rows:
+            for line in row_lines(*row, room):
+                yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
+
+
+def row_lines(
+    key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None, room: int
+) -> Iterator[Line]:
+    """Yield the lines of one row: the earlier, the current and the staged value of each cell."""
+    yield [(f"row {', '.join(str(part) for part in key)}", "accent")]
+    edit = change.get("update") or change["delete"]
+    if now is None:
+        yield [("  the row was deleted", "bad")]
+        for column, staged in edit.get("set", {}).items():
+            yield [(f"  {sanitize(column)}  ", "dim"), (f"mine {_text(staged)}", "warn")]
+        return
+    for column, was in edit["expected"].items():
+        current, staged = now.get(column), edit.get("set", {}).get(column)
+        if current == was and "set" not in edit:
+            continue
+        values = [_text(was), _text(current), *([_text(staged)] if "set" in edit else [])]
+        values = [*excerpts(values, room - len(_LABELS[0])), "deleted"]
+        tones: Line = [("", "dim"), ("", "notice" if current != was else "dim"), ("", "warn")]
+        yield [(f"  {sanitize(column)}", "bold")]
+        for label, value, (_, tone) in zip(_LABELS, values, tones, strict=False):
+            yield [(label, "dim"), (value, tone)]
+
+
+def excerpts(texts: Sequence[str], room: int) -> list[str]:
+    """Return texts without their common beginning if they need it to show a difference in `room` cells.
+
+    A text may still be too long at its end.
+    """
+    pairs = enumerate(zip(*texts, strict=False))
+    common = next((at for at, each in pairs if len(set(each)) > 1), min(map(len, texts)))
+    to_difference = common - len(_tail(texts[0][:common], room // 3))
+    to_end = max(len(text) - len(_tail(text, room - 1)) for text in texts)
+    start = min(to_difference, to_end)
+    if start <= 1 or all(cell_len(text) <= room for text in texts):
+        return list(texts)
+    return [f"…{text[start:]}" for text in texts]
+
+
+def _tail(text: str, room: int) -> str:
+    """Return the end of a text that fits `room` cells."""
+    text = text[max(len(text) - room, 0) :]
+    while cell_len(text) > room:
+        text = text[1:]
+    return text
+
+
+def _text(value: Any) -> str:
+    return sanitize(piece(value)[0])
+
+
+class PasteScreen(ChoiceDialog):
+    """Returns `new` or `over`, or "" to paste nothing."""
+
+    GROUP: ClassVar[str] = "Tables"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "choose('new')", "New rows", id="tables.paste-new"),
+        Binding("o", "choose('over')", "Over the cells", id="tables.paste-over"),
+        Binding("escape", "choose('')", "Back", id="tables.paste-back"),
+    ]
+    CHOICES = (
+        ("n", "new", "as new rows"),
+        ("o", "over", "over the cells from the cursor"),
+        ("esc", "", "back"),
+    )
+
+    def __init__(self, table: str, preview: Mapping[str, Any], columns: Sequence[TableColumn | None]) -> None:
+        """Create the dialog. `preview` describes the range; `columns` are its targets, None to skip one."""
+        super().__init__()
+        self._table, self._preview, self._columns = table, preview, columns
+
+    def lines(self, room: int) -> Iterator[Line]:
+        """Yield the preview and the target columns."""
+        yield from preview_lines(f"pasted for {self._table}", self._preview, room)
+        names = ", ".join(column.name if column else "(skipped)" for column in self._columns)
+        yield [("into ", "dim"), (names, "")]
+
+
+class TextScreen(ModalScreen[str | None]):
+    """Edits a text. Returns it, or None if it is unchanged."""
+
+    GROUP: ClassVar[str] = "Tables"
+    DEFAULT_CSS = """
+    TextScreen { align: center middle; background: $background 60%; }
+    TextScreen > Vertical {
+        width: 96%; max-width: 100; height: 90%; padding: 0 1; background: $surface;
+        border-left: outer $primary;
+    }
+    TextScreen Static { height: auto; max-height: 3; link-style: none; }
+    TextScreen TextArea { height: 1fr; border: none; padding: 0; background: $surface; }
+    TextScreen TextArea:focus { border: none; }
+    TextScreen #wrong { color: $text-error; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "accept", "Accept", priority=True, id="tables.text-take"),
+        Binding("escape", "cancel", "Back", priority=True, id="tables.text-back"),
+    ]
+
+    def __init__(self, title: str, text: str, type: TypeInfo, *, changed: bool = False) -> None:
+        """Create the field. `changed` is True if the text differs from the cell already."""
+        super().__init__()
+        self._title, self._text, self._type, self._changed = title, text, type, changed
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Content.from_markup("[b]$title[/]", title=self._title))
+            yield TextArea(self._text, tab_behavior="indent")
+            yield Static(id="wrong")
+            yield key_hints(("ctrl+s", "accept", "accept"), ("esc", "cancel", "back"))
+
+    def on_mount(self) -> None:
+        field = self.query_one(TextArea)
+        field.move_cursor(field.document.end)
+
+    def action_accept(self) -> None:
+        """Return the text if it is valid."""
+        text = self.query_one(TextArea).text
+        try:
+            read(text, self._type)
+        except ValueError as error:
+            self.query_one("#wrong", Static).update(Content(str(error)))
+        else:
+            self.dismiss(text if self._changed or text != self._text else None)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+
+MAX_VALUES = 200
+"""Maximum number of frequent values."""
+MAX_VALUE_CHARS = 200
+"""Maximum characters of a value in the list; longer texts are grouped by their beginning."""
+_BAR = 20
+_NUMBERS = frozenset({"int", "float"})
+
+
+class _Frequencies:
+    """The rows of the list, one per value."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], total: int, column: TableColumn) -> None:
+        self.values = [row["value"] for row in rows]
+        self._counts = [int(row["count"]) for row in rows]
+        self._total, self._column = max(total, 1), column
+
+    def count(self) -> int:
+        return len(self.values)
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        highest = max(self._counts, default=1)
+        rows = []
+        for at in range(start, min(start + n, len(self.values))):
+            count = self._counts[at]
+            text, tone = typed_piece(self.values[at], self._column.type)
+            share = f"{count / self._total:.1%}"
+            bar = "━" * max(round(_BAR * count / highest), 1)
+            rows.append(
+                Row(
+                    at,
+                    (((sanitize(text), tone),), ((f"{count:,}", ""),), ((share, "dim"),), ((bar, "notice"),)),
+                )
+            )
+        return rows
+
+
+class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
+    """Shows the statistics of a column. Returns the filter for the chosen value, or None."""
+
+    GROUP: ClassVar[str] = "Column statistics"
+    AUTO_FOCUS = "VirtualRows"
+    DEFAULT_CSS = """
+    ColumnStats { align: center middle; background: $background 60%; }
+    ColumnStats > Vertical {
+        width: 84; max-width: 96%; height: 80%; padding: 1 2; background: $surface;
+        border-left: outer $primary;
+    }
+    ColumnStats #summary { height: auto; margin-bottom: 1; }
+    ColumnStats VirtualRows { height: 1fr; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,F", "back", "Back", id="stats.back"),
+    ]
+
+    def __init__(self, client: ProjectClient, table: str, column: TableColumn) -> None:
+        super().__init__()
+        self._client, self._table, self._column = client, table, column
+        self._frequencies = _Frequencies((), 0, column)
+        self._title = f"{table}.{column.name}  {column.type.name}"
+
+    def compose(self) -> ComposeResult:
+        titles = (
+            ListColumn("value", 24, grow=True),
+            ListColumn("rows", 10, right=True),
+            ListColumn("share", 7, right=True),
+            ListColumn("", _BAR),
+        )
+        with Vertical():
+            yield Static(id="summary")
+            yield VirtualRows(self._frequencies, titles, empty="…")
+            yield key_hints(("enter", "choose", "filter by the value"), ("esc", "back", "back"))
+
+    def on_mount(self) -> None:
+        self._show([self._title])
+        self.run_worker(self._fetch())
+
+    async def _fetch(self) -> None:
+        try:
+            (summary,) = await self._query(self._summary_sql())
+            values = await self._query(self._frequency_sql())
+        except SvcError as error:
+            self._show([error.message, error.hint])
+            return
+        total, nulls = int(summary["total"]), int(summary["total"]) - int(summary["filled"])
+        counts = f"{plural(total, 'row')}   {summary['values']:,} distinct   {nulls:,} null"
+        extremes = [
+            f"{name} {typed_piece(summary[name], self._column.type)[0]}"
+            for name in ("min", "max", "avg")
+            if summary.get(name) is not None
+        ]
+        self._show([self._title, counts, "   ".join(extremes)])
+        self._frequencies = _Frequencies(values, total, self._column)
+        self.query_one(VirtualRows).empty = "no rows"
+        self.query_one(VirtualRows).set_source(self._frequencies)
+
+    def _show(self, lines: Sequence[str]) -> None:
+        first, *rest = (sanitize(line) for line in lines if line)
+        content = Content.assemble((first, "b"), *(f"\n{line}" for line in rest))
+        self.query_one("#summary", Static).update(content)
+
+    async def _query(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        rows: Sequence[Mapping[str, Any]] = (
+            await self._client.call("POST", "/sql", {"sql": sql, "write": False})
+        )["rows"]
+        return rows
+
+    def _summary_sql(self) -> str:
+        column, table = quoted_name(self._column.name), quoted_name(self._table)
+        average = f", avg({column}) as avg" if self._column.type.form in _NUMBERS else ""
+        extremes = (
+            ""
+            if self._column.type.form in ("bytes", "document")
+            else (f", min({self._value_sql}) as min, max({self._value_sql}) as max")
+        )
+        return (
+            f"select count(*) as total, count({column}) as filled, count(distinct {column}) as 'values'"
+            f"{extremes}{average} from {table}"
+        )
+
+    def _frequency_sql(self) -> str:
+        return (
+            f"select {self._value_sql} as value, count(*) as count from {quoted_name(self._table)}"
+            f" group by 1 order by 2 desc, 1 limit {MAX_VALUES}"
+        )
+
+    @property
+    def _value_sql(self) -> str:
+        """The column as an SQL expression: numbers as they are, the beginning of other values."""
+        column = quoted_name(self._column.name)
+        if self._column.type.form in _NUMBERS or self._column.type.form == "bool":
+            return column
+        return f"substr({column}, 1, {MAX_VALUE_CHARS})"
+
+    def on_virtual_rows_opened(self) -> None:
+        self.action_choose()
+
+    def action_choose(self) -> None:
+        """Return the filter for the value at the cursor. Blobs have none."""
+        at = self.query_one(VirtualRows).cursor_row
+        if at >= self._frequencies.count():
+            return
+        value, form = self._frequencies.values[at], self._column.type.form
+        if form == "bytes" or (isinstance(value, dict | list)):
+            self.app.bell()
+            return
+        text = None if value is None else typed_piece(value, self._column.type)[0]
+        op = "starts" if isinstance(value, str) and len(value) >= MAX_VALUE_CHARS else "="
+        self.dismiss(Condition(self._column.name, op, text))
+
+    def action_back(self) -> None:
+        self.dismiss(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A name with its description."""
+
+    name: str
+    description: str
+
+
+class Picker(StopWorkersFirst, ModalScreen[str]):
+    """A list filtered by the typed text. Returns the chosen name, or "" for none."""
+
+    GROUP: ClassVar[str] = "Tables"
+    DEFAULT_CSS = """
+    Picker { align: left top; background: $background 40%; }
+    Picker > Vertical {
+        width: 60; max-width: 96%; height: auto; max-height: 90%; margin: 1 1; padding: 0 1;
+        background: $surface; border-left: outer $primary;
+    }
+    Picker Input { border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1; }
+    Picker Input:focus { border: none; }
+    Picker OptionList { height: auto; max-height: 20; border: none; padding: 0; background: $surface; }
+    Picker OptionList:focus { border: none; }
+    Picker #none { display: none; color: $foreground-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", id="tables.picker-back"),
+        Binding("down", "move(1)", "Down", show=False, priority=True, id="tables.picker-down"),
+        Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
+    ]
+
+    def __init__(self, placeholder: str, choices: Sequence[Choice] = ()) -> None:
+        """Create the list. `placeholder` is shown in the empty input; `offer` can set the choices later."""
+        super().__init__()
+        self._placeholder, self._choices = placeholder, choices
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Input(placeholder=self._placeholder)
+            yield OptionList()
+            yield Static(id="none")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def offer(self, choices: Sequence[Choice]) -> None:
+        """Show the choices that contain the typed text; those that start with it come first."""
+        self._choices = choices
+        typed = self.query_one(Input).value.lower()
+        matches = sorted(
+            (choice for choice in choices if typed in choice.name.lower()),
+            key=lambda choice: not choice.name.lower().startswith(typed),
+        )
+        names = [sanitize(choice.name) for choice in matches]
+        width = max(map(cell_len, names), default=0)
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(
+            Option(
+                Content.from_markup(
+                    "[b]$name[/]  [dim]$about[/]", name=set_cell_size(name, width), about=choice.description
+                ),
+                id=choice.name,
+            )
+            for name, choice in zip(names, matches, strict=True)
+        )
+        options.highlighted = 0 if matches else None
+        no_match = self.query_one("#none", Static)
+        no_match.update("no matching name" if choices else "none yet")
+        no_match.display = not matches
+
+    def on_input_changed(self) -> None:
+        self.offer(self._choices)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        options = self.query_one(OptionList)
+        if options.highlighted is not None:
+            self.dismiss(str(options.get_option_at_index(options.highlighted).id))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(str(event.option.id))
+
+    def action_move(self, rows: int) -> None:
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
+
+    def action_back(self) -> None:
+        self.dismiss("")
+
+
+class ColumnPicker(Picker):
+    """A list of columns."""
+
+    def __init__(self, columns: Sequence[Choice]) -> None:
+        super().__init__("which column?", columns)
+
+    def on_mount(self) -> None:
+        self.offer(self._choices)
+
+
+class TablePicker(Picker):
+    """A list of the tables of a project."""
+
+    def __init__(self, client: ProjectClient) -> None:
+        super().__init__("which table?")
+        self._client = client
+
+    def on_mount(self) -> None:
+        self.run_worker(self._fetch())
+
+    async def _fetch(self) -> None:
+        try:
+            document = await self._client.call("GET", "/tables")
+        except SvcError as error:
+            self.notify(error.message, severity="error", markup=False)
+            self.dismiss("")
+            return
+        self.offer([_table_choice(table) for table in document["tables"]])
+
+
+def _table_choice(table: Mapping[str, Any]) -> Choice:
+    """Return the choice for a table of `GET /tables`."""
+    count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
+    kind = "view" if table["kind"] == "view" else count
+    return Choice(table["name"], f"{kind:>16}  {table['note']}")
