@@ -123,7 +123,7 @@ async def create_streams(folder: Path, run: int) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="svc-bench-") as root, running(Path(root)) as cluster:
-        folder = cluster.settings[0].folder.parent
+        folder = cluster.nodes[0].folder.parent
         for run in range(len(RUNS)):
             asyncio.run(create_streams(folder, run))
             print(run_nodes(folder, Path(root), run), flush=True)

@@ -1,12 +1,13 @@
-"""Certificate authority of a fleet.
+"""Certificate authority of a fleet, with whose certificates nodes authenticate each other (mutual TLS).
 
-Nodes authenticate each other with certificates of the fleet's own authority (mutual TLS).
+Import it where it is used: its own imports take a tenth of a service's start.
 """
 
 import datetime
 import hashlib
 import ipaddress
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -19,11 +20,17 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from engine.fleet.key_pair import KeyPair
-
 VALIDITY = datetime.timedelta(days=3650)
 _BACKDATED = datetime.timedelta(days=1)
 """Certificates are valid at once on nodes whose clock is behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, as PEM."""
+
+    certificate: bytes
+    key: bytes
 
 
 class Authority:

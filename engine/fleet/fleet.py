@@ -7,27 +7,36 @@ that the fleet.
 """
 
 import asyncio
+import json
 import logging
+import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.bucket.copy import CopyReport
+from engine.bucket.errors import BucketError
 from engine.bucket.layout import mark_moved
-from engine.bucket.protocols import Bucket, KeyValue
+from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
+from engine.control.auth.login_throttle import LoginEvent, LoginThrottle
 from engine.errors import SvcError
-from engine.fleet.admission import admit_member
 from engine.fleet.bucket import NAMESPACE, JetStreamBucket
-from engine.fleet.connection import ClusterAddress
+from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError, WorkersRefused
-from engine.fleet.founding import found_node
-from engine.fleet.join_client import Admission
-from engine.fleet.joining import join_fleet, wait_for_nodes
-from engine.fleet.members import Presence
-from engine.fleet.membership import KnownMembers, check_membership, follow_keepers
+from engine.fleet.joining import Admission, Log, admit_member, join_fleet, wait_for_nodes, wait_until
+from engine.fleet.members import (
+    FleetStatus,
+    KnownMembers,
+    Presence,
+    check_membership,
+    follow_keepers,
+    observe,
+)
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import (
     AUTHORITY,
@@ -39,12 +48,9 @@ from engine.fleet.node import (
     check_address,
     cluster_address,
     find_node,
-    server_settings,
+    found_node,
 )
-from engine.fleet.registry import KEEPERS, JoinRequest, Registry, new_member
-from engine.fleet.status import FleetStatus, observe
-from engine.fleet.token import JoinToken
-from engine.fleet.waiting import POLL_SECONDS, wait_until
+from engine.fleet.registry import KEEPERS, JoinRequest, JoinToken, Registry, new_member
 from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
@@ -56,10 +62,6 @@ _REPEAT = "run `svc fleet start` to copy it"
 READY_SECONDS = 60.0
 PORTS_SECONDS = 15.0
 _log = logging.getLogger("svc.fleet")
-
-
-Log = Callable[[str, str], None]
-"""Takes a level and a line."""
 
 
 class Fleet:
@@ -86,6 +88,7 @@ class Fleet:
         """To be set when the last request has ended."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._admitting = asyncio.Lock()
+        self._waits_until = 0.0
         self._forming = False
 
     # -- start and stop ----------------------------------------------------------------------------------
@@ -102,7 +105,7 @@ class Fleet:
             self.node = self.node.save(self.folder, nodes=nodes)
         else:
             await check_membership(self.folder, self.node, NAMESPACE)
-        await self._wait_for_ports(self.node.address)
+        await wait_until(self._ports_are_free, stop, self._log, "waiting for the ports of this node")
         await self._start_server()
         bucket = await self._open_cluster(stop)
         try:
@@ -141,7 +144,8 @@ class Fleet:
             self._starting = False
         elif len(await self._keepers()) >= KEEPERS:
             self._log("warning", f"the fleet {self.node.fleet} lacks the data of this service; {_REPEAT}")
-        self._listen(self._bind())
+        if self.node.keeper:
+            self._listen(bind(self.node.address.join.host, self.node.address.join.port))
 
     async def stop(self) -> None:
         """Stop accepting nodes and following the fleet. The bucket stays open."""
@@ -166,40 +170,37 @@ class Fleet:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _bind(self) -> list[socket.socket]:
-        node = self.require_node()
-        return bind(node.address.join.host, node.address.join.port) if node.keeper else []
-
     def _listen(self, sockets: list[socket.socket]) -> None:
-        if not sockets:
-            return
         certificate = Certificate(self.folder / CERTIFICATE, self.folder / KEY)
-        handler = self._handler(self)
-        self._spawn(
-            serve(handler, sockets, stop=asyncio.Event(), grace=1, certificate=certificate), "join listener"
-        )
+        serving = serve(self._handler(self), sockets, stop=asyncio.Event(), grace=1, certificate=certificate)
+        self._spawn(serving, "join listener")
 
-    async def _wait_for_ports(self, address: NodeAddress) -> None:
-        """Wait until the nats-server of the former process of this node has ended. Raises `FleetError`."""
-        end = time.monotonic() + PORTS_SECONDS
-        while self.require_node().keeper:
-            try:
-                check_address(address)
-                break
-            except FleetError as error:
-                if time.monotonic() > end:
-                    hint = f"Stop it. A copy of {self._data} cannot run beside it."
-                    raise FleetError(f"another process uses {address}: {error.message}", hint) from error
-            await asyncio.sleep(POLL_SECONDS)
+    async def _ports_are_free(self) -> bool:
+        """Return whether the nats-server of the former process of this node has ended.
+
+        Raises `FleetError` after `PORTS_SECONDS`.
+        """
+        node = self.require_node()
+        self._waits_until = self._waits_until or time.monotonic() + PORTS_SECONDS
+        try:
+            if node.keeper:
+                check_address(node.address)
+        except FleetError as error:
+            if time.monotonic() < self._waits_until:
+                return False
+            hint = f"Stop it. A copy of {self._data} cannot run beside it."
+            raise FleetError(f"another process uses {node.address}: {error.message}", hint) from error
+        return True
 
     async def _start_server(self) -> None:
         node = self.require_node()
         if node.keeper and self._server is None:
-            self._server = NatsServer(server_settings(self.folder, node), self._log)
+            self._server = NatsServer(self.folder, node, self._log)
             await self._server.start()
 
-    def _address(self) -> ClusterAddress:
-        return cluster_address(self.folder, self.require_node())
+    async def _connect(self, *, create: bool = True) -> JetStreamBucket:
+        address = cluster_address(self.folder, self.require_node())
+        return await JetStreamBucket.open(address, NAMESPACE, create=create)
 
     async def _open_cluster(self, stop: asyncio.Event) -> JetStreamBucket:
         """Open the bucket of the fleet, which other nodes may still create."""
@@ -209,7 +210,7 @@ class Fleet:
             # Otherwise this service would use the server of another node, which could not stop at once.
             if self._server is not None and not self._server.listening:
                 return False
-            buckets.append(await JetStreamBucket.open(self._address(), NAMESPACE, create=False))
+            buckets.append(await self._connect(create=False))
             return True
 
         await wait_until(opened, stop, self._log, "waiting for a majority of the fleet's nodes")
@@ -220,7 +221,7 @@ class Fleet:
 
     async def _follow_members(self, bucket: JetStreamBucket) -> None:
         """Store the keepers, which change when nodes join or are removed."""
-        async for members in follow_keepers(bucket.fleet, self.registry(bucket.fleet)):
+        async for members in follow_keepers(bucket.fleet, self.registry()):
             nodes, ids = tuple(each.address for each in members), tuple(each.id for each in members)
             if (nodes, ids) != (self.require_node().nodes, self.require_node().keepers):
                 self.node = self.require_node().save(self.folder, nodes=nodes, keepers=ids)
@@ -241,11 +242,10 @@ class Fleet:
             raise FleetError("this service is not part of a fleet", "Create one with `svc fleet start`.")
         return self.node
 
-    def registry(self, kv: KeyValue | None = None) -> Registry:
-        """Return the members and tokens in a store (default: that which the service uses)."""
-        if kv is None:
-            assert self._bucket is not None
-            kv = self._bucket.fleet if isinstance(self._bucket, JetStreamBucket) else self._bucket.kv
+    def registry(self) -> Registry:
+        """Return the members and tokens in the store that the service uses."""
+        assert self._bucket is not None
+        kv = self._bucket.fleet if isinstance(self._bucket, JetStreamBucket) else self._bucket.kv
         return Registry(kv, self._version)
 
     # -- founding and admission --------------------------------------------------------------------------
@@ -337,8 +337,7 @@ class Fleet:
                 await self._start_server()
                 assert self._server is not None
                 await self._server.ready(READY_SECONDS)
-                bucket = await JetStreamBucket.open(self._address(), NAMESPACE)
-                await bucket.aclose()
+                await (await self._connect()).aclose()
                 break
             except SvcError as error:
                 self._log("warning", f"the fleet cannot start yet; svc tries again: {error}")
@@ -351,7 +350,7 @@ class Fleet:
 
         After a `SvcError` nothing has changed.
         """
-        target = await JetStreamBucket.open(self._address(), NAMESPACE)
+        target = await self._connect()
         try:
             report = await copy(target)
             await self.registry().copy_to(Registry(target.fleet, self._version))
@@ -372,3 +371,26 @@ class Fleet:
             needed=KEEPERS,
             members=[observe(member, node.node, self.presence) for member in members],
         )
+
+
+async def share_attempts(connection: NatsConnection, namespace: str, throttle: LoginThrottle) -> None:
+    """Count login attempts of other nodes, and send them those of this one, until the connection closes."""
+    subject, sender = f"svc-logins.{namespace}", secrets.token_hex(8)
+    sending: set[asyncio.Task[None]] = set()
+
+    async def receive(message: Any) -> None:
+        document = json.loads(message.data)
+        if document.pop("sender") != sender:
+            throttle.apply(LoginEvent(**document))
+
+    async def send(event: LoginEvent) -> None:
+        with suppress(BucketError):  # Without the others, this node counts alone.
+            await connection.publish(subject, json.dumps({**asdict(event), "sender": sender}).encode())
+
+    def announce(event: LoginEvent) -> None:
+        task = asyncio.create_task(send(event))
+        sending.add(task)
+        task.add_done_callback(sending.discard)
+
+    await connection.subscribe(subject, receive)
+    throttle.announce = announce

@@ -1,4 +1,4 @@
-"""Presence of nodes: each publishes a heartbeat, and all observe those of the others.
+"""Members of a fleet as one node observes them: heartbeats, keepers, state of their tables.
 
 Heartbeats are not stored. A node is present while its last heartbeat is recent on the observer's own clock.
 """
@@ -7,15 +7,31 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from engine.bucket.errors import BucketError
+from engine.cancellation import cancel
+from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
+from engine.fleet.kv import StreamKeyValue
+from engine.fleet.node import FleetNode, NodeAddress, cluster_address
+from engine.fleet.questions import Document, Questions
+from engine.fleet.registry import KEEPERS, MEMBERS, Member, Registry, removed
+from engine.fleet.stream import JetStream
+from engine.fleet.tables_log import STREAM
 
 HEARTBEAT_SECONDS = 0.5
 PRESENT_SECONDS = 2.0
+PROBE_SECONDS = 1.0
+READ_SECONDS = 3.0
+ASK_SECONDS = 3.0
+"""Longer than a node measures its copies."""
+TABLES = "tables"
+"""Kind of the question how the tables of a `project` ("": of all) are: `lag_ms` and `troubles`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +105,160 @@ class Presence:
                 self._arrived.clear()
                 await self._arrived.wait()
         return self.present()
+
+
+async def check_membership(folder: Path, node: FleetNode, namespace: str) -> None:
+    """Raise `FleetError` if another node that runs knows that this one was removed.
+
+    Its nats-server must not join the cluster again.
+    """
+    others = [address for address in node.nodes if address != node.address]
+    servers = tuple(f"tls://{other}" for other in await listening(others))
+    if not servers:
+        return
+    with suppress(BucketError):  # Without a majority the service waits for the others, and checks again.
+        connection = await NatsConnection.open(replace(cluster_address(folder, node), servers=servers))
+        try:
+            records = JetStream(connection, "svc-records", f"{namespace}.fleet")
+            value = await StreamKeyValue(records, PROBE_SECONDS).get(MEMBERS + node.node)
+        finally:
+            await connection.aclose()
+        if value is None:
+            raise removed(node.node)
+
+
+async def follow_keepers(kv: StreamKeyValue, registry: Registry) -> AsyncGenerator[list[Member], None]:
+    """Yield the nodes with a nats-server after each change, until the store closes."""
+    async for _ in kv.watch(MEMBERS, 0):
+        keepers = [member for member in await registry.members() if member.keeper]
+        if len(keepers) >= KEEPERS:
+            yield keepers
+
+
+async def listening(addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
+    """Return the addresses at which a nats-server listens."""
+    found = await asyncio.gather(*map(_listens, addresses))
+    return [address for address, listens in zip(addresses, found, strict=True) if listens]
+
+
+async def _listens(address: NodeAddress) -> bool:
+    """Return whether a nats-server listens at an address."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(address.host, address.port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+class KnownMembers:
+    """The members of the fleet, also while its store does not answer."""
+
+    def __init__(self) -> None:
+        self._last: list[Member] = []
+
+    async def read(self, registry: Registry) -> list[Member]:
+        """Return the members, or those of the last call. Raises `BucketError` if there was none."""
+        reading = asyncio.ensure_future(registry.members())
+        await asyncio.wait([reading], timeout=READ_SECONDS if self._last else None)
+        if not reading.done():
+            await cancel([reading])
+        elif reading.exception() is None:
+            self._last = reading.result()
+        if not self._last:
+            reading.result()
+        return self._last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """A member as this node observes it. `skew_seconds` is `None` unless it is present.
+
+    `seen_ns` is the Unix time of its last heartbeat, if any.
+    """
+
+    member: Member
+    present: bool
+    starting: bool
+    draining: bool
+    this: bool
+    version: str
+    skew_seconds: float | None
+    seen_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetStatus:
+    """`serving` says whether the fleet serves, `healthy` whether this node's nats-server is in its quorum."""
+
+    fleet: str
+    node: str
+    serving: bool
+    healthy: bool
+    needed: int
+    members: list[MemberStatus]
+
+
+def observe(member: Member, this: str, presence: Presence | None) -> MemberStatus:
+    """Return the status of a member; `this` is the id of the observing node.
+
+    `presence` is `None` before the fleet serves.
+    """
+    beat = presence.last(member.id) if presence is not None else None
+    present = member.id in presence.present() if presence is not None else member.id == this
+    return MemberStatus(
+        member=member,
+        present=present,
+        starting=presence is not None and member.id in presence.starting(),
+        draining=present and beat is not None and bool(beat.content.get("draining")),
+        this=member.id == this,
+        version=beat.content["version"] if beat is not None else member.version,
+        skew_seconds=round(beat.skew_ns / 1e9, 1) if beat is not None and present else None,
+        seen_ns=time.time_ns() - int((time.monotonic() - beat.arrived) * 1e9) if beat is not None else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetFacts:
+    """`quorum`: the log of the tables has a leader, thus a majority. `leader` is that node, or empty.
+
+    `lag_ms` of a node: how far its copy of the tables is behind the log, `None` if it is unknown. `troubles`
+    of a node: its copies that are not up to date, each as a document with `project`, `since` and `problem`.
+    """
+
+    quorum: bool = False
+    leader: str = ""
+    lag_ms: Mapping[str, int | None] = field(default_factory=dict)
+    troubles: Mapping[str, Sequence[Document]] = field(default_factory=dict)
+
+
+async def find_facts(
+    connection: NatsConnection, questions: Questions, nodes: Collection[str], project: str
+) -> FleetFacts:
+    """Ask nodes about the tables of a project, or of "" about all tables."""
+    asking = asyncio.gather(*(_tables(questions, node, project) for node in nodes))
+    leader, tables = await asyncio.gather(_leader(connection), asking)
+    return FleetFacts(
+        quorum=bool(leader),
+        leader=leader,
+        lag_ms={node: answer.get("lag_ms") for node, answer in zip(nodes, tables, strict=True)},
+        troubles={node: answer.get("troubles", ()) for node, answer in zip(nodes, tables, strict=True)},
+    )
+
+
+async def _leader(connection: NatsConnection) -> str:
+    """Return the leader of the tables' log, or an empty string: without a majority there is none."""
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            answer = await connection.api(f"STREAM.INFO.{STREAM}", {})
+    except (BucketError, TimeoutError):
+        return ""
+    return str(answer.get("cluster", {}).get("leader", ""))
+
+
+async def _tables(questions: Questions, node: str, project: str) -> Document:
+    try:
+        return await questions.ask(node, TABLES, {"project": project}, ASK_SECONDS)
+    except SvcError:
+        return {}

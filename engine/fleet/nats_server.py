@@ -11,14 +11,15 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from engine.bucket.errors import disk_error
 from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
+from engine.fleet.node import AUTHORITY, CERTIFICATE, KEY, STORE, FleetNode
 
 PROGRAM = "nats-server"
 KEY_VARIABLE = "SVC_NATS_KEY"
@@ -33,6 +34,8 @@ STORE_CHECK = "/healthz?js-enabled-only=true"
 STORE_CHECK_SECONDS = 5.0
 STORE_CHECKS = 2
 """After so many failed checks the store is closed."""
+DISK_SHARE = 0.8
+"""Share of the free disk space that the store may fill."""
 MIN_FREE_BYTES = 16 << 20
 READY_LINE = "] Server is ready"
 LOG = "nats-server.log"
@@ -85,32 +88,6 @@ system_account: SYS
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NatsServerSettings:
-    """One node of a cluster. Addresses are `HOST:PORT`; `routes` are those of all nodes, with this one."""
-
-    name: str
-    """Unique in the cluster, never used for another node."""
-    cluster: str
-    folder: Path
-    listen: str
-    route: str
-    monitor: str
-    """Must be an address of loopback: it has no authentication."""
-    routes: Sequence[str]
-    certificate: Path
-    key: Path
-    authority: Path
-    client_nkey: str
-    system_nkey: str
-    """Public keys."""
-    store_key: str
-    """Encrypts the store."""
-    max_bytes: int
-    """Maximum size of the store."""
-    program: Path | None = None
-
-
 def find_program() -> Path:
     """Return the path of nats-server: of its package, else in PATH. Raises `NatsServerFailed`."""
     with suppress(PackageNotFoundError):
@@ -123,25 +100,25 @@ def find_program() -> Path:
     raise NatsServerFailed("nats-server is not installed", INSTALL)
 
 
-def configuration(settings: NatsServerSettings) -> str:
+def configuration(folder: Path, node: FleetNode, max_bytes: int) -> str:
     """Return the configuration file. It names the key of the store, but does not contain it."""
     tls = (
-        f"tls {{ cert_file: {_quoted(settings.certificate)}, key_file: {_quoted(settings.key)},"
-        f" ca_file: {_quoted(settings.authority)}, verify: true, timeout: 5 }}"
+        f"tls {{ cert_file: {_quoted(folder / CERTIFICATE)}, key_file: {_quoted(folder / KEY)},"
+        f" ca_file: {_quoted(folder / AUTHORITY)}, verify: true, timeout: 5 }}"
     )
     return _CONFIGURATION.format(
-        name=_quoted(settings.name),
-        cluster=_quoted(settings.cluster),
-        listen=_quoted(settings.listen),
-        monitor=_quoted(settings.monitor),
-        route=_quoted(settings.route),
-        routes=", ".join(_quoted(f"tls://{address}") for address in settings.routes),
-        store=_quoted(settings.folder / "store"),
-        max_bytes=settings.max_bytes,
+        name=_quoted(node.node),
+        cluster=_quoted(f"svc-{node.fleet}"),
+        listen=_quoted(str(node.address)),
+        monitor=_quoted(node.address.monitor),
+        route=_quoted(node.address.route),
+        routes=", ".join(_quoted(f"tls://{each.route}") for each in node.nodes),
+        store=_quoted(folder / STORE),
+        max_bytes=max_bytes,
         error_reports=ERROR_REPORTS,
         tls=tls,
-        system_nkey=settings.system_nkey,
-        client_nkey=settings.client_nkey,
+        system_nkey=node.system,
+        client_nkey=node.client,
     )
 
 
@@ -175,11 +152,13 @@ def is_shown(line: str) -> bool:
 class NatsServer:
     """A child process that is restarted when it ends."""
 
-    def __init__(self, settings: NatsServerSettings, log: Callable[[str, str], None]) -> None:
-        """`log` takes a level and a line."""
-        self.settings = settings
+    def __init__(self, folder: Path, node: FleetNode, log: Callable[[str, str], None]) -> None:
+        """`folder` is that of the node; `log` takes a level and a line."""
+        self.node = node
+        self.folder = folder / STORE.parent
+        """Folder of the configuration, the log and the store."""
         self._log = log
-        self._program = settings.program or find_program()
+        self._program = find_program()
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._store_watch: asyncio.Task[None] | None = None
@@ -194,7 +173,12 @@ class NatsServer:
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> None:
-        """Start the server and its supervision. `ready` waits for it. Raises `NatsServerFailed`."""
+        """Start the server and its supervision. `ready` waits for it. Raises `BucketError`."""
+        try:
+            used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+            self._max_bytes = int(DISK_SHARE * (used + shutil.disk_usage(self.folder.parent).free))
+        except OSError as error:
+            raise disk_error(self.folder, error) from error
         await self._spawn()
         self._supervisor = asyncio.create_task(self._supervise())
         self._store_watch = asyncio.create_task(self._watch_store())
@@ -208,7 +192,7 @@ class NatsServer:
         while not await self.healthy():
             if time.monotonic() > end:
                 raise NatsServerFailed(
-                    f"nats-server {self.settings.name} was not healthy within {seconds:g} s:"
+                    f"nats-server {self.node.node} was not healthy within {seconds:g} s:"
                     f" {self._last_line or 'no output'}",
                     "Check that a majority of the nodes runs and that their route addresses are reachable.",
                 )
@@ -223,10 +207,10 @@ class NatsServer:
 
     async def _status(self, path: str) -> bytes:
         """Return the status of a request, or nothing without an answer."""
-        host, _, port = self.settings.monitor.rpartition(":")
+        host, _, port = self.node.address.monitor.rpartition(":")
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                reader, writer = await asyncio.open_connection(host, int(port))
                 try:
                     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     status = await reader.readline()
@@ -254,7 +238,7 @@ class NatsServer:
         await cancel([self._store_watch])
         for number in signals:
             if number == signal.SIGKILL and len(signals) > 1:
-                self._log("warning", f"nats-server {self.settings.name} did not stop in time; killed")
+                self._log("warning", f"nats-server {self.node.node} did not stop in time; killed")
             if self._process is not None:
                 with suppress(ProcessLookupError):
                     self._process.send_signal(number)
@@ -263,11 +247,11 @@ class NatsServer:
         await self._supervisor
 
     async def _spawn(self) -> None:
-        settings = self.settings
         try:
-            settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = settings.folder / "nats.conf"
-            path.write_text(configuration(settings), encoding="utf-8")
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self.folder / "nats.conf"
+            text = configuration(self.folder.parent, self.node, self._max_bytes)
+            path.write_text(text, encoding="utf-8")
             self._process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
                 "-c",
@@ -280,12 +264,12 @@ class NatsServer:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 # nats-server parses the variable as configuration: a key could be read as a number.
-                env={**os.environ, KEY_VARIABLE: _quoted(settings.store_key)},
+                env={**os.environ, KEY_VARIABLE: _quoted(self.node.store_key)},
                 start_new_session=True,
             )
         except OSError as error:
             raise NatsServerFailed(
-                f"cannot start nats-server in {settings.folder}: {error.strerror}",
+                f"cannot start nats-server in {self.folder}: {error.strerror}",
                 "Check that the user running svc can write to the folder and that its disk has space.",
             ) from error
 
@@ -303,20 +287,20 @@ class NatsServer:
                 failed = 0
                 self._log(
                     "warning",
-                    f"nats-server {self.settings.name} stored nothing since its disk was full; restarted",
+                    f"nats-server {self.node.node} stored nothing since its disk was full; restarted",
                 )
                 with suppress(ProcessLookupError):
                     process.terminate()
 
     def _has_space(self) -> bool:
         try:
-            return shutil.disk_usage(self.settings.folder).free >= MIN_FREE_BYTES
+            return shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES
         except OSError:
             return False
 
     async def _supervise(self) -> None:
         restarts = 0
-        while True:
+        while not self._stopping:
             assert self._process is not None
             started = time.monotonic()
             reading = asyncio.create_task(self._read_log(self._process))
@@ -333,7 +317,7 @@ class NatsServer:
             pause = BACKOFF_SECONDS[min(restarts, len(BACKOFF_SECONDS) - 1)]
             restarts += 1
             self._log(
-                "warning", f"nats-server {self.settings.name} ended: {last}; svc restarts it in {pause:g} s"
+                "warning", f"nats-server {self.node.node} ended: {last}; svc restarts it in {pause:g} s"
             )
             await asyncio.sleep(pause)
             while not self._stopping:
@@ -343,13 +327,11 @@ class NatsServer:
                 except NatsServerFailed as error:
                     self._log("warning", error.message)
                     await asyncio.sleep(BACKOFF_SECONDS[-1])
-            if self._stopping:
-                return
 
     async def _read_log(self, process: asyncio.subprocess.Process) -> None:
         """Append the server's output to its log file, and forward errors, until it ends."""
         assert process.stderr is not None
-        path = self.settings.folder / LOG
+        path = self.folder / LOG
         while True:
             try:
                 line = await process.stderr.readline()

@@ -6,24 +6,28 @@ import secrets
 import shutil
 import socket
 import ssl
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.bucket import durable
 from engine.bucket.errors import disk_error
 from engine.files.atomic import write_atomic
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
-from engine.fleet.key_pair import KeyPair
-from engine.fleet.nats_server import NatsServerSettings
 from engine.fleet.nkeys import Nkey
+
+if TYPE_CHECKING:
+    from engine.fleet.authority import Authority
 
 FORMAT = 2
 """Format 1 lacks `keepers`."""
 NODE_FOLDER = "fleet"
 """Folder of the node within the data directory."""
 NODE_FILE = "fleet.json"
+STORE = Path("nats", "store")
+"""Folder of the nats-server's store within that of the node."""
 AUTHORITY, CERTIFICATE, KEY, SEED = "ca.pem", "node.pem", "node.key", "client.seed"
 SYSTEM_SEED = "system.seed"
 """Seed of the account that changes the members of the cluster."""
@@ -32,8 +36,6 @@ DEFAULT_PORT = 4222
 JOIN_OFFSET, ROUTE_OFFSET, MONITOR_OFFSET = 1000, 2000, 4000
 """Ports for joining nodes, routes and monitoring are this much above the port for clients."""
 MAX_PORT = 65535 - MONITOR_OFFSET
-DISK_SHARE = 0.8
-"""Share of the free disk space that the store may fill."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -143,21 +145,40 @@ def node_id(number: int) -> str:
     return f"n{number}-{secrets.token_hex(3)}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeKeys:
-    """Keys of a node: those of the authority, its own certificate, and the seeds of two nkeys.
+def found_node(folder: Path, address: NodeAddress) -> FleetNode:
+    """Create a new fleet, and the folder of its first node. Raises `SvcError`."""
+    from engine.fleet.authority import Authority
 
-    An agent has neither the key of the authority nor the seed of the system account.
-    """
+    name, client, system = secrets.token_hex(3), Nkey.create(), Nkey.create()
+    node = FleetNode(
+        fleet=name,
+        node=node_id(1),
+        address=address,
+        nodes=(address,),
+        client=client.public,
+        system=system.public,
+        state="founding",
+    )
+    create_keeper(folder, node, Authority.create(name), client, system)
+    return node
 
-    authority: KeyPair
-    pair: KeyPair
-    seed: str
-    system_seed: str
+
+def create_keeper(folder: Path, node: FleetNode, authority: "Authority", client: Nkey, system: Nkey) -> None:
+    """Create the folder of a node that has all keys of its fleet. Raises `SvcError`."""
+    pair = authority.issue(node.node, [node.address.host])
+    files = {
+        AUTHORITY: authority.pair.certificate,
+        AUTHORITY_KEY: authority.pair.key,
+        CERTIFICATE: pair.certificate,
+        KEY: pair.key,
+        SEED: client.seed.encode() + b"\n",
+        SYSTEM_SEED: system.seed.encode() + b"\n",
+    }
+    create_node(folder, node, files)
 
 
-def create_node(folder: Path, node: FleetNode, keys: NodeKeys) -> None:
-    """Create the folder of one node. Raises `SvcError`.
+def create_node(folder: Path, node: FleetNode, files: Mapping[str, bytes]) -> None:
+    """Create the folder of one node, with the files of its keys. Raises `SvcError`.
 
     A folder without a document, as an interrupted call leaves it, is replaced.
     """
@@ -168,17 +189,8 @@ def create_node(folder: Path, node: FleetNode, keys: NodeKeys) -> None:
         for path in (new, folder):
             if path.exists():
                 shutil.rmtree(path)
-        files = {
-            AUTHORITY: keys.authority.certificate,
-            AUTHORITY_KEY: keys.authority.key,
-            CERTIFICATE: keys.pair.certificate,
-            KEY: keys.pair.key,
-            SEED: keys.seed.encode() + b"\n",
-            SYSTEM_SEED: keys.system_seed.encode() + b"\n",
-            NODE_FILE: node.encode(),
-        }
         new.mkdir(mode=0o700)
-        for name, content in files.items():
+        for name, content in {**files, NODE_FILE: node.encode()}.items():
             with os.fdopen(os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
                 file.write(content)
                 file.flush()
@@ -188,58 +200,21 @@ def create_node(folder: Path, node: FleetNode, keys: NodeKeys) -> None:
         raise disk_error(folder, error) from error
 
 
-def server_settings(folder: Path, node: FleetNode) -> NatsServerSettings:
-    """Return how to run a node's nats-server. Raises `SvcError`."""
-    store = folder / "nats"
-    try:
-        used = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise disk_error(folder, error) from error
-    return NatsServerSettings(
-        name=node.node,
-        cluster=f"svc-{node.fleet}",
-        folder=store,
-        listen=str(node.address),
-        route=node.address.route,
-        monitor=node.address.monitor,
-        routes=[each.route for each in node.nodes],
-        certificate=folder / CERTIFICATE,
-        key=folder / KEY,
-        authority=folder / AUTHORITY,
-        client_nkey=node.client,
-        system_nkey=node.system,
-        store_key=node.store_key,
-        max_bytes=int(DISK_SHARE * (used + free)),
-    )
-
-
 def cluster_address(folder: Path, node: FleetNode, seed: str = SEED) -> ClusterAddress:
     """Return how a node reaches the cluster: its own server first. Raises `SvcError`.
 
     `seed` is the file of the account's nkey.
     """
-    tls = client_context(folder / AUTHORITY)
     try:
+        tls = ssl.create_default_context(cafile=folder / AUTHORITY)
         tls.load_cert_chain(folder / CERTIFICATE, folder / KEY)
     except (OSError, ssl.SSLError) as error:
         raise FleetError(
-            f"the certificate of the node in {folder} cannot be used: {error}", "Restore the folder."
+            f"the certificates of the node in {folder} cannot be used: {error}", "Restore the folder."
         ) from error
     servers = sorted(node.nodes, key=lambda address: address != node.address)
-    return ClusterAddress(
-        servers=tuple(f"tls://{address}" for address in servers),
-        tls=tls,
-        nkey=Nkey.read(folder / seed),
-    )
-
-
-def client_context(authority: Path) -> ssl.SSLContext:
-    """Return a TLS context that trusts one authority. Raises `FleetError`."""
-    try:
-        return ssl.create_default_context(cafile=authority)
-    except (OSError, ssl.SSLError) as error:
-        raise FleetError(f"cannot read {authority}: {error}", "Restore the folder of the node.") from error
+    urls = tuple(f"tls://{address}" for address in servers)
+    return ClusterAddress(servers=urls, tls=tls, nkey=Nkey.read(folder / seed))
 
 
 def check_address(address: NodeAddress) -> None:

@@ -1,18 +1,33 @@
-"""Changes of a fleet that serves: nodes that stop, are upgraded, or leave."""
+"""Changes of a fleet that serves: nodes that stop, are upgraded, leave, or discard their copies."""
 
+import asyncio
+import shutil
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from engine.fleet.copies import COPIES, behind, hand_over, remove_server, stream_copies, wait_current
-from engine.fleet.errors import FleetError
-from engine.fleet.facts import FleetFacts
+from engine.bucket.errors import BucketError, disk_error
+from engine.fleet.connection import ClusterAddress, NatsConnection, Patience
+from engine.fleet.errors import ClusterRefused, FleetError
 from engine.fleet.fleet import Fleet
-from engine.fleet.node import SYSTEM_SEED, cluster_address
+from engine.fleet.members import FleetFacts
+from engine.fleet.node import STORE, SYSTEM_SEED, FleetNode, cluster_address
 from engine.fleet.registry import Member
 
 WAIT_SECONDS = 4.0
 """How long an operation waits for a heartbeat of another node."""
+COPIES = 3
+CURRENT_SECONDS = 120.0
+"""How long a new copy may take."""
+POLL_SECONDS = 0.2
+_NOT_A_MEMBER = 10044
+_IN_PROGRESS = 10202
+"""Error code while another server joins or is removed."""
 _STATUS = "Look at the nodes with `svc fleet status`."
+_START_OTHERS = (
+    "Start the services of the other keepers, and wait until `svc fleet status` shows them as present."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +74,7 @@ async def remove(fleet: Fleet, id_: str) -> Member:
 
     A keeper is removed once another one can store its data.
     """
-    node, bucket = fleet.require_node(), fleet.cluster
-    present = await _present(fleet)
+    node, present = fleet.require_node(), await _present(fleet)
     members = {member.id: member for member in await fleet.registry().members()}
     if id_ not in members:
         raise FleetError(f"the fleet has no node {id_}", f"Its nodes are: {', '.join(sorted(members))}")
@@ -76,7 +90,7 @@ async def remove(fleet: Fleet, id_: str) -> Member:
                 f"the node {node.node} cannot remove a keeper", "Run this on the machine of a keeper."
             )
         await _remove_keeper(fleet, member, {each.id for each in members.values() if each.keeper} & present)
-    await fleet.registry(bucket.fleet).remove(id_)
+    await fleet.registry().remove(id_)
     return member
 
 
@@ -109,3 +123,115 @@ async def _present(fleet: Fleet) -> set[str]:
         f"{node} is the last node that runs: nothing can be changed without a majority of the keepers",
         "Start the services of other nodes first.",
     )
+
+
+async def discard_copies(folder: Path, node: FleetNode) -> None:
+    """Delete the store of a keeper that does not run. Raises `SvcError` unless the others have all data."""
+    if node.state != "member":
+        raise FleetError(f"the fleet of {folder} does not serve yet", "Start the service first.")
+    others = tuple(f"tls://{address}" for address in node.nodes if address != node.address)
+    try:
+        connection = await NatsConnection.open(replace(cluster_address(folder, node), servers=others))
+        try:
+            copies = await stream_copies(connection)
+        finally:
+            await connection.aclose()
+    except BucketError as error:
+        raise FleetError(f"the other keepers do not answer: {error.message}", _START_OTHERS) from error
+    for each in copies:
+        if len(each.current - {node.node}) < COPIES - 1:
+            raise FleetError(f"{each.name} has no two current copies on other keepers", _START_OTHERS)
+    if not node.keeper:
+        return
+    store = folder / STORE
+    try:
+        await asyncio.to_thread(shutil.rmtree, store, ignore_errors=not store.exists())
+    except OSError as error:
+        raise disk_error(store, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCopies:
+    """One stream: its leader, and the servers with a current copy, the leader among them."""
+
+    name: str
+    leader: str
+    current: frozenset[str]
+    servers: frozenset[str]
+
+
+async def stream_copies(connection: NatsConnection) -> list[StreamCopies]:
+    """Return the copies of all streams. Raises `BucketError`."""
+    listed = await connection.api("STREAM.NAMES", {})
+    copies = []
+    for name in listed.get("streams") or ():
+        answer = await connection.api(f"STREAM.INFO.{name}", {})
+        if "error" in answer:
+            raise _refused(f"STREAM.INFO.{name}", answer)
+        cluster = answer["cluster"]
+        leader, others = cluster.get("leader", ""), cluster.get("replicas") or ()
+        present = {each["name"] for each in others if each.get("current") and not each.get("offline")}
+        servers = frozenset({leader, *(each["name"] for each in others)} - {""})
+        copies.append(StreamCopies(name, leader, frozenset({leader} - {""} | present), servers))
+    return copies
+
+
+def behind(copies: Sequence[StreamCopies], keepers: Collection[str]) -> list[str]:
+    """Return the keepers that lack a current copy of a stream that they store."""
+    return sorted(
+        keeper
+        for keeper in keepers
+        if any(keeper in each.servers and keeper not in each.current for each in copies)
+    )
+
+
+async def wait_current(connection: NatsConnection, without: str) -> None:
+    """Wait until each stream has three current copies, none on a server. Raises `FleetError`."""
+    end = asyncio.get_running_loop().time() + CURRENT_SECONDS
+    while True:
+        copies = await stream_copies(connection)
+        missing = [each.name for each in copies if len(each.current - {without}) < COPIES]
+        if not missing:
+            return
+        if asyncio.get_running_loop().time() > end:
+            raise FleetError(
+                f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s",
+                "Look at the nodes with `svc fleet status`; the copies continue.",
+            )
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def hand_over(connection: NatsConnection, server: str) -> int:
+    """Move the leadership of streams from a server to others; return their number. Raises `BucketError`."""
+    led = [each.name for each in await stream_copies(connection) if each.leader == server]
+    for name in led:
+        answer = await connection.api(f"STREAM.LEADER.STEPDOWN.{name}", {})
+        if "error" in answer:
+            raise _refused(f"STREAM.LEADER.STEPDOWN.{name}", answer)
+    return len(led)
+
+
+async def remove_server(address: ClusterAddress, server: str) -> None:
+    """Remove a server from the cluster; its copies move. `address` is that of the system account.
+
+    Raises `BucketError`.
+    """
+    connection = await NatsConnection.open(address)
+    patience = Patience("the removal of a node", CURRENT_SECONDS)
+    content = b'{"peer": "%s"}' % server.encode()
+    try:
+        while True:
+            answer = await connection.request("$JS.API.SERVER.REMOVE", content, patience)
+            code = answer.get("error", {}).get("err_code")
+            # After a lost answer the server is not a member any more.
+            if code in (None, _NOT_A_MEMBER):
+                return
+            if code != _IN_PROGRESS:
+                raise _refused("SERVER.REMOVE", answer)
+            await patience.pause()
+    finally:
+        await connection.aclose()
+
+
+def _refused(method: str, answer: Mapping[str, object]) -> ClusterRefused:
+    return ClusterRefused(f"the fleet refused {method}: {answer['error']}", "Try again.")

@@ -3,9 +3,11 @@
 The store is that of the founder's data directory until the fleet serves, then the cluster.
 """
 
+import base64
 import hashlib
 import json
 import re
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -14,12 +16,13 @@ from engine.bucket.copy import FLEET_PREFIX
 from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress, node_id
-from engine.fleet.token import JoinToken
 
 MEMBERS, TOKENS, SERVES = FLEET_PREFIX + "members/", FLEET_PREFIX + "tokens/", FLEET_PREFIX + "serves"
 KEEPERS = 3
 """The first nodes run a nats-server each. Further ones do if their token says so, or are clients."""
 MAX_KEEPERS = 5
+TOKEN_PREFIX = "svcj1."
+MAX_ADDRESSES = 5
 MAX_SKEW_NS = 60 * 10**9
 _NUMBERS = re.compile(r"[0-9]+")
 _NEW_TOKEN = "Create a token with `svc fleet token` on a node of the fleet."
@@ -59,11 +62,6 @@ def new_member(id_: str, address: NodeAddress, version: str, *, keeper: bool) ->
     )
 
 
-def member_key(id_: str) -> str:
-    """Return the key of a member."""
-    return MEMBERS + id_
-
-
 def removed(id_: str) -> FleetError:
     """Return the error of a node that was removed."""
     return FleetError(
@@ -76,6 +74,52 @@ def _compatible(version: str, other: str) -> bool:
     """Return whether nodes with these versions may serve one fleet: at most one minor version apart."""
     first, second = ([int(part) for part in _NUMBERS.findall(text)[:2]] for text in (version, other))
     return first[:1] == second[:1] and abs(first[1] - second[1]) <= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinToken:
+    """Lets a machine join. `addresses` are those of nodes that accept it.
+
+    `authority` is the SHA-256 of the certificate of their authority, `secret` is random.
+    """
+
+    addresses: tuple[NodeAddress, ...]
+    authority: str
+    secret: str
+
+    @classmethod
+    def create(cls, addresses: tuple[NodeAddress, ...], authority: str) -> "JoinToken":
+        """Return a token with a new secret of 256 bits."""
+        return cls(addresses=addresses[:MAX_ADDRESSES], authority=authority, secret=secrets.token_urlsafe(32))
+
+    @classmethod
+    def parse(cls, text: str) -> "JoinToken":
+        """Return the token of its text form. Raises `FleetError`."""
+        try:
+            content = text.strip().removeprefix(TOKEN_PREFIX)
+            document = json.loads(base64.urlsafe_b64decode(content + "=" * (-len(content) % 4)))
+            addresses = tuple(NodeAddress(str(host), int(port)) for host, port in document["at"])
+            token = cls(addresses=addresses, authority=str(document["ca"]), secret=str(document["secret"]))
+            if not addresses or not text.strip().startswith(TOKEN_PREFIX):
+                raise ValueError
+        except (ValueError, KeyError, TypeError) as error:
+            raise FleetError(
+                "the token is not valid", "Copy the whole token that `svc fleet token` printed."
+            ) from error
+        return token
+
+    @property
+    def text(self) -> str:
+        """The text form."""
+        at = [[address.host, address.port] for address in self.addresses]
+        document = {"at": at, "ca": self.authority, "secret": self.secret}
+        content = json.dumps(document, separators=(",", ":")).encode()
+        return TOKEN_PREFIX + base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the secret: what the fleet stores."""
+        return hashlib.sha256(self.secret.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

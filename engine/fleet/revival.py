@@ -20,15 +20,14 @@ from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
     MAX_PORT,
     NODE_FOLDER,
+    STORE,
     FleetNode,
     NodeAddress,
-    NodeKeys,
     check_address,
-    create_node,
-    server_settings,
+    create_keeper,
 )
+from engine.fleet.tables_log import SNAPSHOTS
 from engine.fleet.tables_log import STREAM as TABLES
-from engine.fleet.tables_snapshots import STREAM as SNAPSHOTS
 
 HOST = "127.0.0.1"
 READY_SECONDS = 120.0
@@ -43,7 +42,7 @@ async def revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pat
     """
     from engine.fleet.authority import Authority
 
-    store = server_settings(data / NODE_FOLDER, node).folder / "store"
+    store = data / NODE_FOLDER / STORE
     for name in (*STREAMS, TABLES, SNAPSHOTS):
         if not (store / _STREAMS / name).is_dir():
             raise FleetError(
@@ -55,16 +54,15 @@ async def revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pat
     async with AsyncExitStack() as stack:
         for keeper, address in zip(node.keepers, addresses, strict=True):
             folder = work / keeper / NODE_FOLDER
-            keys = NodeKeys(authority.pair, authority.issue(keeper, [HOST]), client.seed, system.seed)
             own = replace(node, node=keeper, address=address, nodes=addresses)
             own = replace(own, client=client.public, system=system.public)
             try:
                 folder.parent.mkdir()
-                create_node(folder, own, keys)
-                await asyncio.to_thread(_copy, store, server_settings(folder, own).folder / "store")
+                create_keeper(folder, own, authority, client, system)
+                await asyncio.to_thread(_copy, store, folder / STORE)
             except OSError as error:
                 raise disk_error(work, error) from error
-            server = NatsServer(server_settings(folder, own), lambda level, line: None)
+            server = NatsServer(folder, own, lambda level, line: None)
             await server.start()
             stack.push_async_callback(server.kill)
             servers.append(server)
@@ -85,11 +83,9 @@ def _free_addresses(count: int) -> tuple[NodeAddress, ...]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder. Raises OSError."""
+    """Copy a folder. Raises OSError with its cause, which `shutil.copytree` would not."""
     for path in source.rglob("*"):
         copy = target / path.relative_to(source)
-        if path.is_dir():
-            copy.mkdir(parents=True, exist_ok=True)
-        else:
-            copy.parent.mkdir(parents=True, exist_ok=True)
+        (copy if path.is_dir() else copy.parent).mkdir(parents=True, exist_ok=True)
+        if path.is_file():
             shutil.copyfile(path, copy)

@@ -1,23 +1,39 @@
-"""The logs of replicated tables, in one JetStream stream with a subject for each project.
+"""The logs of replicated tables, in a JetStream stream with a subject for each project, and their snapshots.
 
 Implements `engine.replication.ReplicatedLog`. Appending with the expected sequence is the commit.
+
+Snapshots are blobs of their own, and a record for each project names two of them. The record is the truth,
+and each step leaves it so: the file is stored before the record names it, the log is trimmed after the record
+says so, and to the older snapshot, so that one corrupt file loses nothing. What an interrupted step leaves is
+removed after the next snapshot.
 """
 
+import asyncio
+import json
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
+from engine.bucket.copy import upload_blob
+from engine.bucket.errors import BlobCorrupt, BlobMissing
+from engine.bucket.protocols import Digest
+from engine.fleet.blobs import MESSAGE_BYTES, StreamBlobs
 from engine.fleet.connection import NatsConnection
+from engine.fleet.kv import StreamKeyValue, key_of, token
 from engine.fleet.lease import NodeLease
-from engine.fleet.node_calls import NodeCalls
+from engine.fleet.questions import NodeCalls
 from engine.fleet.stream import MAX_BATCH_MESSAGES, JetStream
-from engine.fleet.subjects import key_of, token
-from engine.fleet.tables_snapshots import TablesSnapshots
 from engine.replication import LogMessage, LogSnapshot, LogSnapshots
 
-STREAM = "svc-tables"
+STREAM, SNAPSHOTS, RECORDS = "svc-tables", "svc-snapshots", "svc-records"
+"""Streams: the logs, the contents of snapshots, and records about them."""
 LAST_SECONDS = 10.0
 """How long a question for the last message is repeated: a read waits for it."""
+UNUSED_NS = 3600 * 10**9
+"""Files without a record are removed after this time, which an upload may need."""
 
 
 class TablesLog:
@@ -35,16 +51,21 @@ class TablesLog:
     ) -> None:
         """Use streams that exist (`create`). `present` returns the nodes that are present."""
         self.id, self.node = fleet, node
+        self._connection, self._namespace, self._present = connection, namespace, present
         self._stream = JetStream(connection, STREAM, namespace)
-        self._snapshots = TablesSnapshots(connection, namespace, self._stream)
+        self._contents = JetStream(connection, SNAPSHOTS, namespace)
+        self._records = JetStream(connection, RECORDS, f"{namespace}.snapshots")
+        self._files = JetStream(connection, RECORDS, f"{namespace}.snapshot-files")
+        self._kv = StreamKeyValue(self._records)
         self._lease = NodeLease(self._stream, node)
-        self._present = present
+        self.holds, self.is_over = self._lease.holds, self._lease.is_over
         self._calls = NodeCalls(connection, f"{namespace}.tables", node, present)
+        self.send = self._calls.call
 
     async def create(self) -> None:
         """Create the streams, unless they exist. Raises `BucketError`."""
         await self._stream.create(discard="new", allow_atomic=True, allow_rollup_hdrs=True)
-        await self._snapshots.create()
+        await self._contents.create(discard="new", compression="s2")
 
     async def names(self) -> list[str]:
         """Return the names of the logs. Raises `BucketError`."""
@@ -53,8 +74,8 @@ class TablesLog:
 
     async def clear(self) -> None:
         """Remove all messages and snapshots. Raises `BucketError`."""
-        await self._snapshots.clear()
-        await self._stream.purge(">")
+        for stream in (self._records, self._files, self._contents, self._stream):
+            await stream.purge(">")
 
     async def append(self, name: str, contents: Sequence[bytes], expected: int) -> int | None:
         """See the protocol."""
@@ -83,32 +104,73 @@ class TablesLog:
         """See the protocol."""
         return self._lease.name
 
-    def holds(self, lease: str) -> bool:
-        """See the protocol."""
-        return self._lease.holds(lease)
-
-    async def is_over(self, lease: str) -> bool:
-        """See the protocol."""
-        return await self._lease.is_over(lease)
-
-    async def send(self, node: str, name: str, content: bytes) -> bytes | None:
-        """See the protocol."""
-        return await self._calls.call(node, name, content)
-
     @asynccontextmanager
     async def take_part(self, answer: Callable[[str, bytes], Awaitable[bytes]]) -> AsyncGenerator[None, None]:
         """See the protocol."""
         async with self._calls.serve(answer), self._lease.held():
             yield
 
+    # -- snapshots ---------------------------------------------------------------------------------------
+
+    def _blobs(self, name: str) -> StreamBlobs:
+        subject = token(name)
+        records = JetStream(self._connection, RECORDS, f"{self._namespace}.snapshot-files.{subject}")
+        contents = JetStream(self._connection, SNAPSHOTS, f"{self._namespace}.{subject}")
+        return StreamBlobs(contents, StreamKeyValue(records))
+
     async def snapshots(self, name: str) -> LogSnapshots:
         """See the protocol."""
-        return await self._snapshots.find(name)
+        return (await self._find(name))[0]
+
+    async def _find(self, name: str) -> tuple[LogSnapshots, int | None]:
+        value = await self._kv.get(name)
+        if value is None:
+            return LogSnapshots(), None
+        document = json.loads(value.value)
+        stored = tuple(LogSnapshot(**each) for each in document["stored"])
+        return LogSnapshots(stored, document["trimmed"]), value.revision
 
     async def add_snapshot(self, name: str, snapshot: LogSnapshot, file: Path) -> None:
         """See the protocol."""
-        await self._snapshots.add(name, snapshot, file)
+        blobs, digest = self._blobs(name), Digest(snapshot.digest)
+        await upload_blob(blobs, digest, snapshot.size, partial(_chunks, file))
+        replaced = {snapshot.digest}
+        while True:
+            old, revision = await self._find(name)
+            if old.stored and old.stored[0].sequence >= snapshot.sequence:
+                break
+            # A snapshot that is lost must not be the one to which the log is trimmed.
+            older = tuple([each for each in old.stored[:1] if await blobs.touch(Digest(each.digest))])
+            new = LogSnapshots((snapshot, *older), max([old.trimmed, *(each.sequence for each in older)]))
+            content = json.dumps(asdict(new)).encode()
+            if isinstance(await self._kv.cas(name, content, revision), int):
+                replaced |= {each.digest for each in old.stored}
+                break
+        await self._clean(name, blobs, replaced)
+
+    async def _clean(self, name: str, blobs: StreamBlobs, replaced: set[str]) -> None:
+        """Trim the log as its record says, and remove files that it does not name."""
+        current = await self.snapshots(name)
+        if current.trimmed:
+            await self._stream.purge(token(name), current.trimmed)
+        named = {each.digest for each in current.stored}
+        now = time.time_ns()
+        async for blob in blobs.list():
+            if blob.digest not in named:
+                await blobs.delete(blob.digest, now + 1 if blob.digest in replaced else now - UNUSED_NS)
+        await blobs.delete_uploads(now - UNUSED_NS)
 
     async def read_snapshot(self, name: str, snapshot: LogSnapshot, target: Path) -> bool:
         """See the protocol."""
-        return await self._snapshots.read(name, snapshot, target)
+        try:
+            await self._blobs(name).copy_to(Digest(snapshot.digest), target)
+        except (BlobMissing, BlobCorrupt):
+            return False
+        return True
+
+
+async def _chunks(file: Path, begin: int) -> AsyncGenerator[bytes, None]:
+    with file.open("rb") as source:
+        source.seek(begin)
+        while chunk := await asyncio.to_thread(source.read, MESSAGE_BYTES):
+            yield chunk

@@ -136,7 +136,7 @@ def reseed(data: Data = None, as_json: AsJson = False) -> None:
     from engine.bucket.layout import locked
     from engine.files.database_files import remove_database
     from engine.fleet.node import NODE_FOLDER, FleetNode
-    from engine.fleet.reseeding import discard_copies
+    from engine.fleet.operations import discard_copies
 
     folder = _data_folder(data)
     node = FleetNode.read(folder / NODE_FOLDER)

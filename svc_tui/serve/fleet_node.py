@@ -13,12 +13,9 @@ from doors.tables.sqlite.owner import database_path
 from engine.control.node_answers import NodeAnswers
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
-from engine.fleet.facts import TABLES, FleetFacts, find_facts
 from engine.fleet.fleet import Fleet
-from engine.fleet.members import Presence
-from engine.fleet.node_calls import NodeCalls
-from engine.fleet.preparing import Preparation, Prepare
-from engine.fleet.questions import Document, Questions
+from engine.fleet.members import TABLES, FleetFacts, Presence, find_facts
+from engine.fleet.questions import Document, NodeCalls, Preparation, Prepare, Questions
 from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
 from engine.timeline.json_format import format_utc

@@ -20,12 +20,12 @@ from engine.files.database_files import copy_database, remove_database
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import VALUES, JetStreamBucket
 from engine.fleet.errors import FleetError
-from engine.fleet.membership import listening
+from engine.fleet.kv import token
+from engine.fleet.members import listening
 from engine.fleet.node import NODE_FOLDER, FleetNode
 from engine.fleet.registry import KEEPERS
 from engine.fleet.revival import revived
 from engine.fleet.stream import JetStream
-from engine.fleet.subjects import token
 from engine.fleet.tables_log import STREAM as TABLES
 from engine.service.secrets import KEY_PREFIX, SecretStore
 from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError

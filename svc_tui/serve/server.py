@@ -34,8 +34,7 @@ from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import WorkersRefused
-from engine.fleet.fleet import Fleet
-from engine.fleet.login_attempts import share_attempts
+from engine.fleet.fleet import Fleet, share_attempts
 from engine.fleet.node import NodeAddress
 from engine.fleet.records import ProjectFiles
 from engine.gateway.app import Gateway, GatewaySettings

@@ -14,7 +14,7 @@ import pytest
 
 from doors.tables.sqlite.connections import apsw
 from engine.files.database_files import remove_database
-from engine.fleet.copies import COPIES
+from engine.fleet.operations import COPIES
 from tests.engine.fleet.machines import Machines
 from tests.engine.fleet.machines import machines as started
 from tests.faults.faulty_fleet import FaultyFleet

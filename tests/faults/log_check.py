@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from doors.tables.replication.entry import Assembler, Entry, chain_of
 from engine.fleet.connection import NatsConnection
+from engine.fleet.kv import token
 from engine.fleet.stream import BATCH, EXPECTED, JetStream
-from engine.fleet.subjects import token
 from engine.fleet.tables_log import STREAM
 from engine.replication import LogMessage
 

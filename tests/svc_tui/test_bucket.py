@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
-from engine.fleet.founding import found_node
-from engine.fleet.node import NODE_FOLDER, NodeAddress
+from engine.fleet.node import NODE_FOLDER, NodeAddress, found_node
 from svc_tui import main
 from svc_tui.serve.storage import open_bucket
 from tests.support.blobs import put

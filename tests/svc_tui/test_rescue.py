@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.fleet.founding import found_node
-from engine.fleet.node import NODE_FOLDER
+from engine.fleet.node import NODE_FOLDER, found_node
 from svc_tui import main
 from tests.engine.fleet.cluster import free_addresses
 from tests.support.fleet import require_nats

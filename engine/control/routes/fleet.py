@@ -12,11 +12,10 @@ from engine.control.app import create_app, public_route, require
 from engine.control.auth.routes import auth_blueprint
 from engine.control.schema import StrictModel
 from engine.fleet import operations
-from engine.fleet.facts import FleetFacts
 from engine.fleet.fleet import Fleet
+from engine.fleet.members import FleetFacts, FleetStatus
 from engine.fleet.node import MAX_PORT, NodeAddress
 from engine.fleet.registry import JoinRequest, Member
-from engine.fleet.status import FleetStatus
 from engine.http.asgi import asgi_handler
 from engine.http.exchange import Handler
 from engine.timeline.json_format import format_utc

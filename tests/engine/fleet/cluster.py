@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from engine.fleet.authority import Authority
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import NatsServerFailed
-from engine.fleet.nats_server import LOG, NatsServer, NatsServerSettings
+from engine.fleet.nats_server import LOG, NatsServer
 from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
     JOIN_OFFSET,
@@ -25,11 +25,9 @@ from engine.fleet.node import (
     ROUTE_OFFSET,
     FleetNode,
     NodeAddress,
-    NodeKeys,
     cluster_address,
-    create_node,
+    create_keeper,
     node_id,
-    server_settings,
 )
 
 T = TypeVar("T")
@@ -67,13 +65,13 @@ def free_addresses(count: int) -> list[NodeAddress]:
     return [NodeAddress(HOST, port) for port in free_ports(count)]
 
 
-def create_nodes(folder: Path, count: int) -> tuple[list[NatsServerSettings], ClusterAddress]:
-    """Create the folders of a fleet's nodes on loopback; return their settings, and the fleet's address."""
+def create_nodes(folder: Path, count: int) -> tuple[list[tuple[Path, FleetNode]], ClusterAddress]:
+    """Create the folders of a fleet's nodes on loopback; return these nodes, and the fleet's address."""
     authority, client, system = Authority.create("test"), Nkey.create(), Nkey.create()
     fleet, addresses = secrets.token_hex(4), tuple(free_addresses(count))
     root = folder / "fleet ü"
     root.mkdir()
-    settings = []
+    nodes = []
     for number, address in enumerate(addresses, 1):
         node = FleetNode(
             fleet=fleet,
@@ -84,11 +82,10 @@ def create_nodes(folder: Path, count: int) -> tuple[list[NatsServerSettings], Cl
             system=system.public,
             state="member",
         )
-        pair = authority.issue(node.node, [address.host])
         path = root / f"node{number}"
-        create_node(path, node, NodeKeys(authority.pair, pair, client.seed, system.seed))
-        settings.append(server_settings(path, node))
-    return settings, cluster_address(path, node)
+        create_keeper(path, node, authority, client, system)
+        nodes.append((path, node))
+    return nodes, cluster_address(path, node)
 
 
 def server_logs(folder: Path) -> list[tuple[str, str]]:
@@ -104,15 +101,15 @@ class Cluster:
 
     def __init__(self, folder: Path, count: int = 3) -> None:
         self.folder = folder
-        self.settings, self.address = create_nodes(folder, count)
+        nodes, self.address = create_nodes(folder, count)
         self.log: list[str] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.nodes = [self.run(self._create(settings)) for settings in self.settings]
+        self.nodes = [self.run(self._create(*each)) for each in nodes]
 
-    async def _create(self, settings: NatsServerSettings) -> NatsServer:
-        server = NatsServer(settings, lambda level, line: self.log.append(line))
+    async def _create(self, folder: Path, node: FleetNode) -> NatsServer:
+        server = NatsServer(folder, node, lambda level, line: self.log.append(line))
         await server.start()
         return server
 

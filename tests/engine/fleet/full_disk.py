@@ -4,13 +4,13 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 from engine.fleet import nats_server
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.copies import stream_copies
 from engine.fleet.nats_server import NatsServer
+from engine.fleet.node import STORE
+from engine.fleet.operations import stream_copies
 from tests.engine.fleet.cluster import READY_SECONDS, create_nodes
 
 BLOCK = b"x" * 200_000
@@ -20,10 +20,10 @@ async def main(small: Path) -> None:
     """Write until the disk is full and beyond, make room, and wait until the server has all values."""
     small.mkdir()
     with tempfile.TemporaryDirectory(prefix="svc-full-disk-") as folder:
-        settings, address = create_nodes(Path(folder), 3)
-        settings[0] = replace(settings[0], folder=small / "nats")
+        nodes, address = create_nodes(Path(folder), 3)
+        (nodes[0][0] / STORE.parent).symlink_to(small, target_is_directory=True)
         logged: list[str] = []
-        servers = [NatsServer(each, lambda level, line: logged.append(line)) for each in settings]
+        servers = [NatsServer(*each, lambda level, line: logged.append(line)) for each in nodes]
         for server in servers:
             await server.start()
         try:

@@ -14,13 +14,14 @@ from engine.fleet.connection import ClusterAddress, NatsConnection
 from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.nkeys import Nkey
+from engine.fleet.node import AUTHORITY
 from tests.engine.fleet.cluster import Cluster, create_nodes, free_ports
 
 
 @pytest.mark.parametrize("missing", ["nkey", "certificate"])
 def test_client_without_credentials_is_refused(cluster: Cluster, missing: str) -> None:
     address = cluster.address
-    tls = ssl.create_default_context(cafile=cluster.settings[0].authority)
+    tls = ssl.create_default_context(cafile=cluster.nodes[0].folder.parent / AUTHORITY)
     if missing == "nkey":
         address = ClusterAddress(servers=address.servers, tls=address.tls)
     else:
@@ -87,7 +88,7 @@ def test_server_that_closes_during_the_handshake_is_not_connected(monkeypatch: p
 def test_connection_closes_while_its_server_is_away(cluster: Cluster, tmp_path: Path) -> None:
     async def main() -> None:
         nodes, address = create_nodes(tmp_path, 3)
-        server = NatsServer(nodes[0], lambda level, line: None)
+        server = NatsServer(*nodes[0], lambda level, line: None)
         await server.start()
         connection = await NatsConnection.open(address)
         await server.kill()

@@ -97,7 +97,7 @@ def test_writes_without_majority_fail_and_go_on_after_it_returns(
 def test_client_of_a_frozen_server_continues_with_another(cluster: Cluster, use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         url = opened(bucket).kv._stream._connection._client.connected_url
-        listening = [settings.listen for settings in cluster.settings]
+        listening = [str(each.node.address) for each in cluster.nodes]
         with cluster.paused(listening.index(url.netloc)):
             async with asyncio.timeout(15):
                 assert await bucket.kv.get("a") is None

@@ -17,7 +17,7 @@ from doors.tables.sqlite.connections import open_owner
 from engine.bucket import layout
 from engine.bucket.errors import BucketError
 from engine.files.database_files import remove_database
-from engine.fleet.token import JoinToken
+from engine.fleet.registry import JoinToken
 from tests.engine.fleet.cluster import Cluster
 from tests.support.fleet import FleetNodes
 from tests.support.service import (

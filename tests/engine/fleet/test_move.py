@@ -47,7 +47,7 @@ def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def data(cluster: Cluster, tmp_path: Path, namespace: str) -> Path:
     """The data directory of the first node of three, whose nats-servers are those of the cluster."""
-    data, folder = tmp_path / "data ü", cluster.settings[0].folder.parent
+    data, folder = tmp_path / "data ü", cluster.nodes[0].folder.parent
     node = FleetNode.read(folder)
 
     async def fill() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from engine.bucket.protocols import Bucket
 from engine.fleet.errors import NatsServerFailed
-from engine.fleet.nats_server import LOG, NatsServer, configuration, is_shown
+from engine.fleet.nats_server import LOG, NatsServer, is_shown
 from tests.engine.fleet.cluster import Cluster, create_nodes, process_state
 from tests.support.blobs import put
 from tests.support.buckets import Use
@@ -28,7 +28,7 @@ from engine.fleet.nats_server import NatsServer
 from tests.engine.fleet.cluster import create_nodes
 
 async def main():
-    server = NatsServer(create_nodes(Path(sys.argv[1]), 3)[0][0], lambda level, line: None)
+    server = NatsServer(*create_nodes(Path(sys.argv[1]), 3)[0][0], lambda level, line: None)
     await server.start()
     print(server.pid, flush=True)
     await asyncio.sleep(60)
@@ -57,8 +57,8 @@ def test_killed_server_restarts_and_becomes_healthy(cluster: Cluster) -> None:
     os.kill(before, signal.SIGKILL)
     until(lambda: node.pid != before)
     cluster.wait()
-    assert any(f"nats-server {node.settings.name} ended" in line for line in cluster.log)
-    assert (node.settings.folder / LOG).read_text().count("Server is ready") >= 2
+    assert any(f"nats-server {node.node.node} ended" in line for line in cluster.log)
+    assert (node.folder / LOG).read_text().count("Server is ready") >= 2
 
 
 def test_missing_node_is_not_reported_at_each_attempt_to_connect(cluster: Cluster) -> None:
@@ -73,10 +73,10 @@ def test_missing_node_is_not_reported_at_each_attempt_to_connect(cluster: Cluste
 
 
 def test_client_that_only_checks_the_port_is_not_reported(cluster: Cluster) -> None:
-    host, _, port = cluster.settings[0].listen.rpartition(":")
-    socket.create_connection((host, int(port))).close()
+    address = cluster.nodes[0].node.address
+    socket.create_connection((address.host, address.port)).close()
     without_certificate = ssl._create_unverified_context()
-    with socket.create_connection((host, int(port)), timeout=30) as client:
+    with socket.create_connection((address.host, address.port), timeout=30) as client:
         assert client.recv(10_000).startswith(b"INFO")
         with suppress(OSError), without_certificate.wrap_socket(client) as encrypted:
             encrypted.recv(1)
@@ -101,9 +101,8 @@ def test_errors_of_servers_that_start_together_are_not_forwarded(line: str, show
 
 
 def test_configuration_encrypts_store_without_containing_the_key(cluster: Cluster) -> None:
-    for settings in cluster.settings:
-        assert settings.store_key not in configuration(settings)
-        assert settings.store_key not in (settings.folder / "nats.conf").read_text()
+    for each in cluster.nodes:
+        assert each.node.store_key not in (each.folder / "nats.conf").read_text()
 
 
 def test_store_has_no_value_in_clear(cluster: Cluster, use: Use) -> None:
@@ -115,7 +114,7 @@ def test_store_has_no_value_in_clear(cluster: Cluster, use: Use) -> None:
 
     use(scenario)
     contents: dict[Path, bytes] = {}
-    for path in (path for node in cluster.settings for path in node.folder.rglob("*")):
+    for path in (path for node in cluster.nodes for path in node.folder.rglob("*")):
         with suppress(IsADirectoryError, FileNotFoundError):  # The server replaces its files meanwhile.
             contents[path] = path.read_bytes()
     assert any(path.suffix == ".blk" for path in contents)
@@ -124,8 +123,8 @@ def test_store_has_no_value_in_clear(cluster: Cluster, use: Use) -> None:
 
 def test_lone_node_of_a_cluster_reports_that_it_is_not_healthy(cluster: Cluster, tmp_path: Path) -> None:
     async def main() -> None:
-        settings, _ = create_nodes(tmp_path, 3)
-        server = NatsServer(settings[0], lambda level, line: None)
+        nodes, _ = create_nodes(tmp_path, 3)
+        server = NatsServer(*nodes[0], lambda level, line: None)
         await server.start()
         try:
             with pytest.raises(NatsServerFailed, match=r"nats-server n1-.* was not healthy within 0\.5 s"):

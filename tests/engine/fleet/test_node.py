@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from engine.fleet.errors import FleetError
-from engine.fleet.founding import found_node
+from engine.fleet.nats_server import configuration
 from engine.fleet.node import (
     NODE_FILE,
     FleetNode,
     NodeAddress,
     check_address,
-    server_settings,
+    found_node,
 )
 from tests.engine.fleet.cluster import free_addresses
 
@@ -21,12 +21,9 @@ def test_files_of_a_node_are_private_and_are_not_overwritten(tmp_path: Path) -> 
     node = found_node(tmp_path / "fleet", NodeAddress("fd00::1", 5000))
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "fleet").rglob("*")} == {0}
     assert FleetNode.read(tmp_path / "fleet") == node
-    settings = server_settings(tmp_path / "fleet", node)
-    assert (settings.listen, settings.route, settings.monitor) == (
-        "[fd00::1]:5000",
-        "[fd00::1]:7000",
-        "127.0.0.1:9000",
-    )
+    text = configuration(tmp_path / "fleet", node, 1)
+    for line in ('listen: "[fd00::1]:5000"', 'listen: "[fd00::1]:7000"', 'http: "127.0.0.1:9000"'):
+        assert line in text
     with pytest.raises(FleetError, match="fleet belongs to a node already"):
         found_node(tmp_path / "fleet", node.address)
 

@@ -8,9 +8,7 @@ import pytest
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError
-from engine.fleet.node_calls import NodeCalls
-from engine.fleet.preparing import Preparation
-from engine.fleet.questions import Questions
+from engine.fleet.questions import NodeCalls, Preparation, Questions
 from tests.engine.fleet.cluster import Cluster
 
 NODES = {"n1", "n2", "n3"}
@@ -49,13 +47,10 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
                 await nodes["n1"].everywhere("shop", "corrupt")
             with pytest.raises(FleetError, match=r"the node n[23] cannot serve .* internal error"):
                 await nodes["n1"].everywhere("shop", "unexpected")
-            monkeypatch.setattr("engine.fleet.preparing.PREPARE_SECONDS", 0.3)
+            monkeypatch.setattr("engine.fleet.questions.PREPARE_SECONDS", 0.3)
             with pytest.raises(FleetError, match=r"n2, n3 did not prepare the deployment within 0\.3 s"):
                 await nodes["n1"].everywhere("shop", "slow")
             present.clear()
             await nodes["n1"].everywhere("shop", "slow")
-            for node in nodes.values():
-                for task in node._running.values():
-                    task.cancel()
 
     asyncio.run(main())

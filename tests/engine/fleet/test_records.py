@@ -15,8 +15,7 @@ from engine.cancellation import cancel
 from engine.control.node_answers import NodeAnswers
 from engine.fleet.connection import NatsConnection
 from engine.fleet.members import Presence
-from engine.fleet.node_calls import NodeCalls
-from engine.fleet.questions import Questions
+from engine.fleet.questions import NodeCalls, Questions
 from engine.fleet.records import RECORDS, USAGE, FleetRecords, ProjectFiles
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase

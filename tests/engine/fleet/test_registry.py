@@ -11,8 +11,7 @@ from engine.bucket.folder import FolderBucket
 from engine.fleet.authority import Authority, fingerprint, signing_request
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress
-from engine.fleet.registry import JoinRequest, Registry, new_member
-from engine.fleet.token import PREFIX, JoinToken
+from engine.fleet.registry import TOKEN_PREFIX, JoinRequest, JoinToken, Registry, new_member
 
 HOUR_NS = 3600 * 10**9
 NOW_NS = 1_800_000_000 * 10**9
@@ -88,7 +87,13 @@ def test_token_admits_one_node_until_it_expires(tmp_path: Path) -> None:
 
 def test_token_text_is_complete_and_checked() -> None:
     assert JoinToken.parse(f" {TOKEN.text}\n") == TOKEN
-    for text in ("", PREFIX, TOKEN.text[:-9], TOKEN.text.removeprefix(PREFIX), PREFIX + "e30"):
+    for text in (
+        "",
+        TOKEN_PREFIX,
+        TOKEN.text[:-9],
+        TOKEN.text.removeprefix(TOKEN_PREFIX),
+        TOKEN_PREFIX + "e30",
+    ):
         with pytest.raises(FleetError, match="the token is not valid"):
             JoinToken.parse(text)
 

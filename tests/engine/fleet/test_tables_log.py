@@ -104,7 +104,7 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         assert [each.sequence for each in found.stored][1:] == [found.trimmed]
         first = (await log.read("shop", 0))[0]
         assert first.sequence > found.trimmed > 0
-        monkeypatch.setattr("engine.fleet.tables_snapshots.UNUSED_NS", 0)
+        monkeypatch.setattr("engine.fleet.tables_log.UNUSED_NS", 0)
         await node.change("INSERT INTO t (v) VALUES ('last')")
         await taker.store()
         blobs = log._snapshots._blobs("shop")
@@ -336,7 +336,7 @@ def test_request_without_an_answer_is_repeated_when_another_leader_is_elected(
         stream = JetStream(connection, "test-election", "main")
         await stream.create()
         leader = (await connection.api("STREAM.INFO.test-election", {}))["cluster"]["leader"]
-        [number] = [at for at, settings in enumerate(cluster.settings) if settings.name == leader]
+        [number] = [at for at, each in enumerate(cluster.nodes) if each.node.node == leader]
         servers = tuple(url for at, url in enumerate(cluster.address.servers) if at != number)
         other = await NatsConnection.open(replace(cluster.address, servers=servers))
         monkeypatch.setattr("engine.fleet.connection.TRY_SECONDS", 600)
