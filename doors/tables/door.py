@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
@@ -18,7 +19,7 @@ from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.replication.registry import Replicated, find_replica, is_active
+from doors.tables.replication.registry import find_replica, is_active
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, is_replica
 from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
@@ -28,6 +29,9 @@ from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.write_ahead_log import lost_commits
 from engine.grant import Grant
 from engine.quota import change_command
+
+if TYPE_CHECKING:
+    from doors.tables.replication.replica import Replica
 
 MAX_OPEN = 64
 """Maximum number of open database files."""
@@ -143,7 +147,7 @@ class ProjectTables:
         return self._database.answer(parsed, lambda problem: self._refuse(problem, request))
 
     async def _answer_replicated(
-        self, replica: Replicated, parsed: SqlRequest, request: DoorRequest
+        self, replica: "Replica", parsed: SqlRequest, request: DoorRequest
     ) -> DoorResponse:
         """Answer reads on the local copy once it has all that was written, writes on the node that writes."""
         try:

@@ -1,13 +1,12 @@
 """The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from doors.tables.replication.lag import LagMeter
 from doors.tables.replication.replicas import Replicas
 from doors.tables.sqlite.owner import database_path
 from engine.control.node_answers import NodeAnswers
@@ -21,6 +20,9 @@ from engine.fleet.tables_log import TablesLog
 from engine.timeline.json_format import format_utc
 from svc_tui.serve.control_api import project_dir
 
+REPAIR = "repair"
+REPAIR_SECONDS = 1200.0
+"""Longer than a node compares its copy with those of other nodes."""
 LATE_NS = 5_000_000_000
 """A copy that is behind for so long is reported."""
 
@@ -43,7 +45,7 @@ class NodeOfFleet:
         self._replicas = replicas = Replicas(log, self._data / "projects")
         replicas.start()
         self._stack.push_async_callback(replicas.aclose)
-        lag, reads = LagMeter(log), NodeAnswers(partial(project_dir, self._data))
+        reads = NodeAnswers(partial(project_dir, self._data))
 
         async def tables(question: Document) -> dict[str, Any]:
             """Return how far the copies of a project ("": of all) are behind the log, and what is wrong."""
@@ -52,7 +54,7 @@ class NodeOfFleet:
             if project and database_path(folder).exists():
                 replicas.of(folder)
             opened = {name: each for name, each in replicas.opened().items() if project in ("", name)}
-            lags, troubles = await lag.measure(opened), []
+            lags, troubles = await replicas.lags(opened), []
             for name, replica in opened.items():
                 behind_ns = lags.get(name, 0) * 1_000_000
                 late = (time.time_ns() - behind_ns, "it is behind") if behind_ns >= LATE_NS else None
@@ -66,6 +68,7 @@ class NodeOfFleet:
         questions.answer(TABLES, tables)
         questions.answer(RECORDS, reads.records)
         questions.answer(USAGE, reads.usage)
+        questions.answer(REPAIR, replicas.offer)
         await self._stack.enter_async_context(questions.serve())
         self.records = FleetRecords(bucket.connection, bucket.namespace, presence, questions)
         self._stack.push_async_callback(self.records.aclose)
@@ -89,7 +92,11 @@ class NodeOfFleet:
         """
         if self._bucket is None:
             raise FleetError("this service does not serve a fleet", "Create one with `svc fleet start`.")
-        return await self._replicas.repair(project, node, commit=commit)
+
+        def ask(node: str, question: Document) -> Awaitable[Document]:
+            return self._questions.ask(node, REPAIR, question, REPAIR_SECONDS)
+
+        return await self._replicas.repair(project, node, ask, commit=commit)
 
     async def aclose(self) -> None:
         """Stop. The tables must be closed."""

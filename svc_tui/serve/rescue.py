@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from doors.tables.replication.digest import digest_of
+from doors.tables.replication.copy import digest_of
 from doors.tables.replication.log_position import read_log_position
 from doors.tables.sqlite.connections import DATABASE_NAME, apsw, is_replica, open_replica
 from engine.bucket import durable, layout

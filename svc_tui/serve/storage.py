@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from doors.tables.replication.errors import ReplicationError
+from doors.tables.replication.recorder import Unsound, not_replicable, unsound_tables
 from doors.tables.replication.replicas import Replicas
-from doors.tables.replication.seeding import seed
-from doors.tables.replication.soundness import Unsound, not_replicable, unsound_tables
+from doors.tables.replication.snapshots import seed
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, open_owner, open_replica
 from engine.bucket.copy import CopyReport, copy_bucket

@@ -1,12 +1,14 @@
-"""The local copy of replicated tables, as the thread that applies entries uses it."""
+"""The local copy of replicated tables, as the thread that applies entries uses it, and its digest."""
 
-import threading
+import marshal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from doors.tables.replication.digest import digest_of
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import STORAGE_ERRORS, CannotApply
 from doors.tables.replication.log_position import (
@@ -25,12 +27,47 @@ from doors.tables.sqlite.connections import (
     is_replica,
     open_replica,
 )
+from doors.tables.sqlite.errors import quoted, rows
 from engine.files.database_files import copy_database
 from engine.replication import LogMessage, LogSnapshot
 
 BUSY_SECONDS = 0.05
 """Pause before the next try to replace a file that a transaction of this node is changing."""
-OnEntry = Callable[[LogPosition, Entry], None]
+CHUNK_ROWS = 500
+_AS_BYTES = "typeof({0}), iif(typeof({0}) = 'text', CAST({0} AS BLOB), {0})"
+"""A column that may have text that is not Unicode."""
+_FORMAT = 2
+"""Version of `marshal` whose bytes depend on the values alone."""
+
+
+class Content:
+    """What a file has now, whatever is applied later. One thread at a time uses it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a transaction. Raises SQLite's errors."""
+        self._connection = open_replica(path)
+        self._connection.execute("BEGIN")
+        read_log_position(self._connection)
+
+    def digest(self) -> str:
+        """Return the digest, empty for a damaged file, and close. Raises `InterruptError`."""
+        try:
+            return digest_of(self._connection)
+        except apsw.InterruptError:
+            raise
+        except (Error, UnicodeDecodeError):
+            return ""
+        finally:
+            self._connection.close()
+
+    def interrupt(self) -> None:
+        """End `digest` early, on another thread."""
+        with suppress(apsw.ConnectionClosedError):
+            self._connection.interrupt()
+
+
+OnEntry = Callable[[LogPosition, Entry, Content | None], None]
+"""Gets the position after an applied entry, and the content there if copies are compared at it."""
 
 
 class Copy:
@@ -44,9 +81,6 @@ class Copy:
         self._image = path.with_name(path.name + ".image")
         self._in_image: LogPosition | None = None
         self._image_bytes = 0
-        self._checked: tuple[int, Connection] | None = None
-        self._digesting = threading.Lock()
-        self._reading: Connection | None = None
         try:
             self.log_position = self._read()
             if self.log_position is not None:
@@ -146,48 +180,7 @@ class Copy:
         if entry.kind == "image":
             log_position = self._add_to_image(log_position, entry)
         self.log_position = log_position
-        if entry.check:
-            self._begin_check(sequence)
-        on_entry(log_position, entry)
-
-    def _begin_check(self, sequence: int) -> None:
-        """Open a transaction that sees the content at an entry, for `take_digest`."""
-        self._end_check()
-        connection = open_replica(self.path)
-        connection.execute("BEGIN")
-        read_log_position(connection)
-        self._checked = sequence, connection
-
-    def _end_check(self) -> None:
-        checked, self._checked = self._checked, None
-        if checked is not None:
-            checked[1].close()
-
-    def take_digest(self) -> tuple[int, str] | None:
-        """Return the sequence of the last check and the digest of the content there, None without one.
-
-        The digest is empty if the file cannot be read. Another thread than that of the entries may call it.
-        """
-        with self._digesting:
-            checked, self._checked = self._checked, None
-            if checked is None:
-                return None
-            sequence, self._reading = checked
-            try:
-                return sequence, digest_of(self._reading)
-            except apsw.InterruptError:
-                raise
-            except (Error, UnicodeDecodeError):
-                return sequence, ""
-            finally:
-                self._reading.close()
-                self._reading = None
-
-    def interrupt(self) -> None:
-        """End `take_digest` early, which raises `InterruptError`."""
-        if (reading := self._reading) is not None:
-            with suppress(apsw.ConnectionClosedError):
-                reading.interrupt()
+        on_entry(log_position, entry, Content(self.path) if entry.check else None)
 
     def _apply_rows(self, log_position: LogPosition, entry: Entry, sequence: int) -> None:
         connection = self._connection
@@ -260,5 +253,48 @@ class Copy:
 
     def close(self) -> None:
         """Close the file."""
-        self._end_check()
         self._connection.close()
+
+
+def digest_of(connection: Connection) -> str:
+    """Return the hash of schema and rows that a transaction sees; empty if SQLite finds an error in the file.
+
+    It is equal on all nodes at an entry of the log.
+    Rests as long as it works, because it holds the interpreter's lock. Raises SQLite's errors.
+    """
+    if rows(connection, "PRAGMA integrity_check(1)") != [("ok",)]:
+        return ""
+    digest = sha256()
+    schema = (
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name <> ? AND name NOT LIKE 'sqlite\\_%'"
+        " ESCAPE '\\' ORDER BY type, name"
+    )
+    definitions = rows(connection, schema, REPLICA_TABLE)
+    digest.update(marshal.dumps(definitions, _FORMAT))
+    tables = "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
+    for table, without_rowid in sorted(rows(connection, tables)):
+        if table == REPLICA_TABLE or table.startswith("sqlite_"):
+            continue
+        key = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
+        columns = [quoted(name) for (name,) in rows(connection, key, table)]
+        stored = "SELECT name FROM pragma_table_xinfo(?) WHERE hidden <> 2"  # Others are computed by a query.
+        names = [quoted(name) for (name,) in rows(connection, stored, table)]
+        rowid = [] if columns or without_rowid else ["rowid"]
+        order = f"FROM {quoted(table)} ORDER BY {', '.join(columns) or 'rowid'}"
+        before = digest.copy()
+        try:
+            _add_rows(digest, connection, f"SELECT {', '.join(rowid + names)} {order}")
+        except UnicodeDecodeError:
+            digest = before
+            values = [*rowid, *map(_AS_BYTES.format, names)]
+            _add_rows(digest, connection, f"SELECT {', '.join(values)} {order}")
+    return digest.hexdigest()
+
+
+def _add_rows(digest: Any, connection: Connection, sql: str) -> None:
+    cursor = connection.execute(sql)
+    began = time.monotonic()
+    while chunk := list(islice(cursor, CHUNK_ROWS)):
+        digest.update(marshal.dumps(chunk, _FORMAT))
+        time.sleep(time.monotonic() - began)
+        began = time.monotonic()

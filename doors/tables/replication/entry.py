@@ -48,19 +48,10 @@ class Entry:
 
     def encode(self) -> bytes:
         """Return the stored form."""
-        head: dict[str, Any] = {
-            "format": FORMAT,
-            "kind": self.kind,
-            "previous": self.previous,
-            "node": self.node,
-            "schema": self.schema,
-        }
-        if self.sequences:
-            head["sequences"] = dict(self.sequences)
-        if self.lease is not None:
-            head["lease"] = self.lease
-        if self.check:
-            head["check"] = True
+        head: dict[str, Any] = {"format": FORMAT, "kind": self.kind, "previous": self.previous}
+        head |= {"node": self.node, "schema": self.schema}
+        optional = {"sequences": dict(self.sequences), "lease": self.lease, "check": self.check}
+        head |= {name: value for name, value in optional.items() if value not in ({}, None, False)}
         if not self.complete:
             head["complete"] = False
         body = b"".join(_encode_parts(self.parts))

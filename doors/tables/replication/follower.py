@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from doors.tables.replication.copy import Copy
+from doors.tables.replication.copy import Content, Copy
 from doors.tables.replication.entry import Entry
 from doors.tables.replication.errors import CannotApply, ReplicationError, storage_failure
 from doors.tables.replication.log_position import LogPosition
@@ -20,6 +20,9 @@ from engine.cancellation import cancel, finish
 from engine.errors import SvcError
 from engine.files.database_files import move_database, remove_database
 from engine.replication import ReplicatedLog
+
+if TYPE_CHECKING:
+    from doors.tables.replication.replica import Replica
 
 NEWS_SECONDS = 5.0
 """How often a copy reads the log without news, which may be lost."""
@@ -32,31 +35,13 @@ _log = logging.getLogger("svc.tables")
 _T = TypeVar("_T")
 
 
-class Comparing(Protocol):
-    """The copies of all nodes."""
-
-    async def check(self) -> bool:
-        """Return whether this copy and that of another node are equal. Raises `SvcError`."""
-
-    async def verify(self) -> None:
-        """Request comparisons of this copy until it is `verified`."""
-
-    async def ask_for_snapshot(self) -> None:
-        """Ask a node that has more entries to store a snapshot. Raises `SvcError`."""
-
-
 class CopyFollower:
     """Use on the event loop of the log."""
 
     def __init__(
-        self,
-        log: ReplicatedLog,
-        name: str,
-        path: Path,
-        threads: Executor,
-        nodes: Comparing,
+        self, log: ReplicatedLog, name: str, path: Path, threads: Executor, replica: "Replica"
     ) -> None:
-        """`threads` runs SQLite."""
+        """`threads` runs SQLite. `replica` compares the copy with others."""
         self._log, self._name, self._path = log, name, path
         self._new = path.with_name(path.name + ".new")
         self._threads = threads
@@ -72,6 +57,8 @@ class CopyFollower:
         self.verified = False
         """Whether the file was built from the log, or found equal to others, since it was opened."""
         self._opened = False
+        self._content: Content | None = None
+        """The content that is or was compared last."""
         self._announced = self._writing = 0
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -81,8 +68,8 @@ class CopyFollower:
         self._damage = self._failure = ""
         self._failing_ns = 0
         """Unix time since which the copy is not up to date, 0 while it is."""
-        self._snapshots = SnapshotTaker(log, name, path, self.in_thread, nodes.check)
-        self._nodes = nodes
+        self._snapshots = SnapshotTaker(log, name, path, self.in_thread, replica.check)
+        self._replica = replica
         self._tasks: set[asyncio.Task[None]] = set()
         self.spawn(self._follow())
 
@@ -94,8 +81,8 @@ class CopyFollower:
 
     async def aclose(self) -> None:
         """Stop following, and close the file."""
-        if self._copy is not None:
-            self._copy.interrupt()
+        if self._content is not None:
+            self._content.interrupt()
         await cancel(self._tasks)
         if self._copy is not None:
             await self.in_thread(self._copy.close)
@@ -165,7 +152,7 @@ class CopyFollower:
                     if time.monotonic() - self._rebuilt_at < REBUILD_SECONDS:
                         if self._has_snapshot:
                             return self._failure or reason
-                        await self._nodes.ask_for_snapshot()
+                        await self._replica.ask_for_snapshot()
                         self._has_snapshot = True
                     else:
                         self._has_snapshot = False
@@ -195,7 +182,7 @@ class CopyFollower:
             self.digest = 0, None
             self.verified = copy.log_position is not None and not copy.after
             if not self.verified:
-                self.spawn(self._nodes.verify())
+                self.spawn(self._replica.verify())
         if self.log_position is None:
             await self._check(copy)
         if self._damage:
@@ -237,26 +224,25 @@ class CopyFollower:
         self.log_position = copy.log_position
         self._snapshots.begin(snapshots)
 
-    def _on_entry_in_thread(self, log_position: LogPosition, entry: Entry) -> None:
-        self._loop.call_soon_threadsafe(self._on_entry, log_position, entry)
+    def _on_entry_in_thread(self, *entry: Any) -> None:
+        self._loop.call_soon_threadsafe(self._on_entry, *entry)
 
-    def _on_entry(self, log_position: LogPosition, entry: Entry) -> None:
+    def _on_entry(self, log_position: LogPosition, entry: Entry, content: Content | None) -> None:
         if log_position.sequence > self.position:
             self.log_position = log_position
         self._after_entry(log_position, entry.node)
-        if entry.check:
-            self.digest = log_position.sequence, None
-            self.spawn(self._take_digest())
+        if content is not None:
+            if self._content is not None:
+                self._content.interrupt()
+            self.digest, self._content = (log_position.sequence, None), content
+            self.spawn(self._take_digest(content, log_position.sequence))
         self._notify()
 
-    async def _take_digest(self) -> None:
-        assert self._copy is not None
-        try:
-            taken = await self.in_thread(self._copy.take_digest)
-        except apsw.InterruptError:  # The copy is being closed.
-            return
-        if taken is not None:
-            self.digest = taken
+    async def _take_digest(self, content: Content, sequence: int) -> None:
+        with suppress(apsw.InterruptError):  # The copy is being closed, or compared again.
+            digest = await self.in_thread(content.digest)
+            if content is self._content:
+                self.digest = sequence, digest
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
@@ -335,9 +321,12 @@ class CopyFollower:
 
     # -- for readers and writers -------------------------------------------------------------------------
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition holds, which changes of the state may affect. Raises `ReplicationError`."""
-        end = self._loop.time() + APPLY_SECONDS
+    async def until(self, condition: Callable[[], bool], seconds: float | None = None) -> None:
+        """Wait until a condition holds, which changes of the state may affect. Raises `ReplicationError`.
+
+        The default of `seconds` is `APPLY_SECONDS`.
+        """
+        end = self._loop.time() + (seconds or APPLY_SECONDS)
         while not condition():
             self._wake.set()
             changed = self._changed
@@ -368,5 +357,5 @@ class CopyFollower:
         self._notify()
 
 
-def _ignore(_log_position: LogPosition, _entry: Entry) -> None:
+def _ignore(*_entry: object) -> None:
     pass

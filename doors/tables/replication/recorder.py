@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from doors.tables.replication.entry import Entry, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
@@ -19,36 +19,19 @@ from doors.tables.replication.log_position import (
     sequences_of,
     store_log_position,
 )
-from doors.tables.replication.soundness import Unsound, not_replicable, stored_tables, unsound_tables
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw
-from doors.tables.sqlite.errors import quoted, scalar
+from doors.tables.sqlite.errors import quoted, rows, scalar
+
+if TYPE_CHECKING:
+    from doors.tables.replication.replica import Replica
 
 _WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*([a-z]+)", re.IGNORECASE)
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
 """First words of statements that do not change the schema. It is checked before the commit."""
 _CACHED_SQL = 2048
-
-
-class Writing(Protocol):
-    """The replica of a recorder. The methods block."""
-
-    node: str
-
-    @property
-    def writes(self) -> bool:
-        """True while this node writes to the tables, and no other can."""
-
-    def acquire(self) -> None:
-        """Become the node that writes, until `release`. Raises `SvcError`."""
-
-    def release(self) -> None:
-        """Allow other nodes to write."""
-
-    def publish(self, content: bytes, log_position: LogPosition) -> int:
-        """Append an entry after a position, and return its sequence. Raises `Conflict` and `SvcError`."""
-
-    def on_written(self, log_position: LogPosition | None) -> None:
-        """Note the end of a publication. The position is None if the file lacks it."""
+Unsound = tuple[str, str, bool]
+"""Why a table cannot be created in a fleet, the remedy, and whether one that exists is replicated."""
+_TABLES = "pragma_table_list AS t WHERE t.schema = 'main' AND t.type = 'table'"
 
 
 @lru_cache(4096)
@@ -60,7 +43,7 @@ def _first_word(sql: str) -> str:
 class Recorder:
     """Records one connection."""
 
-    def __init__(self, connection: Connection, replica: Writing, *, exclusive: bool) -> None:
+    def __init__(self, connection: Connection, replica: "Replica", *, exclusive: bool) -> None:
         self._connection, self._replica, self._exclusive = connection, replica, exclusive
         self._acquired = self._writing = False
         # SQLite compiles DELETE without WHERE to a truncation, unless a session exists.
@@ -222,7 +205,9 @@ class Recorder:
         if self._refused is not None:
             raise self._refused
         if not parts:
-            self._end_unchanged()
+            if self._writing and not self._replica.writes:  # Nothing may fit because the copy lacks entries.
+                raise Conflict
+            self._discard()
             return
         log_position = read_log_position(connection)
         now = sequences_of(connection)
@@ -254,12 +239,6 @@ class Recorder:
             self._discard()
         connection.execute("BEGIN")
 
-    def _end_unchanged(self) -> None:
-        """Raise `Conflict` if the transaction may have changed nothing because the copy lacks entries."""
-        if self._writing and not self._replica.writes:
-            raise Conflict
-        self._discard()
-
     def _discard(self) -> None:
         """Forget the changes of a transaction that ends."""
         if self._session is not None:
@@ -275,3 +254,48 @@ class Recorder:
         """End the recording of a connection that closes."""
         self._discard()
         self._sentinel.close()
+
+
+def not_replicable(reason: str, hint: str = "Nothing was changed.") -> ReplicationError:
+    """Return the error of a transaction or table."""
+    return ReplicationError("not-replicable", f"a fleet does not replicate {reason}", hint)
+
+
+def stored_tables(connection: Connection) -> Mapping[int, tuple[str, str]]:
+    """Return name and definition of each table by its root page, which a rename does not change."""
+    sql = (
+        "SELECT s.rootpage, s.name, s.sql FROM sqlite_schema AS s, "
+        f"{_TABLES} AND t.name = s.name AND s.type = 'table' AND s.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    )
+    return {root: (name, sql) for root, name, sql in rows(connection, sql)}
+
+
+def unsound_tables(connection: Connection) -> Mapping[str, Unsound]:
+    """Return the tables that cannot be created in a fleet, by name."""
+    keys = (
+        'SELECT t.name, t.wr, c.name, c."notnull", upper(x.coll)'
+        " FROM pragma_index_list(t.name, 'main') AS l, pragma_index_xinfo(l.name, 'main') AS x,"
+        f" pragma_table_info(t.name, 'main') AS c, {_TABLES}"
+        " AND l.origin = 'pk' AND x.key AND c.cid = x.cid"
+    )
+    unsound: dict[str, Unsound] = {}
+    for table, without_rowid, column, not_null, collation in rows(connection, keys):
+        if collation != "BINARY":
+            reason = f"the COLLATE {collation} of the primary key {column} of table {table}"
+            remedy = f"Remove it from {column}, and create a unique index with that collation."
+            unsound[table] = reason, remedy, False
+        elif not without_rowid and (table not in unsound or not not_null):
+            reason = f"the rowids that table {table} has besides its primary key"
+            remedy = f"Add WITHOUT ROWID to the CREATE TABLE of {table}."
+            unsound[table] = reason, remedy, bool(not_null)
+    # Sessions of SQLite 3.54 record updates of more than a hundred rows of such tables wrongly.
+    without_key = (
+        "SELECT t.name, max(c.name = '_rowid_' COLLATE NOCASE) FROM"
+        f" pragma_table_info(t.name, 'main') AS c, {_TABLES} AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        " GROUP BY t.name HAVING max(c.pk) = 0"
+    )
+    for table, hides_rowid in rows(connection, without_key):
+        reason = f"table {table}, which has no primary key"
+        remedy = f"Add id INTEGER PRIMARY KEY to the CREATE TABLE of {table}."
+        unsound[table] = reason, remedy, not hides_rowid
+    return unsound

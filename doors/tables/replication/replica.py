@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from doors.tables.replication.entry import Entry, messages_of
-from doors.tables.replication.errors import Conflict, ReplicationError, storage_failure
+from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.follower import CopyFollower
 from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.recorder import Recorder
@@ -41,6 +41,8 @@ DIGEST_SECONDS = 600.0
 CHECK_SECONDS = 3600.0
 CHECK_PAUSE_SECONDS = 1.0
 """Time for more nodes to open their copies before a check, as after a start of all."""
+LAST_SECONDS, LAG_SECONDS = 1.0, 0.5
+"""How long a measurement of the lag waits for the log, and for the copy."""
 _log = logging.getLogger("svc.tables")
 Execute = Callable[[DoorRequest], Awaitable[DoorResponse]]
 _T = TypeVar("_T")
@@ -69,7 +71,8 @@ class Replica:
         """Nodes that have opened their copy since the last check."""
         self._differing: tuple[int, str] | None = None
         """Since when the last comparison found no two equal copies, and what helps."""
-        self._repairs: dict[str, asyncio.Task[list[str]]] = {}
+        self._missing = (0, 0.0)
+        """An entry that the copy lacked when its lag was measured, and when (monotonic seconds)."""
         self._execute: Execute | None = None
         path = data / "tables" / DATABASE_NAME
         self._copy = CopyFollower(log, name, path, threads, self)
@@ -100,8 +103,25 @@ class Replica:
         await self._copy.until(lambda: self._copy.position >= sequence)
 
     def repair(self, reason: str) -> None:
-        """Build the file of the copy again, which turned out to be damaged."""
+        """Build the file of the copy again, which turned out to be damaged. Call it on the event loop."""
         self._copy.repair(reason)
+
+    async def lag(self) -> int | None:
+        """Return for how many ms the copy has lacked an entry of the log; None if the log does not answer."""
+        if self._copy.position >= self._missing[0]:
+            since = time.monotonic()
+            try:
+                async with asyncio.timeout(LAST_SECONDS):
+                    self._missing = await self._log.last(self._name), since
+            except (SvcError, TimeoutError):
+                return None
+            if self._copy.position >= self._missing[0]:
+                return 0
+        sequence, since = self._missing
+        with suppress(SvcError, TimeoutError):
+            async with asyncio.timeout(LAG_SECONDS):
+                await self.reach(sequence)
+        return int((time.monotonic() - since) * 1000)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -285,8 +305,6 @@ class Replica:
                     equal, decided = question["equal"], question["decided"]
                     self._copy.on_compared(question["at"], equal=equal, decided=decided)
                     return _encode({})
-                case "repair":
-                    return _encode(await self._answer_repair(question["id"], commit=question["commit"]))
                 case "snapshot" if self._copy.verified and self._copy.position > question["after"]:
                     await self._copy.take_snapshot()
                     return _encode({"stored": True})
@@ -383,10 +401,10 @@ class Replica:
         with suppress(SvcError):
             await self._log.send(node, self._name, _encode({"call": "compared", **verdict}))
 
-    async def _offer(self, *, commit: bool) -> list[str]:
+    async def offer(self, *, commit: bool) -> list[str]:
         """Return the nodes whose copies differ from this one; `commit`: replace them by this one.
 
-        Raises `SvcError`.
+        Raises `SvcError`, SQLite's errors, OSError and `TimeoutError`.
         """
         await self._acquire()
         self._release()
@@ -410,19 +428,6 @@ class Replica:
                     await self._report(node, sequence, equal=False, decided=True)
             self._differing = self._differing if differing and not commit else None
             return differing
-
-    async def _answer_repair(self, id_: str, *, commit: bool) -> dict[str, Any]:
-        """Begin a repair that another node asks for, or return its result once it has ended."""
-        if id_ not in self._repairs:
-            self._repairs[id_] = self._loop.create_task(self._offer(commit=commit))
-        if not self._repairs[id_].done():
-            return {"pending": True}
-        try:
-            return {"differing": self._repairs.pop(id_).result()}
-        except TimeoutError:
-            return {"failure": "an owner is changing the tables"}
-        except (SvcError, Error, OSError) as error:
-            return {"failure": error.message if isinstance(error, SvcError) else storage_failure(error)}
 
     async def ask_for_snapshot(self) -> None:
         """Ask a node whose copy has more entries to store a snapshot. Raises `ReplicationError`."""
@@ -455,25 +460,24 @@ class Replica:
 
     async def _digest_of(self, node: str, sequence: int) -> tuple[str, str] | None:
         """Return the digest of a node's copy at the entry of a check, and its lease; None if it has none."""
-        end = self._loop.time() + DIGEST_SECONDS
         question = _encode({"call": "digest", "at": sequence})
-        while self._loop.time() < end:
-            with suppress(SvcError):
+        while True:
+            with suppress(SvcError):  # It needs longer than a call.
                 answer = await (
                     self.answer(question) if node == self.node else self._log.send(node, self._name, question)
                 )
                 document = _decode(answer)[0] if answer is not None else {}
-                if not document.get("pending"):
+                if not document.get("pending"):  # Of an earlier svc, which does not wait.
                     return (document["digest"], document["lease"]) if "digest" in document else None
             await asyncio.sleep(PAUSE_SECONDS)
-        return None
 
     async def _answer_digest(self, sequence: int) -> dict[str, Any]:
         await self.reach(sequence)
+        await self._copy.until(
+            lambda: self._copy.digest[0] != sequence or self._copy.digest[1] is not None, DIGEST_SECONDS
+        )
         at, digest = self._copy.digest
-        if at != sequence:
-            return {}
-        return {"pending": True} if digest is None else {"digest": digest, "lease": self._log.lease}
+        return {"digest": digest, "lease": self._log.lease} if at == sequence else {}
 
     async def _check_regularly(self) -> None:
         """As the writer, compare the copies each hour."""

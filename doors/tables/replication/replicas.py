@@ -1,25 +1,30 @@
 """The replicas of all projects of a node."""
 
 import asyncio
-import json
-import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from doors.tables.replication import registry
-from doors.tables.replication.errors import ReplicationError
+from doors.tables.replication.errors import ReplicationError, storage_failure
 from doors.tables.replication.replica import Replica
+from doors.tables.sqlite.connections import Error
 from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.replication import ReplicatedLog
 
 THREADS = 8
 RETRY_SECONDS = 1.0
+MAX_LAGS = 200
+"""Maximum copies that one measurement asks about."""
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Has another node, or this one, `offer` its copy. Raises `SvcError`."""
 
 
 class Replicas:
-    """Implements `ReplicaSource`. Use on one event loop, `of` on any thread."""
+    """Use on one event loop, `of` on any thread."""
 
     def __init__(self, log: ReplicatedLog, projects: Path) -> None:
         """`projects` has the data folder of each project."""
@@ -44,26 +49,36 @@ class Replicas:
     async def _answer(self, name: str, content: bytes) -> bytes:
         return await self._create(self._projects / name).answer(content)
 
-    async def repair(self, name: str, node: str, *, commit: bool) -> list[str]:
+    async def repair(self, name: str, node: str, ask: Ask, *, commit: bool) -> list[str]:
         """Return the nodes whose copies differ from that of a node; `commit`: they take that one instead.
 
         Raises `SvcError`.
         """
         if not await self._log.last(name):
             raise ReplicationError("not-found", f"{name} has no tables in this fleet")
-        question = json.dumps({"call": "repair", "id": secrets.token_hex(8), "commit": commit}).encode()
-        while True:
-            asked = self._answer(name, question) if node == self._log.node else None
-            content = await (asked or self._log.send(node, name, question))
-            if content is None:
-                raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
-            answer = json.loads(content)
-            if "pending" not in answer and "differing" not in answer:
-                reason = answer.get("failure", "it has another version of svc")
-                raise ReplicationError("unavailable", f"the copy of {node} cannot be taken: {reason}")
-            if not answer.get("pending"):
-                return list(answer["differing"])
-            await asyncio.sleep(RETRY_SECONDS)
+        if node not in (self._log.node, *self._log.others()):
+            raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
+        try:
+            return list((await ask(node, {"project": name, "commit": commit}))["differing"])
+        except SvcError as error:
+            message = f"the copy of {node} cannot be taken: {error.message}"
+            raise ReplicationError("unavailable", message) from error
+
+    async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer the question of `repair`. Raises `SvcError`."""
+        replica = self._create(self._projects / question["project"])
+        try:
+            return {"differing": await replica.offer(commit=question["commit"])}
+        except TimeoutError:
+            raise ReplicationError("busy", "an owner is changing the tables") from None
+        except (Error, OSError) as error:
+            raise ReplicationError("storage", storage_failure(error)) from error
+
+    async def lags(self, names: Collection[str]) -> dict[str, int]:
+        """Return for how many ms copies have lacked an entry, unless the log does not answer."""
+        asked = list(names)[:MAX_LAGS]
+        measured = await asyncio.gather(*(self._replicas[name].lag() for name in asked))
+        return {name: lag for name, lag in zip(asked, measured, strict=True) if lag is not None}
 
     def opened(self) -> dict[str, Replica]:
         """Return the replicas that were used since the start, by project."""

@@ -1,21 +1,31 @@
-"""Snapshots of one project's tables, with which a copy begins instead of with the first entry of the log.
+"""Files with which the log of a project's tables can begin: snapshots, and the tables that a service had.
 
-The node whose entry makes the log large enough takes the next one. All nodes observe the same sizes.
+A copy begins with a snapshot instead of the first entry of the log. The node whose entry makes the log large
+enough takes the next one. All nodes observe the same sizes.
 """
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from doors.tables.replication.errors import storage_failure
-from doors.tables.replication.log_position import LogPosition, read_log_position, schema_version
+from doors.tables.replication.entry import MESSAGE_BYTES, Entry, messages_of
+from doors.tables.replication.errors import ReplicationError, storage_failure
+from doors.tables.replication.log_position import (
+    CREATE,
+    LogPosition,
+    read_log_position,
+    schema_version,
+    store_log_position,
+)
 from doors.tables.sqlite.connections import Connection, Error, open_replica
+from engine.cancellation import finish
 from engine.errors import SvcError
 from engine.files.database_files import remove_database
+from engine.files.temporary import temporary_folder
 from engine.replication import LogSnapshot, LogSnapshots, ReplicatedLog
 
 SNAPSHOT_BYTES = 16 << 20
@@ -89,25 +99,21 @@ class SnapshotTaker:
         """
         file = snapshot_file(self._path)
         async with self._storing:
-            return await self._store(file)
-
-    async def _store(self, file: Path) -> int:
-        try:
-            log_position: LogPosition
-            log_position, schema = await self._in_thread(_save, self._path, file)
-            digest, size = await self._in_thread(_digest_of, file)
-            snapshot = LogSnapshot(
-                sequence=log_position.sequence,
-                schema=schema,
-                logged=log_position.logged,
-                digest=digest,
-                size=size,
-            )
-            await self._log.add_snapshot(self._name, snapshot, file)
-            return log_position.logged
-        finally:
-            with suppress(OSError):
-                await self._in_thread(remove_database, file)
+            try:
+                log_position, schema = await self._in_thread(_save_snapshot, self._path, file)
+                digest, size = await self._in_thread(_digest_of, file)
+                snapshot = LogSnapshot(
+                    sequence=log_position.sequence,
+                    schema=schema,
+                    logged=log_position.logged,
+                    digest=digest,
+                    size=size,
+                )
+                await self._log.add_snapshot(self._name, snapshot, file)
+                return int(log_position.logged)
+            finally:
+                with suppress(OSError):
+                    await self._in_thread(remove_database, file)
 
 
 def snapshot_file(path: Path) -> Path:
@@ -115,7 +121,7 @@ def snapshot_file(path: Path) -> Path:
     return path.with_name(path.name + ".snapshot")
 
 
-def _save(path: Path, target: Path) -> tuple[LogPosition, int]:
+def _save_snapshot(path: Path, target: Path) -> tuple[LogPosition, int]:
     """Copy a database file in one transaction; return its position, and the log's schema version there."""
     remove_database(target)
     with closing(open_replica(path)) as source:
@@ -132,3 +138,50 @@ def _save(path: Path, target: Path) -> tuple[LogPosition, int]:
 def _digest_of(file: Path) -> tuple[str, int]:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest(), content.tell()
+
+
+async def seed(log: ReplicatedLog, path: Path) -> None:
+    """Append the tables in a file to their empty log, and store the position in it. Raises `SvcError`.
+
+    No other process uses the file. Without a fleet, the next one that writes removes the position.
+    """
+    name, log_position = path.parent.parent.name, LogPosition(log.id, 0, "", 0, 0)
+    try:
+        with closing(open_replica(path)) as connection, temporary_folder("svc-seed-", path.parent) as folder:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(CREATE)
+            image, schema = folder / path.name, schema_version(connection)
+            await finish(asyncio.ensure_future(asyncio.to_thread(_save, path, image)))
+            for piece, complete in _pieces(image):
+                entry = Entry(
+                    kind="image",
+                    previous=log_position.chain,
+                    node=log.node,
+                    schema=schema,
+                    parts=(piece,),
+                    complete=complete,
+                )
+                content = await asyncio.to_thread(entry.encode)
+                stored = await log.append(name, messages_of(content), log_position.sequence)
+                if stored is None:
+                    raise ReplicationError("busy", f"the tables of {name} are in the fleet already")
+                log_position = log_position.after(stored, content)
+            store_log_position(connection, log_position)
+            connection.execute("COMMIT")
+    except (Error, OSError) as error:
+        raise ReplicationError("storage", f"the tables of {name} cannot be copied: {error}") from error
+
+
+def _save(path: Path, image: Path) -> None:
+    with closing(open_replica(path)) as connection:
+        connection.execute("VACUUM INTO ?", (str(image),))
+
+
+def _pieces(path: Path) -> Iterator[tuple[bytes, bool]]:
+    """Yield the pieces of a file, each with whether it is the last."""
+    with path.open("rb") as file:
+        piece = file.read(MESSAGE_BYTES)
+        while piece:
+            following = file.read(MESSAGE_BYTES)
+            yield piece, not following
+            piece = following

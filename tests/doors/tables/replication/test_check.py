@@ -45,6 +45,14 @@ async def damage(nodes: list[Node], number: int, logs: MemoryLogs) -> None:
     nodes[number] = Node(logs, node.data.parents[1], node.data.parent.name)
 
 
+async def repair(asked: Node, nodes: list[Node], project: str, node: str, *, commit: bool) -> list[str]:
+    """Choose the copy of a node."""
+    replicas = {each.data.parent.name: each.replicas for each in nodes}
+    return await asked.replicas.repair(
+        project, node, lambda name, question: replicas[name].offer(question), commit=commit
+    )
+
+
 async def until_put_aside(node: Node) -> None:
     async with asyncio.timeout(30):
         while not asides(node):  # noqa: ASYNC110
@@ -197,14 +205,14 @@ def test_chosen_copy_replaces_those_of_all_nodes(tmp_path: Path, caplog: pytest.
             with closing(apsw.Connection(str(node.path))) as foreign:
                 foreign.execute("DELETE FROM t WHERE id = 1")
         for asked in nodes:
-            assert await asked.replicas.repair("shop", "c", commit=False) == ["a", "b"]
+            assert await repair(asked, nodes, "shop", "c", commit=False) == ["a", "b"]
         assert await nodes[0].rows(FIRST) == []
-        assert await nodes[0].replicas.repair("shop", "c", commit=True) == ["a", "b"]
+        assert await repair(nodes[0], nodes, "shop", "c", commit=True) == ["a", "b"]
         for node in nodes[:2]:
             await until_put_aside(node)
         for node in nodes:
             assert await node.rows(FIRST) == [(SOUND,)]
-        assert await nodes[1].replicas.repair("shop", "b", commit=False) == []
+        assert await repair(nodes[1], nodes, "shop", "b", commit=False) == []
         assert (await nodes[0].send("exec", INSERT, "after"))[0] == 200
         assert not asides(nodes[2])
 
@@ -219,10 +227,10 @@ def test_copy_that_lacks_entries_or_whose_node_is_away_is_not_chosen(
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await fill(nodes)
         with pytest.raises(ReplicationError, match="other has no tables"):
-            await nodes[0].replicas.repair("other", "a", commit=True)
+            await repair(nodes[0], nodes, "other", "a", commit=True)
         assert not (nodes[0].data.parent / "other").exists()
         with pytest.raises(ReplicationError, match="the node x does not run"):
-            await nodes[0].replicas.repair("shop", "x", commit=True)
+            await repair(nodes[0], nodes, "shop", "x", commit=True)
         await nodes[1].close()
         assert (await nodes[0].send("exec", INSERT, "after"))[0] == 200
         last = logs.messages["shop"].pop()
@@ -230,7 +238,7 @@ def test_copy_that_lacks_entries_or_whose_node_is_away_is_not_chosen(
         nodes[1] = Node(logs, tmp_path, "b")
         await nodes[1].send("query", FIRST)
         with pytest.raises(ReplicationError, match="not up to date"):
-            await nodes[0].replicas.repair("shop", "b", commit=True)
+            await repair(nodes[0], nodes, "shop", "b", commit=True)
         since, problem = nodes[1].replicas.of(nodes[1].data).trouble or (0, "")
         assert 0 < since <= time.time_ns()
         assert "entry" in problem

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.seeding import seed
+from doors.tables.replication.snapshots import seed
 from doors.tables.sqlite.connections import apsw, open_owner
 from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Session

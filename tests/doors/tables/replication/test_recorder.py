@@ -33,7 +33,7 @@ UNORDERED = ("sqlite_stat1", "sqlite_stat4", "sqlite_sequence")
 
 
 class OneWriter:
-    """Implements `Writing`: a log in memory, and copies that have all its entries."""
+    """Replaces a `Replica`: a log in memory, and copies that have all its entries."""
 
     node, writes = "a", True
 

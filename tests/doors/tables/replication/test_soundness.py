@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.soundness import unsound_tables
+from doors.tables.replication.recorder import unsound_tables
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable, RetypeColumn, SetPrimaryKey
 from doors.tables.sqlite.catalog import Column
