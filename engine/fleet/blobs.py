@@ -216,38 +216,32 @@ class StreamBlobs:
                     await self._discard(digest, upload)
                     raise DigestMismatch(digest, f"longer than the {size} bytes announced")
                 for start in range(0, len(chunk), MESSAGE_BYTES):
-                    await self._append(digest, upload, chunk[start : start + MESSAGE_BYTES])
+                    content = chunk[start : start + MESSAGE_BYTES]
+                    headers = {END: str(upload.received + len(content))}
+                    sequence = await self._contents.publish(
+                        upload.record.id, content, expected=upload.sequence, headers=headers
+                    )
+                    if sequence is None:
+                        raise UploadBusy(digest)
+                    upload.received, upload.sequence = upload.received + len(content), sequence
                 sha256.update(chunk)
         except (DigestMismatch, UploadBusy, Unavailable):
             raise
         except Exception as error:
             failure = error
         if upload.received == size:
-            await self._complete(digest, upload, sha256.hexdigest())
+            if sha256.hexdigest() != digest:
+                await self._discard(digest, upload)
+                raise DigestMismatch(digest, f"sha256:{sha256.hexdigest()}")
+            record = replace(upload.record, size=size, used_ns=time.time_ns(), complete=True)
+            if isinstance(await self._records.cas(digest, record.json, upload.revision), StaleRevision):
+                raise UploadBusy(digest)
         elif upload.received > received:
             used = replace(upload.record, used_ns=time.time_ns())
             await self._records.cas(digest, used.json, upload.revision)
         if failure is not None:
             raise failure
         return upload.received
-
-    async def _append(self, digest: Digest, upload: _PartialUpload, content: bytes) -> None:
-        end = upload.received + len(content)
-        headers = {END: str(end)}
-        sequence = await self._contents.publish(
-            upload.record.id, content, expected=upload.sequence, headers=headers
-        )
-        if sequence is None:
-            raise UploadBusy(digest)
-        upload.received, upload.sequence = end, sequence
-
-    async def _complete(self, digest: Digest, upload: _PartialUpload, actual: str) -> None:
-        if actual != digest:
-            await self._discard(digest, upload)
-            raise DigestMismatch(digest, f"sha256:{actual}")
-        record = replace(upload.record, size=upload.received, used_ns=time.time_ns(), complete=True)
-        if isinstance(await self._records.cas(digest, record.json, upload.revision), StaleRevision):
-            raise UploadBusy(digest)
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """See the protocol. Purges orphaned contents, too."""

@@ -8,7 +8,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -171,11 +171,7 @@ class NatsConnection:
             raise BucketClosed
 
     async def request(
-        self,
-        subject: str,
-        content: bytes,
-        patience: Patience,
-        headers: Mapping[str, str] | None = None,
+        self, subject: str, content: bytes, patience: Patience, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """Send a request until it is answered with JSON. Raises `Unavailable` and `BucketClosed`.
 
@@ -187,9 +183,8 @@ class NatsConnection:
             self._running += 1
             self._idle.clear()
             fields = dict(headers) if headers else None
-            requesting = self._client.request(subject, content, seconds, headers=fields)
+            asking = asyncio.ensure_future(self._client.request(subject, content, seconds, headers=fields))
             seconds = min(2 * seconds, TRY_SECONDS)
-            asking = asyncio.ensure_future(requesting)
             self._asking.add(asking)
             try:
                 answer: dict[str, Any] = json.loads((await asking).data)
@@ -229,19 +224,30 @@ class NatsConnection:
         except Exception as error:
             raise Unavailable("a request to another node", seconds) from error
 
-    async def api(self, method: str, body: Mapping[str, Any], seconds: float | None = None) -> dict[str, Any]:
-        """Call the JetStream API, for `seconds` if there is no answer. Raises as `request` does."""
-        return await self.request(f"$JS.API.{method}", json.dumps(body).encode(), Patience(method, seconds))
+    async def api(
+        self,
+        method: str,
+        body: Mapping[str, Any],
+        seconds: float | None = None,
+        allowed: Sequence[int] = (),
+    ) -> dict[str, Any]:
+        """Call the JetStream API, for `seconds` if there is no answer. Raises as `request` does.
+
+        Raises `ClusterRefused` for an error unless its code is `allowed`.
+        """
+        answer = await self.request(f"$JS.API.{method}", json.dumps(body).encode(), Patience(method, seconds))
+        if error_code(answer) not in (None, *allowed):
+            raise refused(method, answer)
+        return answer
 
     async def publish(
         self, subject: str, content: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         """Publish a message without waiting. Raises `ConnectionInterrupted` and `BucketClosed`."""
         self.check_open()
+        fields = dict(headers) if headers else None
         try:
-            await self._client.publish(
-                subject, content, reply=reply, headers=dict(headers) if headers else None
-            )
+            await self._client.publish(subject, content, reply=reply, headers=fields)
         except Exception as error:
             raise ConnectionInterrupted from error
 
@@ -303,11 +309,22 @@ async def _close(client: "Client") -> None:
         await asyncio.wait_for(client.close(), CLOSE_SECONDS)
 
 
+def error_code(answer: Mapping[str, Any]) -> int | None:
+    """Return the code of the error in an answer of JetStream; None without an error."""
+    return answer["error"].get("err_code", 0) if "error" in answer else None
+
+
+def refused(operation: str, answer: Mapping[str, Any]) -> ClusterRefused:
+    """Return the error of an operation that JetStream refused."""
+    description = f"{answer['error'].get('description')} (error {error_code(answer)})"
+    return ClusterRefused(f"the fleet refused {operation}: {description}", "Check the disks of its keepers.")
+
+
 def _is_temporary(answer: Mapping[str, Any]) -> bool:
-    error = answer.get("error")
-    if error is None or error.get("err_code") in _NO_JETSTREAM:
+    code = error_code(answer)
+    if code is None or code in _NO_JETSTREAM:
         return False
-    return error.get("code") == 503 or error.get("err_code") in _IN_PROGRESS
+    return answer["error"].get("code") == 503 or code in _IN_PROGRESS
 
 
 def _is_no_eof_warning(record: logging.LogRecord) -> bool:

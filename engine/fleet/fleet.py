@@ -31,7 +31,6 @@ from engine.fleet.errors import FleetError, WorkersRefused
 from engine.fleet.joining import Admission, Log, admit_member, join_fleet, wait_for_nodes, wait_until
 from engine.fleet.members import (
     FleetStatus,
-    KnownMembers,
     Presence,
     check_membership,
     follow_keepers,
@@ -50,7 +49,7 @@ from engine.fleet.node import (
     find_node,
     found_node,
 )
-from engine.fleet.registry import KEEPERS, JoinRequest, JoinToken, Registry, new_member
+from engine.fleet.registry import KEEPERS, JoinRequest, JoinToken, Member, Registry, new_member
 from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
@@ -60,6 +59,7 @@ from engine.service.secrets_key import SecretsKey
 RETRY_SECONDS = 2.0
 _REPEAT = "run `svc fleet start` to copy it"
 READY_SECONDS = 60.0
+READ_SECONDS = 3.0
 PORTS_SECONDS = 15.0
 _log = logging.getLogger("svc.fleet")
 
@@ -77,7 +77,7 @@ class Fleet:
         self.node = find_node(data)
         self.presence: Presence | None = None
         self._starting = True
-        self.members = KnownMembers()
+        self._members: list[Member] = []
         self._server: NatsServer | None = None
         self._bucket: Bucket | None = None
         self.complete = asyncio.Event()
@@ -107,7 +107,8 @@ class Fleet:
             await check_membership(self.folder, self.node, NAMESPACE)
         await wait_until(self._ports_are_free, stop, self._log, "waiting for the ports of this node")
         await self._start_server()
-        bucket = await self._open_cluster(stop)
+        majority = "waiting for a majority of the fleet's nodes"
+        bucket = await wait_until(self._open_cluster, stop, self._log, majority)
         try:
             await self._enter(Registry(bucket.fleet, self._version), stop)
         except BaseException:
@@ -202,19 +203,11 @@ class Fleet:
         address = cluster_address(self.folder, self.require_node())
         return await JetStreamBucket.open(address, NAMESPACE, create=create)
 
-    async def _open_cluster(self, stop: asyncio.Event) -> JetStreamBucket:
+    async def _open_cluster(self) -> JetStreamBucket | None:
         """Open the bucket of the fleet, which other nodes may still create."""
-        buckets: list[JetStreamBucket] = []
-
-        async def opened() -> bool:
-            # Otherwise this service would use the server of another node, which could not stop at once.
-            if self._server is not None and not self._server.listening:
-                return False
-            buckets.append(await self._connect(create=False))
-            return True
-
-        await wait_until(opened, stop, self._log, "waiting for a majority of the fleet's nodes")
-        return buckets[0]
+        # Otherwise this service would use the server of another node, which could not stop at once.
+        starts = self._server is not None and not self._server.listening
+        return None if starts else await self._connect(create=False)
 
     def _heartbeat(self) -> dict[str, Any]:
         return {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
@@ -362,14 +355,19 @@ class Fleet:
     async def status(self) -> FleetStatus:
         """Return the state of all members as this node observes it. Raises `SvcError`."""
         node = self.require_node()
-        members = await self.members.read(self.registry())
+        try:
+            async with asyncio.timeout(READ_SECONDS if self._members else None):
+                self._members = await self.registry().members()
+        except (BucketError, TimeoutError):  # Without a majority, those of the last call.
+            if not self._members:
+                raise
         return FleetStatus(
             fleet=node.fleet,
             node=node.node,
             serving=node.state == "member",
             healthy=self._server is None or await self._server.healthy(),
             needed=KEEPERS,
-            members=[observe(member, node.node, self.presence) for member in members],
+            members=[observe(member, node.node, self.presence) for member in self._members],
         )
 
 

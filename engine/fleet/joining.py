@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.bucket.errors import BucketError, disk_error
 from engine.bucket.layout import VERSION
@@ -47,6 +47,7 @@ SLOW_SECONDS = 10.0
 _AGENT_FILES = (AUTHORITY, SEED)
 _KEEPER_FILES = (*_AGENT_FILES, AUTHORITY_KEY, SYSTEM_SEED)
 """Files that a node gets from the one that admits it, besides its certificate."""
+_T = TypeVar("_T")
 Log = Callable[[str, str], None]
 """Takes a level and a line."""
 
@@ -193,27 +194,25 @@ async def wait_for_nodes(
 
     Raises `SvcError`, and `FleetStopped` when `stop` is set.
     """
-    token, shown, nodes = JoinToken.parse(node.token), 0, node.nodes
+    token, shown = JoinToken.parse(node.token), 0
 
-    async def is_complete() -> bool:
-        nonlocal shown, nodes
+    async def nodes() -> tuple[NodeAddress, ...] | None:
+        nonlocal shown
         request = _join_request(token, node.request, node.address, version)
         admission = await asyncio.to_thread(_join, token, request)
         if admission.members != shown and not admission.complete:
             shown = admission.members
             joined = f"joined the fleet {node.fleet} as {node.node}: {shown} of {KEEPERS} nodes"
             log("info", f"{joined}; the next one joins with `svc serve --join`")
-        nodes = admission.nodes
-        return admission.complete
+        return admission.nodes if admission.complete else None
 
-    await wait_until(is_complete, stop, log, "waiting for nodes of the fleet")
-    return nodes
+    return await wait_until(nodes, stop, log, "waiting for nodes of the fleet")
 
 
 async def wait_until(
-    condition: Callable[[], Awaitable[bool]], stop: asyncio.Event, log: Log, waiting: str
-) -> None:
-    """Wait for a condition, which may raise `BucketError` or `NodeUnreachable`.
+    find: Callable[[], Awaitable[_T | None]], stop: asyncio.Event, log: Log, waiting: str
+) -> _T:
+    """Return what `find` finds, which may raise `BucketError` or `NodeUnreachable` before.
 
     `waiting` says for what, in the log. Raises `FleetStopped` when `stop` is set.
     """
@@ -221,8 +220,8 @@ async def wait_until(
     while True:
         reason = ""
         try:
-            if await condition():
-                return
+            if found := await find():
+                return found
         except (BucketError, NodeUnreachable) as error:
             reason = f": {error.message}"
         if not logged and time.monotonic() - begin > SLOW_SECONDS:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.bucket.errors import BucketError
-from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue
@@ -27,7 +26,6 @@ from engine.fleet.tables_log import STREAM
 HEARTBEAT_SECONDS = 0.5
 PRESENT_SECONDS = 2.0
 PROBE_SECONDS = 1.0
-READ_SECONDS = 3.0
 ASK_SECONDS = 3.0
 """Longer than a node measures its copies."""
 TABLES = "tables"
@@ -137,38 +135,18 @@ async def follow_keepers(kv: StreamKeyValue, registry: Registry) -> AsyncGenerat
 
 async def listening(addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
     """Return the addresses at which a nats-server listens."""
-    found = await asyncio.gather(*map(_listens, addresses))
-    return [address for address, listens in zip(addresses, found, strict=True) if listens]
 
+    async def listens(address: NodeAddress) -> bool:
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                _, writer = await asyncio.open_connection(address.host, address.port)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
 
-async def _listens(address: NodeAddress) -> bool:
-    """Return whether a nats-server listens at an address."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            _, writer = await asyncio.open_connection(address.host, address.port)
-    except (OSError, TimeoutError):
-        return False
-    writer.close()
-    return True
-
-
-class KnownMembers:
-    """The members of the fleet, also while its store does not answer."""
-
-    def __init__(self) -> None:
-        self._last: list[Member] = []
-
-    async def read(self, registry: Registry) -> list[Member]:
-        """Return the members, or those of the last call. Raises `BucketError` if there was none."""
-        reading = asyncio.ensure_future(registry.members())
-        await asyncio.wait([reading], timeout=READ_SECONDS if self._last else None)
-        if not reading.done():
-            await cancel([reading])
-        elif reading.exception() is None:
-            self._last = reading.result()
-        if not self._last:
-            reading.result()
-        return self._last
+    found = await asyncio.gather(*map(listens, addresses))
+    return [address for address, answers in zip(addresses, found, strict=True) if answers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,13 +215,20 @@ async def find_facts(
     connection: NatsConnection, questions: Questions, nodes: Collection[str], project: str
 ) -> FleetFacts:
     """Ask nodes about the tables of a project, or of "" about all tables."""
-    asking = asyncio.gather(*(_tables(questions, node, project) for node in nodes))
-    leader, tables = await asyncio.gather(_leader(connection), asking)
+
+    async def ask(node: str) -> Document:
+        try:
+            return await questions.ask(node, TABLES, {"project": project}, ASK_SECONDS)
+        except SvcError:
+            return {}
+
+    leader, tables = await asyncio.gather(_leader(connection), asyncio.gather(*map(ask, nodes)))
+    answers = dict(zip(nodes, tables, strict=True))
     return FleetFacts(
         quorum=bool(leader),
         leader=leader,
-        lag_ms={node: answer.get("lag_ms") for node, answer in zip(nodes, tables, strict=True)},
-        troubles={node: answer.get("troubles", ()) for node, answer in zip(nodes, tables, strict=True)},
+        lag_ms={node: answer.get("lag_ms") for node, answer in answers.items()},
+        troubles={node: answer.get("troubles", ()) for node, answer in answers.items()},
     )
 
 
@@ -255,10 +240,3 @@ async def _leader(connection: NatsConnection) -> str:
     except (BucketError, TimeoutError):
         return ""
     return str(answer.get("cluster", {}).get("leader", ""))
-
-
-async def _tables(questions: Questions, node: str, project: str) -> Document:
-    try:
-        return await questions.ask(node, TABLES, {"project": project}, ASK_SECONDS)
-    except SvcError:
-        return {}

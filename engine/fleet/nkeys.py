@@ -1,6 +1,7 @@
 """Authentication of NATS clients: Ed25519 key pairs in the text form of nkeys."""
 
 import base64
+import binascii
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,14 +59,5 @@ def _private_key(seed: str) -> Ed25519PrivateKey:
 
 
 def _text(content: bytes) -> str:
-    return base64.b32encode(content + _crc16(content).to_bytes(2, "little")).decode().rstrip("=")
-
-
-def _crc16(content: bytes) -> int:
-    """Return the CRC-16/XMODEM of bytes."""
-    crc = 0
-    for byte in content:
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
-    return crc
+    crc = binascii.crc_hqx(content, 0)
+    return base64.b32encode(content + crc.to_bytes(2, "little")).decode().rstrip("=")

@@ -2,14 +2,14 @@
 
 import asyncio
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.bucket.errors import BucketError, disk_error
-from engine.fleet.connection import ClusterAddress, NatsConnection, Patience
-from engine.fleet.errors import ClusterRefused, FleetError
+from engine.fleet.connection import ClusterAddress, NatsConnection, Patience, error_code
+from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
 from engine.fleet.members import FleetFacts
 from engine.fleet.node import STORE, SYSTEM_SEED, FleetNode, cluster_address
@@ -166,8 +166,6 @@ async def stream_copies(connection: NatsConnection) -> list[StreamCopies]:
     copies = []
     for name in listed.get("streams") or ():
         answer = await connection.api(f"STREAM.INFO.{name}", {})
-        if "error" in answer:
-            raise _refused(f"STREAM.INFO.{name}", answer)
         cluster = answer["cluster"]
         leader, others = cluster.get("leader", ""), cluster.get("replicas") or ()
         present = {each["name"] for each in others if each.get("current") and not each.get("offline")}
@@ -205,9 +203,7 @@ async def hand_over(connection: NatsConnection, server: str) -> int:
     """Move the leadership of streams from a server to others; return their number. Raises `BucketError`."""
     led = [each.name for each in await stream_copies(connection) if each.leader == server]
     for name in led:
-        answer = await connection.api(f"STREAM.LEADER.STEPDOWN.{name}", {})
-        if "error" in answer:
-            raise _refused(f"STREAM.LEADER.STEPDOWN.{name}", answer)
+        await connection.api(f"STREAM.LEADER.STEPDOWN.{name}", {})
     return len(led)
 
 
@@ -218,20 +214,13 @@ async def remove_server(address: ClusterAddress, server: str) -> None:
     """
     connection = await NatsConnection.open(address)
     patience = Patience("the removal of a node", CURRENT_SECONDS)
-    content = b'{"peer": "%s"}' % server.encode()
     try:
         while True:
-            answer = await connection.request("$JS.API.SERVER.REMOVE", content, patience)
-            code = answer.get("error", {}).get("err_code")
             # After a lost answer the server is not a member any more.
-            if code in (None, _NOT_A_MEMBER):
+            allowed = (_NOT_A_MEMBER, _IN_PROGRESS)
+            answer = await connection.api("SERVER.REMOVE", {"peer": server}, allowed=allowed)
+            if error_code(answer) != _IN_PROGRESS:
                 return
-            if code != _IN_PROGRESS:
-                raise _refused("SERVER.REMOVE", answer)
             await patience.pause()
     finally:
         await connection.aclose()
-
-
-def _refused(method: str, answer: Mapping[str, object]) -> ClusterRefused:
-    return ClusterRefused(f"the fleet refused {method}: {answer['error']}", "Try again.")

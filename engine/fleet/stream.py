@@ -13,14 +13,15 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from engine.bucket.errors import BucketClosed, BucketError, TooLarge
-from engine.fleet.connection import TRY_SECONDS, NatsConnection, Patience
-from engine.fleet.errors import ClusterRefused, ConnectionInterrupted, UnsuitableCluster
+from engine.bucket.errors import BucketClosed, TooLarge
+from engine.fleet.connection import TRY_SECONDS, NatsConnection, Patience, error_code, refused
+from engine.fleet.errors import ConnectionInterrupted, UnsuitableCluster
 
 PAGE_MESSAGES = 256
 PAGE_BYTES = 4 << 20
 NEWS_SECONDS = 5.0
 """How often a follower reads without news, which may be lost."""
+CREATE_SECONDS, CREATE_PAUSE_SECONDS = 15, 0.2
 DUPLICATE_WINDOW_NS = 120 * 10**9
 
 _WRONG_LAST = {10071, 10164}
@@ -72,26 +73,21 @@ class JetStream:
             "republish": {"src": f"{self.name}.>", "dest": f"{self.name}-news.>", "headers_only": True},
             **config,
         }
-        deadline = asyncio.get_running_loop().time() + 15
+        deadline = asyncio.get_running_loop().time() + CREATE_SECONDS
         while not await self.exists(settings):
-            answer = await self._connection.api(f"STREAM.CREATE.{self.name}", settings)
-            code = answer.get("error", {}).get("err_code")
-            if code is None:
-                return
             # Servers that have just started are not known as peers at once.
-            if code in (_NO_PEERS, _NOT_READY) and asyncio.get_running_loop().time() < deadline:
-                await asyncio.sleep(0.2)
-                continue
-            if code != _NAME_IN_USE:  # Otherwise another node created it meanwhile.
-                raise self._refused(answer)
+            early = asyncio.get_running_loop().time() < deadline
+            allowed = (_NAME_IN_USE, _NO_PEERS, _NOT_READY) if early else (_NAME_IN_USE,)
+            answer = await self._connection.api(f"STREAM.CREATE.{self.name}", settings, allowed=allowed)
+            if error_code(answer) is None:
+                return
+            await asyncio.sleep(CREATE_PAUSE_SECONDS)  # Another node may have created it meanwhile.
 
     async def exists(self, settings: Mapping[str, Any]) -> bool:
         """Return whether the stream exists. Raises `UnsuitableCluster` if it has other settings."""
-        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {})
-        if (error := answer.get("error")) is not None:
-            if error.get("err_code") in (_NO_STREAM, _NOT_READY):
-                return False
-            raise self._refused(answer)
+        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {}, allowed=(_NO_STREAM, _NOT_READY))
+        if error_code(answer) is not None:
+            return False
         if any(answer["config"].get(name) != value for name, value in settings.items()):
             raise UnsuitableCluster(
                 f"the stream {self.name} of the fleet has other settings than svc uses",
@@ -119,16 +115,17 @@ class JetStream:
             fields[EXPECTED] = str(expected)
         patience = Patience(f"a write to {self.name}", seconds)
         answer = await self._connection.request(self._root + subject, content, patience, fields)
-        error = answer.get("error")
-        if error is None:
+        code = error_code(answer)
+        if code is None:
             self._last_sequence = max(self._last_sequence, answer["seq"])
             return int(answer["seq"])
-        if error.get("err_code") in _WRONG_LAST:
-            # An earlier try may have been stored.
-            last = await self.last(subject, seconds)
-            stored = last is not None and last.headers.get(MESSAGE_ID) == fields[MESSAGE_ID]
-            return last.sequence if last is not None and stored else None
-        raise self._refused(answer)
+        if code not in _WRONG_LAST:
+            raise refused(f"a write to {self.name}", answer)
+        # An earlier try may have been stored.
+        last = await self.last(subject, seconds)
+        return (
+            last.sequence if last is not None and last.headers.get(MESSAGE_ID) == fields[MESSAGE_ID] else None
+        )
 
     async def publish_batch(self, subject: str, contents: Sequence[bytes], *, expected: int) -> int | None:
         """Store messages of a subject, all or none of them, and return the sequence of the last.
@@ -145,11 +142,12 @@ class JetStream:
                 answer = await self._send_batch(subject, contents, batch, expected, patience)
             except ConnectionInterrupted:
                 answer = {"error": {"err_code": _INCOMPLETE_BATCH}}
-            if "error" not in answer:
+            code = error_code(answer)
+            if code is None:
                 self._last_sequence = max(self._last_sequence, answer["seq"])
                 return int(answer["seq"])
-            if answer["error"].get("err_code") not in _WRONG_LAST | _BATCH_LOST:
-                raise self._refused(answer)
+            if code not in _WRONG_LAST | _BATCH_LOST:
+                raise refused(f"a batch of writes to {self.name}", answer)
             # An earlier try may have been stored. The message after the expected one never changes.
             first = await self._get({"seq": expected + 1, "next_by_subj": self._root + subject})
             if first is not None and first.headers.get(BATCH) == batch:
@@ -192,12 +190,11 @@ class JetStream:
         return message.headers[_STORED] if message is not None else ""
 
     async def _get(self, body: Mapping[str, Any], seconds: float | None = None) -> Message | None:
-        answer = await self._connection.api(f"STREAM.MSG.GET.{self.name}", body, seconds)
-        error = answer.get("error")
-        if error is not None:
-            if error.get("err_code") == _NO_MESSAGE:
-                return None
-            raise self._refused(answer)
+        answer = await self._connection.api(
+            f"STREAM.MSG.GET.{self.name}", body, seconds, allowed=(_NO_MESSAGE,)
+        )
+        if error_code(answer) is not None:
+            return None
         message = answer["message"]
         text = base64.b64decode(message.get("hdrs", "")).decode()
         headers = dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line)
@@ -320,8 +317,6 @@ class JetStream:
         while True:
             body = {"subjects_filter": self._root + filter_, "offset": len(subjects)}
             answer = await self._connection.api(f"STREAM.INFO.{self.name}", body)
-            if "error" in answer:
-                raise self._refused(answer)
             names = answer["state"].get("subjects") or {}
             subjects |= {name.removeprefix(self._root) for name in names}
             if not names or len(subjects) >= answer.get("total", 0):
@@ -332,14 +327,4 @@ class JetStream:
         body: dict[str, object] = {"filter": self._root + subject}
         if up_to is not None:
             body["seq"] = up_to + 1
-        answer = await self._connection.api(f"STREAM.PURGE.{self.name}", body)
-        if "error" in answer:
-            raise self._refused(answer)
-
-    def _refused(self, answer: Mapping[str, Any]) -> BucketError:
-        error = answer["error"]
-        return ClusterRefused(
-            f"the fleet refused an operation on {self.name}: {error.get('description')}"
-            f" (error {error.get('err_code')})",
-            "Check the disks of its keepers.",
-        )
+        await self._connection.api(f"STREAM.PURGE.{self.name}", body)
