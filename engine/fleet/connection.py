@@ -225,11 +225,7 @@ class NatsConnection:
             raise Unavailable("a request to another node", seconds) from error
 
     async def api(
-        self,
-        method: str,
-        body: Mapping[str, Any],
-        seconds: float | None = None,
-        allowed: Sequence[int] = (),
+        self, method: str, body: Mapping[str, Any], seconds: float | None = None, allowed: Sequence[int] = ()
     ) -> dict[str, Any]:
         """Call the JetStream API, for `seconds` if there is no answer. Raises as `request` does.
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,7 @@ from engine.fleet.bucket import NAMESPACE, JetStreamBucket
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError, WorkersRefused
 from engine.fleet.joining import Admission, Log, admit_member, join_fleet, wait_for_nodes, wait_until
-from engine.fleet.members import (
-    FleetStatus,
-    Presence,
-    check_membership,
-    follow_keepers,
-    observe,
-)
+from engine.fleet.members import FleetStatus, Presence, check_membership, observe
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import (
     AUTHORITY,
@@ -49,7 +44,7 @@ from engine.fleet.node import (
     find_node,
     found_node,
 )
-from engine.fleet.registry import KEEPERS, JoinRequest, JoinToken, Member, Registry, new_member
+from engine.fleet.registry import KEEPERS, MEMBERS, JoinRequest, JoinToken, Member, Registry, new_member
 from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
@@ -88,7 +83,6 @@ class Fleet:
         """To be set when the last request has ended."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._admitting = asyncio.Lock()
-        self._waits_until = 0.0
         self._forming = False
 
     # -- start and stop ----------------------------------------------------------------------------------
@@ -105,7 +99,8 @@ class Fleet:
             self.node = self.node.save(self.folder, nodes=nodes)
         else:
             await check_membership(self.folder, self.node, NAMESPACE)
-        await wait_until(self._ports_are_free, stop, self._log, "waiting for the ports of this node")
+        are_free = partial(self._ports_are_free, time.monotonic() + PORTS_SECONDS)
+        await wait_until(are_free, stop, self._log, "waiting for the ports of this node")
         await self._start_server()
         majority = "waiting for a majority of the fleet's nodes"
         bucket = await wait_until(self._open_cluster, stop, self._log, majority)
@@ -176,18 +171,14 @@ class Fleet:
         serving = serve(self._handler(self), sockets, stop=asyncio.Event(), grace=1, certificate=certificate)
         self._spawn(serving, "join listener")
 
-    async def _ports_are_free(self) -> bool:
-        """Return whether the nats-server of the former process of this node has ended.
-
-        Raises `FleetError` after `PORTS_SECONDS`.
-        """
+    async def _ports_are_free(self, end: float) -> bool:
+        """Return whether the nats-server of the former process has ended. Raises `FleetError` after `end`."""
         node = self.require_node()
-        self._waits_until = self._waits_until or time.monotonic() + PORTS_SECONDS
         try:
             if node.keeper:
                 check_address(node.address)
         except FleetError as error:
-            if time.monotonic() < self._waits_until:
+            if time.monotonic() < end:
                 return False
             hint = f"Stop it. A copy of {self._data} cannot run beside it."
             raise FleetError(f"another process uses {node.address}: {error.message}", hint) from error
@@ -214,10 +205,12 @@ class Fleet:
 
     async def _follow_members(self, bucket: JetStreamBucket) -> None:
         """Store the keepers, which change when nodes join or are removed."""
-        async for members in follow_keepers(bucket.fleet, self.registry()):
-            nodes, ids = tuple(each.address for each in members), tuple(each.id for each in members)
-            if (nodes, ids) != (self.require_node().nodes, self.require_node().keepers):
-                self.node = self.require_node().save(self.folder, nodes=nodes, keepers=ids)
+        async for _ in bucket.fleet.watch(MEMBERS, 0):
+            keepers = await self._keepers()
+            nodes, ids = tuple(each.address for each in keepers), tuple(each.id for each in keepers)
+            node = self.require_node()
+            if len(keepers) >= KEEPERS and (nodes, ids) != (node.nodes, node.keepers):
+                self.node = node.save(self.folder, nodes=nodes, keepers=ids)
 
     @property
     def cluster(self) -> JetStreamBucket:
@@ -313,14 +306,14 @@ class Fleet:
                 "Pass another --data, or omit --join.",
             )
 
-    async def _keepers(self) -> tuple[NodeAddress, ...]:
-        return tuple(member.address for member in await self.registry().members() if member.keeper)
+    async def _keepers(self) -> list[Member]:
+        return [member for member in await self.registry().members() if member.keeper]
 
     async def _form_when_complete(self) -> None:
         node, keepers = self.require_node(), await self._keepers()
         if node.state == "founding" and len(keepers) >= KEEPERS and not self._forming:
             self._forming = True
-            self.node = node.save(self.folder, nodes=keepers)
+            self.node = node.save(self.folder, nodes=tuple(each.address for each in keepers))
             self._spawn(self._form(), "start of the fleet")
 
     async def _form(self) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue
 from engine.fleet.node import FleetNode, NodeAddress, cluster_address
 from engine.fleet.questions import Document, Questions
-from engine.fleet.registry import KEEPERS, MEMBERS, Member, Registry, removed
+from engine.fleet.registry import MEMBERS, Member, removed
 from engine.fleet.stream import JetStream
 from engine.fleet.tables_log import STREAM
 
@@ -123,14 +123,6 @@ async def check_membership(folder: Path, node: FleetNode, namespace: str) -> Non
             await connection.aclose()
         if value is None:
             raise removed(node.node)
-
-
-async def follow_keepers(kv: StreamKeyValue, registry: Registry) -> AsyncGenerator[list[Member], None]:
-    """Yield the nodes with a nats-server after each change, until the store closes."""
-    async for _ in kv.watch(MEMBERS, 0):
-        keepers = [member for member in await registry.members() if member.keeper]
-        if len(keepers) >= KEEPERS:
-            yield keepers
 
 
 async def listening(addresses: Sequence[NodeAddress]) -> list[NodeAddress]:

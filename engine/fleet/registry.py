@@ -53,12 +53,7 @@ class Member:
 def new_member(id_: str, address: NodeAddress, version: str, *, keeper: bool) -> Member:
     """Return a member that joins now."""
     return Member(
-        id=id_,
-        host=address.host,
-        port=address.port,
-        keeper=keeper,
-        version=version,
-        joined_ns=time.time_ns(),
+        id=id_, host=address.host, port=address.port, keeper=keeper, version=version, joined_ns=time.time_ns()
     )
 
 

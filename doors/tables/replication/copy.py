@@ -19,14 +19,7 @@ from doors.tables.replication.log_position import (
     sequences_of,
     store_log_position,
 )
-from doors.tables.sqlite.connections import (
-    REPLICA_TABLE,
-    Connection,
-    Error,
-    apsw,
-    is_replica,
-    open_replica,
-)
+from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw, is_replica, open_replica
 from doors.tables.sqlite.errors import quoted, rows
 from engine.files.database_files import copy_database
 from engine.replication import LogMessage, LogSnapshot

@@ -30,6 +30,8 @@ RETRY_SECONDS = 1.0
 APPLY_SECONDS = 10.0
 REBUILD_SECONDS = 60.0
 """Minimum time between two builds of a copy that did not fit."""
+CLOSED = LogPosition("", -1, "", 0, 0)
+"""The position of a file that is not open."""
 DIFFERS = "it differs from the copies of other nodes"
 _log = logging.getLogger("svc.tables")
 _T = TypeVar("_T")
@@ -47,8 +49,8 @@ class CopyFollower:
         self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._copy: Copy | None = None
-        self.log_position: LogPosition | None = None
-        """The position of the file; None until it is open."""
+        self.log_position = CLOSED
+        """The position of the file."""
         self.digest: tuple[int, str | None] = 0, None
         """The last check: the sequence of its entry, and the digest there.
 
@@ -99,7 +101,7 @@ class CopyFollower:
     @property
     def position(self) -> int:
         """Sequence of the last entry in the file; -1 until it is open."""
-        return self.log_position.sequence if self.log_position is not None else -1
+        return self.log_position.sequence
 
     @property
     def writing(self) -> bool:
@@ -183,7 +185,7 @@ class CopyFollower:
             self.verified = copy.log_position is not None and not copy.after
             if not self.verified:
                 self.spawn(self._replica.verify())
-        if self.log_position is None:
+        if self.position < 0:
             await self._check(copy)
         if self._damage:
             raise CannotApply(self._damage)
@@ -207,7 +209,7 @@ class CopyFollower:
 
     async def _reopen(self) -> None:
         """Close the file, which is then opened and checked again."""
-        copy, self._copy, self.log_position = self._copy, None, None
+        copy, self._copy, self.log_position = self._copy, None, CLOSED
         if copy is not None:
             await self.in_thread(copy.close)
 
@@ -221,7 +223,7 @@ class CopyFollower:
             await self._rebuild(f"the file is at {copy.log_position.sequence}, the log ends at {last}")
         elif copy.log_position.sequence < snapshots.trimmed:
             await self._rebuild()
-        self.log_position = copy.log_position
+        self.log_position = copy.log_position or CLOSED
         self._snapshots.begin(snapshots)
 
     def _on_entry_in_thread(self, *entry: Any) -> None:
@@ -294,7 +296,7 @@ class CopyFollower:
         finally:
             await self.in_thread(built.close)
             remove_database(self._new)
-        self.log_position, self._damage, self.verified = copy.log_position, "", True
+        self.log_position, self._damage, self.verified = copy.log_position or CLOSED, "", True
         self._notify()
 
     async def _begin_build(self, path: Path) -> Copy:

@@ -174,9 +174,7 @@ class Replica:
     @property
     def _leads(self) -> bool:
         """True as `writes`, also for a writer whose copy was not compared yet: it does not use it."""
-        log_position = self._copy.log_position
-        sound = self._copy.opened and not self._doubtful
-        return log_position is not None and sound and self._log.holds(log_position.lease)
+        return self._copy.opened and not self._doubtful and self._log.holds(self._copy.log_position.lease)
 
     async def _ask_writer(
         self, question: dict[str, Any], body: bytes = b"", *, repeatable: bool
@@ -186,9 +184,9 @@ class Replica:
         Raises `ReplicationError`: without an answer to a question that is not `repeatable`, for one.
         """
         end, failure = self._loop.time() + WRITER_SECONDS, "no node has the lease"
-        await self._copy.until(lambda: self._copy.log_position is not None)
+        await self._copy.until(lambda: self._copy.position >= 0)
         while not self._leads:
-            lease, answer = self._lease(), None
+            lease, answer = self._copy.log_position.lease, None
             node = lease.partition(".")[0]
             try:
                 if node not in ("", self.node):
@@ -229,10 +227,6 @@ class Replica:
         """Wait until the copy of the writer was compared. Raises `ReplicationError`."""
         await self._copy.until(lambda: self.writes or not self._leads)
 
-    def _lease(self) -> str:
-        log_position = self._copy.log_position
-        return log_position.lease if log_position is not None else ""
-
     async def _take(self, former: str) -> None:
         """Become the writer after a lease, unless another node was first. Raises `SvcError`."""
         async with self._taking:
@@ -240,7 +234,7 @@ class Replica:
             if not lease:
                 await asyncio.sleep(PAUSE_SECONDS)
                 return
-            expected = self._lease() == former and (self._doubtful or former != lease)
+            expected = self._copy.log_position.lease == former and (self._doubtful or former != lease)
             if expected and await self._append_lease(lease) is not None:
                 self._doubtful = False
 
@@ -250,7 +244,6 @@ class Replica:
         Returns once the copy has the entry, or one that it lacked. Raises `SvcError`.
         """
         log_position = self._copy.log_position
-        assert log_position is not None
         entry = Entry(kind="lease", previous=log_position.chain, node=self.node, lease=lease, check=check)
         sequence = await self._log.append(self._name, messages_of(entry.encode()), log_position.sequence)
         await self.reach(sequence or log_position.sequence + 1)
@@ -284,7 +277,7 @@ class Replica:
         """Answer a question of another node."""
         question, body = _decode(content)
         try:
-            if self._doubtful and self._lease() == self._log.lease:
+            if self._doubtful and self._copy.log_position.lease == self._log.lease:
                 await self._take(self._log.lease)
             match question["call"]:
                 case "last":
@@ -347,7 +340,7 @@ class Replica:
             raise ReplicationError("busy", message, "Retry.")
         await self.reach(document["given"])
         async with self._taking:
-            self._doubtful = self._doubtful and self._lease() != self._log.lease
+            self._doubtful = self._doubtful and self._copy.log_position.lease != self._log.lease
 
     # -- comparing the copies ----------------------------------------------------------------------------
 

@@ -1,14 +1,17 @@
 """Files of a node."""
 
+import asyncio
 import socket
 from pathlib import Path
 
 import pytest
 
-from engine.fleet.errors import FleetError
+from engine.fleet.errors import FleetError, FleetStopped
+from engine.fleet.fleet import Fleet
 from engine.fleet.nats_server import configuration
 from engine.fleet.node import (
     NODE_FILE,
+    NODE_FOLDER,
     FleetNode,
     NodeAddress,
     check_address,
@@ -44,3 +47,18 @@ def test_port_that_is_taken_is_named() -> None:
     taken = pytest.raises(FleetError, match=f"cannot listen on {address}: Address already in use")
     with socket.create_server(("127.0.0.1", address.port)), taken:
         check_address(address)
+
+
+def test_wait_for_the_ports_of_a_former_process_ends_with_the_service(tmp_path: Path) -> None:
+    address = free_addresses(1)[0]
+    found_node(tmp_path / NODE_FOLDER, address).save(tmp_path / NODE_FOLDER, state="member")
+
+    async def main() -> None:
+        fleet = Fleet(tmp_path, "1.0.0", lambda level, line: None, lambda fleet: pytest.fail("serves"))
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.1, stop.set)
+        with socket.create_server(("127.0.0.1", address.port)), pytest.raises(FleetStopped):
+            async with asyncio.timeout(5):
+                await fleet.open(stop)
+
+    asyncio.run(main())
