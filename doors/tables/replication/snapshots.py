@@ -7,7 +7,7 @@ enough takes the next one. All nodes observe the same sizes.
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -100,17 +100,9 @@ class SnapshotTaker:
         file = snapshot_file(self._path)
         async with self._storing:
             try:
-                log_position, schema = await self._in_thread(_save_snapshot, self._path, file)
-                digest, size = await self._in_thread(_digest_of, file)
-                snapshot = LogSnapshot(
-                    sequence=log_position.sequence,
-                    schema=schema,
-                    logged=log_position.logged,
-                    digest=digest,
-                    size=size,
-                )
+                snapshot: LogSnapshot = await self._in_thread(_save_snapshot, self._path, file)
                 await self._log.add_snapshot(self._name, snapshot, file)
-                return int(log_position.logged)
+                return snapshot.logged
             finally:
                 with suppress(OSError):
                     await self._in_thread(remove_database, file)
@@ -121,23 +113,25 @@ def snapshot_file(path: Path) -> Path:
     return path.with_name(path.name + ".snapshot")
 
 
-def _save_snapshot(path: Path, target: Path) -> tuple[LogPosition, int]:
-    """Copy a database file in one transaction; return its position, and the log's schema version there."""
+def _save_snapshot(path: Path, target: Path) -> LogSnapshot:
+    """Copy a database file in one transaction. Raises SQLite's errors and OSError."""
     remove_database(target)
     with closing(open_replica(path)) as source:
-        while True:
+        version = None
+        while version != schema_version(source):
             version = schema_version(source)
             with closing(Connection(str(target))) as copy:
                 with copy.backup("main", source, "main") as backup:
                     backup.step(-1)
                 log_position = read_log_position(copy)
-            if schema_version(source) == version:
-                return log_position, version + log_position.schema_shift
-
-
-def _digest_of(file: Path) -> tuple[str, int]:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest(), content.tell()
+    with target.open("rb") as content:
+        return LogSnapshot(
+            sequence=log_position.sequence,
+            schema=version + log_position.schema_shift,
+            logged=log_position.logged,
+            digest=hashlib.file_digest(content, "sha256").hexdigest(),
+            size=content.tell(),
+        )
 
 
 async def seed(log: ReplicatedLog, path: Path) -> None:
@@ -152,20 +146,22 @@ async def seed(log: ReplicatedLog, path: Path) -> None:
             connection.execute(CREATE)
             image, schema = folder / path.name, schema_version(connection)
             await finish(asyncio.ensure_future(asyncio.to_thread(_save, path, image)))
-            for piece, complete in _pieces(image):
-                entry = Entry(
-                    kind="image",
-                    previous=log_position.chain,
-                    node=log.node,
-                    schema=schema,
-                    parts=(piece,),
-                    complete=complete,
-                )
-                content = await asyncio.to_thread(entry.encode)
-                stored = await log.append(name, messages_of(content), log_position.sequence)
-                if stored is None:
-                    raise ReplicationError("busy", f"the tables of {name} are in the fleet already")
-                log_position = log_position.after(stored, content)
+            with image.open("rb") as file:
+                size = image.stat().st_size
+                while piece := file.read(MESSAGE_BYTES):
+                    entry = Entry(
+                        kind="image",
+                        previous=log_position.chain,
+                        node=log.node,
+                        schema=schema,
+                        parts=(piece,),
+                        complete=file.tell() == size,
+                    )
+                    content = await asyncio.to_thread(entry.encode)
+                    stored = await log.append(name, messages_of(content), log_position.sequence)
+                    if stored is None:
+                        raise ReplicationError("busy", f"the tables of {name} are in the fleet already")
+                    log_position = log_position.after(stored, content)
             store_log_position(connection, log_position)
             connection.execute("COMMIT")
     except (Error, OSError) as error:
@@ -175,13 +171,3 @@ async def seed(log: ReplicatedLog, path: Path) -> None:
 def _save(path: Path, image: Path) -> None:
     with closing(open_replica(path)) as connection:
         connection.execute("VACUUM INTO ?", (str(image),))
-
-
-def _pieces(path: Path) -> Iterator[tuple[bytes, bool]]:
-    """Yield the pieces of a file, each with whether it is the last."""
-    with path.open("rb") as file:
-        piece = file.read(MESSAGE_BYTES)
-        while piece:
-            following = file.read(MESSAGE_BYTES)
-            yield piece, not following
-            piece = following
