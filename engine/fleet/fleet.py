@@ -100,7 +100,7 @@ class Fleet:
         else:
             await check_membership(self.folder, self.node, NAMESPACE)
         are_free = partial(self._ports_are_free, time.monotonic() + PORTS_SECONDS)
-        await wait_until(are_free, stop, self._log, "waiting for the ports of this node")
+        await wait_until(are_free, stop, lambda level, line: None, "")
         await self._start_server()
         majority = "waiting for a majority of the fleet's nodes"
         bucket = await wait_until(self._open_cluster, stop, self._log, majority)
