@@ -64,10 +64,6 @@ class Patience:
         await asyncio.sleep(self._pause)
         self._pause = min(2 * self._pause, PAUSE_SECONDS)
 
-    def end(self) -> None:
-        """Raise `Unavailable`: the answer can no longer be found."""
-        raise Unavailable(self._operation, self._seconds)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAddress:
@@ -90,9 +86,6 @@ class NatsConnection:
         self._client = client
         self.address = address
         self._closed = False
-        self._running = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._on_close: set[Callable[[], None]] = set()
         self._asking: set[asyncio.Future[Msg]] = set()
 
@@ -180,8 +173,6 @@ class NatsConnection:
         seconds = TRY_SECONDS
         while True:
             self.check_open()
-            self._running += 1
-            self._idle.clear()
             fields = dict(headers) if headers else None
             asking = asyncio.ensure_future(self._client.request(subject, content, seconds, headers=fields))
             seconds = min(2 * seconds, TRY_SECONDS)
@@ -199,9 +190,6 @@ class NatsConnection:
                 _log.debug("no answer on %s: %r", subject[:80], error)
             finally:
                 self._asking.discard(asking)
-                self._running -= 1
-                if not self._running:
-                    self._idle.set()
             await patience.pause()
 
     async def _on_election(self, _news: "Msg") -> None:
@@ -288,7 +276,8 @@ class NatsConnection:
             self._closed = True
             for wake in self._on_close:
                 wake()
-            await self._idle.wait()
+            if self._asking:
+                await asyncio.wait(self._asking)
             await _close(self._client)
 
 

@@ -14,8 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bucket.errors import BucketClosed, TooLarge
-from engine.fleet.connection import TRY_SECONDS, NatsConnection, Patience, error_code, refused
-from engine.fleet.errors import ConnectionInterrupted, UnsuitableCluster
+from engine.fleet.connection import (
+    PATIENCE_SECONDS,
+    TRY_SECONDS,
+    NatsConnection,
+    Patience,
+    error_code,
+    refused,
+)
+from engine.fleet.errors import ConnectionInterrupted, Unavailable, UnsuitableCluster
 
 PAGE_MESSAGES = 256
 PAGE_BYTES = 4 << 20
@@ -155,7 +162,7 @@ class JetStream:
             if first is not None and first.headers.get(EXPECTED) == str(expected):
                 return None
             if first is not None:  # What followed the expected message has been purged since.
-                patience.end()
+                raise Unavailable(f"a batch of writes to {self.name}", PATIENCE_SECONDS)
             await patience.pause()
 
     async def _send_batch(
