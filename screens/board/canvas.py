@@ -24,7 +24,7 @@ from textual.widgets import Input, Static
 
 from screens.board.cards import Line, Signs
 from screens.board.diagram import Diagram, Direction, first_node, nearest, next_edge, next_in_direction
-from screens.board.fleet import BoardFleet, fleet_details, fleet_line
+from screens.board.fleet import fleet_details, fleet_line
 from screens.board.layout import (
     ASCII,
     DIMMED,
@@ -41,6 +41,7 @@ from screens.project_client import ProjectClient
 from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
 from screens.widgets.row_source import TONES, Tone
 from svc_tui.client import SvcError
+from svc_tui.client.fleet import ObservedFleet
 
 
 class Canvas(ScrollView, can_focus=True):
@@ -495,15 +496,9 @@ class FleetLine(Static, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open_nodes", "Open", id="board.open-nodes"),
-        Binding("k,up,tab,shift+tab", "leave", "Up", show=False, id="board.leave-nodes"),
+        Binding("enter", "screen.nodes", "Open", id="board.open-nodes"),
+        Binding("k,up,tab,shift+tab", "screen.focus_diagram", "Up", show=False, id="board.leave-nodes"),
     ]
-
-    class Opened(Message):
-        """The line was opened."""
-
-    class Left(Message):
-        """The selection returns to the diagram."""
 
     class Updated(Message):
         """The state of the fleet was fetched."""
@@ -512,29 +507,21 @@ class FleetLine(Static, can_focus=True):
         super().__init__()
         self._client, self._signs = client, signs
         self._fetching = False
-        self.fleet: BoardFleet | None = None
+        self.fleet: ObservedFleet | None = None
         """The fleet that serves the project."""
 
     def on_mount(self) -> None:
-        self._timer = self.set_interval(POLL_SECONDS, self.fetch, pause=self._client.info.kind != "service")
-
-    def pause(self) -> None:
-        """Stop polling while another screen is shown."""
-        self._timer.pause()
-
-    def resume(self) -> None:
-        """Resume polling."""
         if self._client.info.kind == "service":
-            self._timer.resume()
-            self.fetch()
+            self.set_interval(POLL_SECONDS, self.fetch)
 
     def on_resize(self) -> None:
         self._draw()
 
     @work(group="fleet")
     async def fetch(self) -> None:
-        """Fetch and show the state of the fleet."""
-        if self._client.info.kind != "service" or self._client.state != "live" or self._fetching:
+        """Fetch and show the state of the fleet of a service, unless another screen is shown."""
+        live = self._client.info.kind == "service" and self._client.state == "live"
+        if not live or self._fetching or not self.screen.is_current:
             return
         self._fetching = True
         try:
@@ -543,7 +530,7 @@ class FleetLine(Static, can_focus=True):
             return
         finally:
             self._fetching = False
-        self.fleet = BoardFleet.from_json(document) if document is not None else None
+        self.fleet = ObservedFleet.from_json(document) if document is not None else None
         self.display = self.fleet is not None
         self._draw()
         self.post_message(self.Updated())
@@ -557,12 +544,6 @@ class FleetLine(Static, can_focus=True):
         """Return title and lines about all nodes."""
         return fleet_details(self.fleet, room, self._signs) if self.fleet is not None else None
 
-    def action_open_nodes(self) -> None:
-        self.post_message(self.Opened())
-
-    def action_leave(self) -> None:
-        self.post_message(self.Left())
-
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         event.stop()
-        self.action_open_nodes()
+        await self.run_action("screen.nodes")

@@ -109,12 +109,11 @@ class BoardView(ConsoleScreen):
     def on_screen_suspend(self) -> None:
         """Pause polling while another screen is shown."""
         self._timer.pause()
-        self.query_one(FleetLine).pause()
 
     def on_screen_resume(self) -> None:
         self._timer.resume()
         self._poll()
-        self.query_one(FleetLine).resume()
+        self.query_one(FleetLine).fetch()
 
     def engine_connected(self) -> None:
         """Load the project."""
@@ -168,11 +167,8 @@ class BoardView(ConsoleScreen):
         if (line := self.query_one(FleetLine)).display:
             line.focus()
 
-    def on_fleet_line_left(self) -> None:
+    def action_focus_diagram(self) -> None:
         self.canvas.focus()
-
-    def on_fleet_line_opened(self) -> None:
-        self.action_nodes()
 
     def action_nodes(self) -> None:
         self._nodes_open = not self._nodes_open

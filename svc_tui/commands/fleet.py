@@ -5,9 +5,8 @@ import os
 import re
 import shlex
 import socket
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -21,11 +20,7 @@ from svc_tui.terminal.units import duration, plural
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from engine.fleet.node import NodeAddress
-    from screens.board.fleet import BoardNode
-    from svc_tui.client import Client
 
 TABLES = "tables/tables.db"
 """File of a project's tables in its data folder."""
@@ -53,18 +48,17 @@ def start(
 
     Repeat it if the service could not copy its data.
     """
-    address = parse_address("--listen", listen) if listen else parse_address("--listen", _own_address())
-    with _service(data) as client:
-        state = client.call("POST", "/v1/fleet", {"host": address.host, "port": address.port})
-        stdout.line(f"this service is the node {state['node']} of the fleet {state['fleet']}")
-        missing = state["needed"] - len(state["nodes"])
-        if missing <= 0:
-            stdout.line("it stops serving for the seconds that the copy of its data takes: see its log")
-            return
-        stdout.line(f"the fleet needs {plural(missing, 'more node')}. Run each line on another machine:")
-        for _ in range(missing):
-            created = client.call("POST", "/v1/fleet/tokens", {})["token"]
-            stdout.line(f"  SVC_JOIN={created} svc serve --data {shlex.quote(str(_data_folder(data)))}")
+    address = parse_address("--listen", listen or _own_address())
+    state = _call(data, "POST", "/v1/fleet", {"host": address.host, "port": address.port})
+    stdout.line(f"this service is the node {state['node']} of the fleet {state['fleet']}")
+    missing = state["needed"] - len(state["nodes"])
+    if missing <= 0:
+        stdout.line("it stops serving for the seconds that the copy of its data takes: see its log")
+        return
+    stdout.line(f"the fleet needs {plural(missing, 'more node')}. Run each line on another machine:")
+    for _ in range(missing):
+        created = _call(data, "POST", "/v1/fleet/tokens", {})["token"]
+        stdout.line(f"  SVC_JOIN={created} svc serve --data {shlex.quote(str(_data_folder(data)))}")
     stderr.note(
         "each token admits one node within 24 hours. When the last one has joined, this service stops serving"
         " for the seconds that the copy of its data takes"
@@ -82,28 +76,25 @@ def token(
     ] = False,
 ) -> None:
     """Print a token that lets one machine join. It is SVC_JOIN of svc serve."""
-    with _service(data) as client:
-        body = {"hours": hours, "keeper": keeper}
-        stdout.line(client.call("POST", "/v1/fleet/tokens", body)["token"])
+    body = {"hours": hours, "keeper": keeper}
+    stdout.line(_call(data, "POST", "/v1/fleet/tokens", body)["token"])
 
 
 @fleet.command()
 def drain(data: Data = None, as_json: AsJson = False) -> None:
     """Stop taking requests on this machine. Returns when the last one has ended."""
-    with _service(data) as client:
-        drained = client.call("POST", "/v1/fleet/drain", {})
+    drained = _call(data, "POST", "/v1/fleet/drain", {})
     if as_json:
         stdout.data(drained)
-        return
-    stdout.line(f"{drained['node']} takes no requests; stop its service, or restart it to serve again")
+    else:
+        stdout.line(f"{drained['node']} takes no requests; stop its service, or restart it to serve again")
 
 
 @fleet.command()
 def upgrade(data: Data = None, as_json: AsJson = False) -> None:
     """Prepare this machine for a new version. Drains it if the fleet can do without it."""
-    with _service(data) as client:
-        drained = client.call("POST", "/v1/fleet/drain", {"upgrade": True})
-        nodes = client.call("GET", "/v1/fleet")["nodes"]
+    drained = _call(data, "POST", "/v1/fleet/drain", {"upgrade": True})
+    nodes = _call(data, "GET", "/v1/fleet")["nodes"]
     if as_json:
         stdout.data({**drained, "nodes": nodes})
         return
@@ -121,13 +112,12 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove a stopped or lost machine from the fleet. Run this on another machine."""
-    with _service(data) as client:
-        removed = client.call("DELETE", f"/v1/fleet/nodes/{quote(node, safe='')}")
+    removed = _call(data, "DELETE", f"/v1/fleet/nodes/{quote(node, safe='')}")
     if as_json:
         stdout.data(removed)
-        return
-    stdout.line(f"removed {removed['role']} {removed['id']} at {removed['address']}")
-    stderr.note("its data directory still has the keys of the fleet: delete it")
+    else:
+        stdout.line(f"removed {removed['role']} {removed['id']} at {removed['address']}")
+        stderr.note("its data directory still has the keys of the fleet: delete it")
 
 
 @fleet.command()
@@ -147,8 +137,8 @@ def reseed(data: Data = None, as_json: AsJson = False) -> None:
             remove_database(path)
     if as_json:
         stdout.data({"node": node.node, "tables": len(tables)})
-        return
-    stdout.line(f"discarded the copies of {node.node}; start its service to take them from the others")
+    else:
+        stdout.line(f"discarded the copies of {node.node}; start its service to take them from the others")
 
 
 @fleet.command()
@@ -160,14 +150,13 @@ def repair(
     as_json: AsJson = False,
 ) -> None:
     """Replace a project's tables on all machines by those of one. svc usually does it itself."""
-    with _service(data) as client:
-        path, body = f"/v1/projects/{quote(project, safe='')}/fleet/repair", {"node": node}
-        differing = client.call("POST", path, body)["differing"]
-        if differing:
-            what = f"replace the tables of {project} on {', '.join(differing)} by those of {node}"
-            if not yes:
-                prompt.confirm(f"{what}? Changes that only they have are lost.")
-            differing = client.call("POST", path, {**body, "commit": True})["differing"]
+    path, body = f"/v1/projects/{quote(project, safe='')}/fleet/repair", {"node": node}
+    differing = _call(data, "POST", path, body)["differing"]
+    if differing:
+        what = f"replace the tables of {project} on {', '.join(differing)} by those of {node}"
+        if not yes:
+            prompt.confirm(f"{what}? Changes that only they have are lost.")
+        differing = _call(data, "POST", path, {**body, "commit": True})["differing"]
     if as_json:
         stdout.data({"project": project, "node": node, "differing": differing})
     elif differing:
@@ -189,7 +178,7 @@ def rescue(
 ) -> None:
     """Make a service for one machine of what this one has. Use it if most keepers are lost for ever."""
     from svc_tui.commands.bucket import absolute, members, summary
-    from svc_tui.serve.rescue import rescue
+    from svc_tui.serve.storage import rescue
 
     target, ids = absolute(to), [each.strip() for each in keepers.split(",") if keepers]
     with ProgressLine() as line:
@@ -212,54 +201,51 @@ def rescue(
 @fleet.command()
 def status(data: Data = None, as_json: AsJson = False) -> None:
     """Show the nodes of the fleet."""
-    with _service(data) as client:
-        state = client.call("GET", "/v1/fleet")
+    state = _call(data, "GET", "/v1/fleet")
     if as_json:
         stdout.data(state)
         return
-    from screens.board.fleet import BoardFleet
+    from svc_tui.client.fleet import ObservedFleet
 
-    fleet = BoardFleet.from_json(state)
+    fleet = ObservedFleet.from_json(state)
     stdout.line(f"fleet {fleet.fleet}: {fleet.summary()}")
     heads = ("node", "address", "role", "version", "state", "tables")
-    for line in format_table(heads, [_row(node) for node in fleet.nodes], stdout.width(), frozenset()):
-        stdout.styled(line)
-    for each in fleet.nodes:
-        if each.clock_differs:
+    rows = [
+        (
+            (node.id + (" (this)" if node.this else ""), ""),
+            (node.address, ""),
+            (node.role, ""),
+            (node.version, ""),
+            (node.state(), "" if node.good else "yellow"),
+            (node.tables() + (", leads" if node.leads else ""), "yellow" if node.lag_ms else ""),
+        )
+        for node in fleet.nodes
+    ]
+    stdout.styled_lines(format_table(heads, rows, stdout.width(), frozenset()))
+    for node in fleet.nodes:
+        if node.skewed:
             stderr.warn(
-                f"the clock of {each.id} is {duration(int(abs(each.skew_seconds) * 1e9))}"
-                f" {'ahead of' if each.skew_seconds > 0 else 'behind'} this machine's",
+                f"the clock of {node.id} is {duration(int(abs(node.skewed) * 1e9))}"
+                f" {'ahead of' if node.skewed > 0 else 'behind'} this machine's",
                 "Synchronize the clocks of all machines, for example with chrony.",
             )
-    for node in state["nodes"] if state["quorum"] else ():
-        for copy in node["copies"]:
+    for node in fleet.nodes if fleet.quorum else ():
+        for copy in node.copies or ():
             stderr.warn(
-                f"the tables of {copy['project']} on {node['id']} are not up to date since"
+                f"the tables of {copy['project']} on {node.id} are not up to date since"
                 f" {copy['since'][:19]}Z: {copy['problem']}",
                 f"svc repairs them. If it does not: svc fleet repair {copy['project']} --from NODE",
             )
-    if state["serving"] and not state["healthy"]:
+    if fleet.serving and not fleet.healthy:
         stderr.warn("this node is not in contact with a majority", "Check the other nodes and the network.")
-
-
-def _row(node: "BoardNode") -> list[tuple[str, str]]:
-    return [
-        (node.id + (" (this)" if node.this else ""), ""),
-        (node.address, ""),
-        (node.role, ""),
-        (node.version, ""),
-        (node.state(), "" if node.good else "yellow"),
-        (node.tables() + (", leads" if node.leads else ""), "yellow" if node.lag_ms else ""),
-    ]
 
 
 def _data_folder(data: Path | None) -> Path:
     return (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
 
 
-@contextmanager
-def _service(data: Path | None) -> "Iterator[Client]":
-    """Yield an owner's client of the running service of a data directory. Raises `SvcError`."""
+def _call(data: Path | None, method: str, path: str, body: Any = None) -> Any:
+    """Return the answer of the running service of a data directory to its owner. Raises `SvcError`."""
     from svc_tui.client.discovery import find_running
 
     folder = _data_folder(data)
@@ -267,7 +253,7 @@ def _service(data: Path | None) -> "Iterator[Client]":
     if client is None:
         raise _not_running(folder)
     with client:
-        yield client
+        return client.call(method, path, body)
 
 
 def _not_running(folder: Path) -> SvcError:

@@ -1,28 +1,48 @@
-"""The storage of a service, that of a data directory or of its fleet: opened, copied and checked."""
+"""The storage of a service, that of a data directory or of its fleet: opened, copied, checked and rescued.
+
+A rescue makes a service for one machine of what one keeper of a fleet has. The other keepers are lost.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from doors.tables.replication.copy import digest_of
 from doors.tables.replication.errors import ReplicationError
+from doors.tables.replication.log_position import read_log_position
 from doors.tables.replication.recorder import Unsound, not_replicable, unsound_tables
 from doors.tables.replication.replicas import Replicas
 from doors.tables.replication.snapshots import seed
 from doors.tables.sqlite.catalog import reserved
-from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, open_owner, open_replica
+from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, is_replica, open_owner, open_replica
+from engine.bucket import durable, layout
 from engine.bucket.copy import CopyReport, copy_bucket
+from engine.bucket.errors import disk_error
 from engine.bucket.folder import FolderBucket
-from engine.bucket.layout import VERSION
 from engine.bucket.protocols import Bucket
 from engine.errors import SvcError
-from engine.files.database_files import remove_database
+from engine.files.atomic import write_atomic
+from engine.files.database_files import copy_database, remove_database
 from engine.files.temporary import temporary_folder
-from engine.fleet.bucket import NAMESPACE, JetStreamBucket
+from engine.fleet.bucket import NAMESPACE, VALUES, JetStreamBucket
+from engine.fleet.errors import FleetError
+from engine.fleet.kv import token
+from engine.fleet.members import listening
 from engine.fleet.node import NODE_FOLDER, FleetNode, cluster_address, find_node
-from engine.fleet.tables_log import TablesLog
+from engine.fleet.registry import KEEPERS
+from engine.fleet.revival import revived
+from engine.fleet.stream import JetStream
+from engine.fleet.tables_log import STREAM, TablesLog
+from engine.service.secrets import KEY_PREFIX, SecretStore
+from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
+from engine.timeline.json_format import format_utc
 
+RESCUE = "svc fleet rescue"
+_NODE_ID = re.compile(r"n[0-9]+-[0-9a-z]+")
 PROJECTS = "projects"
 """Folder of the projects' data in a data directory."""
 _T = TypeVar("_T")
@@ -35,7 +55,7 @@ async def open_bucket(data: Path, opened_by: str) -> AsyncIterator[Bucket]:
     if node is not None and node.state == "member":
         address = cluster_address(data / NODE_FOLDER, node)
         bucket: Bucket = await JetStreamBucket.open(address, NAMESPACE, create=False)
-    elif (data / VERSION).is_file():
+    elif (data / layout.VERSION).is_file():
         bucket = FolderBucket(data, opened_by)
     else:
         raise SvcError(f"{data} is not a bucket", "Pass the data directory of a service, or a backup.")
@@ -57,7 +77,7 @@ async def copy_storage(
     """
     if isinstance(target, JetStreamBucket):
         await check_replicable(data)
-    log = await tables_log(data, target) if isinstance(target, JetStreamBucket) else None
+    log = await _tables_log(data, target) if isinstance(target, JetStreamBucket) else None
     if log is not None:
         await log.clear()
     async with _files(data, source) as paths:
@@ -65,7 +85,7 @@ async def copy_storage(
             if log is not None:
                 await seed(log, path)
             elif isinstance(target, FolderBucket):
-                await in_thread(path, copy_file, target.root / path.relative_to(paths[0].parents[3]))
+                await _in_thread(path, _copy_file, target.root / path.relative_to(paths[0].parents[3]))
     report = await copy_bucket(source, target, progress, overwrite=log is not None)
     report.tables = len(paths)
     return report
@@ -74,9 +94,9 @@ async def copy_storage(
 async def check_replicable(data: Path) -> None:
     """Raise `SvcError` if tables of the projects could not be created in a fleet."""
     names, remedies = [], []
-    for path in sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}")):
+    for path in _databases(data):
         project = path.parent.parent.name
-        for table, (_, remedy, _) in (await in_thread(path, _unsound_tables)).items():
+        for table, (_, remedy, _) in (await _in_thread(path, _unsound_tables)).items():
             names.append(f"{table} of {project}")
             remedies.append(f"In {project}: {remedy}")
     if names:
@@ -90,7 +110,7 @@ async def check_tables(data: Path, bucket: Bucket) -> tuple[int, list[str]]:
     Those of a fleet are built from its log. Raises `SvcError`.
     """
     async with _files(data, bucket) as paths:
-        sound = [await in_thread(path, _is_sound) for path in paths]
+        sound = [await _in_thread(path, _is_sound) for path in paths]
         names = [path.parent.parent.name for path in paths]
         return len(paths), [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
 
@@ -99,14 +119,18 @@ async def check_tables(data: Path, bucket: Bucket) -> tuple[int, list[str]]:
 async def _files(data: Path, bucket: Bucket) -> AsyncIterator[list[Path]]:
     """Yield the database files of all projects: those of a fleet in a temporary folder."""
     if not isinstance(bucket, JetStreamBucket):
-        yield sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
+        yield _databases(data)
         return
-    log = await tables_log(data, bucket)
+    log = await _tables_log(data, bucket)
     with temporary_folder("svc-tables-") as folder:
         yield await _build(log, folder / PROJECTS)
 
 
-async def tables_log(data: Path, bucket: JetStreamBucket) -> TablesLog:
+def _databases(data: Path) -> list[Path]:
+    return sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
+
+
+async def _tables_log(data: Path, bucket: JetStreamBucket) -> TablesLog:
     """Return the log of the tables of the fleet whose node has a data directory. Raises `SvcError`."""
     node = FleetNode.read(data / NODE_FOLDER)
     log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, set)
@@ -131,11 +155,11 @@ async def _build(log: TablesLog, projects: Path) -> list[Path]:
         await replicas.aclose()
     paths = [projects / name / "tables" / DATABASE_NAME for name in names]
     for path in paths:
-        await in_thread(path, detach)
+        await _in_thread(path, _detach)
     return paths
 
 
-async def in_thread(path: Path, work: Callable[..., _T], *arguments: object) -> _T:
+async def _in_thread(path: Path, work: Callable[..., _T], *arguments: object) -> _T:
     """Run a function that uses SQLite for a file. Raises `SvcError`, which names the file."""
     try:
         return await asyncio.to_thread(work, path, *arguments)
@@ -150,13 +174,13 @@ def _unsound_tables(path: Path) -> Mapping[str, Unsound]:
         return {name: each for name, each in unsound_tables(connection).items() if not reserved(name)}
 
 
-def detach(path: Path) -> None:
+def _detach(path: Path) -> None:
     """Remove the position in the log from a file. Raises SQLite's errors."""
     with closing(open_owner(path)) as connection:
         connection.execute("pragma journal_mode = delete")
 
 
-def copy_file(path: Path, target: Path) -> None:
+def _copy_file(path: Path, target: Path) -> None:
     """Copy a database file, without what it has deleted. Raises OSError and SQLite's errors."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     remove_database(target)
@@ -171,3 +195,128 @@ def _is_sound(path: Path) -> bool:
             return connection.execute("pragma integrity_check(1)").fetchone() == ("ok",)
     except (apsw.CorruptError, apsw.NotADBError):
         return False
+
+
+class Rescued(NamedTuple):
+    """Contents of a keeper's data directory. Times are RFC 3339, in UTC.
+
+    `contact`: when it got the last message of the fleet. `changed`: the last change of deployments, accounts
+    or secrets. `tables`: by project, that of its tables. `newer`: projects whose tables are those that the
+    node served, because they had more than its log.
+    """
+
+    node: str
+    report: CopyReport
+    contact: str
+    changed: str
+    tables: dict[str, str]
+    newer: list[str]
+
+
+async def rescue(
+    data: Path, target: Path, keepers: Sequence[str], progress: Callable[[CopyReport], None]
+) -> Rescued:
+    """Copy what a keeper that does not run has to a new data directory of a service for one machine.
+
+    `keepers` are the ids of all keepers, if the node does not know them. `target` is missing or empty, and
+    complete once it has its name; `data` stays as it is. Raises `SvcError`.
+    """
+    node = await _survivor(data, keepers)
+    try:
+        if target.exists() and any(target.iterdir()):
+            raise FleetError(f"{target} is not empty", "Name a new folder.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with layout.locked(data, RESCUE), temporary_folder(".svc-rescue-", target.parent) as work:
+            copy = work / "data"
+            async with revived(data, node, work) as served, open_bucket(served, RESCUE) as bucket:
+                assert isinstance(bucket, JetStreamBucket)
+                await _check_key(data, bucket)
+                rescued = await _copy(data, served, bucket, copy, progress)
+            if (key := data / KEY_FILE).exists():
+                write_atomic(copy / KEY_FILE, key.read_bytes(), sync=True)
+            durable.rename(copy, target)
+            return rescued
+    except OSError as error:
+        raise disk_error(target, error) from error
+
+
+async def _survivor(data: Path, keepers: Sequence[str]) -> FleetNode:
+    """Return the keeper of a data directory, with the ids of all. Raises `SvcError` while one runs."""
+    node = FleetNode.read(data / NODE_FOLDER)
+    if node.state != "member" or not node.keeper:
+        what = (
+            "is an agent, which stores no deployments" if not node.keeper else "has no data of its fleet yet"
+        )
+        raise FleetError(f"the node {node.node} {what}", "Pass the data directory of a keeper: --data DIR")
+    if running := await listening(node.nodes):
+        raise FleetError(
+            f"the keeper at {running[0]} runs",
+            "While most keepers are left, the fleet continues: start this service, then replace the lost one"
+            " with `svc fleet token --keeper` and `svc fleet remove`. Otherwise stop the keeper that runs.",
+        )
+    node = replace(node, keepers=tuple(keepers) or node.keepers)
+    if len(node.keepers) < KEEPERS or not all(map(_NODE_ID.fullmatch, (node.node, *node.keepers))):
+        raise FleetError(
+            f"{data} does not have the ids of all keepers",
+            "Name all, also the lost ones: --keepers n1-…,n2-…,n3-…. `svc fleet status` printed them.",
+        )
+    return node
+
+
+async def _check_key(data: Path, bucket: Bucket) -> None:
+    """Raise `SecretsKeyError` if the key of a data directory does not open the secrets."""
+    if not (data / KEY_FILE).exists():
+        return
+    store = SecretStore(bucket.kv, SecretsKey.open(data))
+    for value in await bucket.kv.list(KEY_PREFIX):
+        project = value.key.removeprefix(KEY_PREFIX)
+        try:
+            await store.values(project, set(await store.names(project)))
+        except SecretsKeyError as error:
+            raise SecretsKeyError(
+                f"{data / KEY_FILE} is not the key of this fleet: {error.message}",
+                "Restore it from a copy. To rescue all but the values of secrets, move it away.",
+            ) from error
+
+
+async def _copy(
+    data: Path, served: Path, bucket: JetStreamBucket, target: Path, progress: Callable[[CopyReport], None]
+) -> Rescued:
+    log = await _tables_log(served, bucket)
+    entries, values = (JetStream(bucket.connection, name, bucket.namespace) for name in (STREAM, VALUES))
+    contact, changed = await entries.last_stored(">"), await values.last_stored(">")
+    folder = FolderBucket(target, RESCUE)
+    try:
+        report = await copy_storage(served, bucket, folder, progress)
+    finally:
+        await folder.aclose()
+    tables, newer = {name: await entries.last_stored(token(name)) for name in await log.names()}, []
+    for path in _databases(data):
+        name = path.parent.parent.name
+        own = target / path.relative_to(data)
+        if await _in_thread(path, _take_newer, log.id, await log.last(name), own):
+            changes = [each.stat().st_mtime_ns for each in path.parent.glob(f"{DATABASE_NAME}*")]
+            tables[name] = format_utc(max(changes))
+            newer.append(name)
+    report.tables = len(tables)
+    return Rescued(FleetNode.read(data / NODE_FOLDER).node, report, contact, changed, tables, newer)
+
+
+def _take_newer(path: Path, log: str, last: int, target: Path) -> bool:
+    """Replace tables by a sound copy of them if that is newer than the entry `last` of the log."""
+    copy = target.with_name(target.name + ".own")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy_database(path, copy)
+    try:
+        with closing(open_replica(copy)) as connection:
+            position = read_log_position(connection) if is_replica(connection) else None
+            newer = position is not None and position.log == log and position.sequence > last
+            if not newer or not digest_of(connection):
+                return False
+        _detach(copy)
+        _copy_file(copy, target)
+        return True
+    except (apsw.CorruptError, apsw.NotADBError):
+        return False
+    finally:
+        remove_database(copy)

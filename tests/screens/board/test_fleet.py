@@ -7,7 +7,8 @@ import pytest
 from rich.cells import cell_len
 
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, Line
-from screens.board.fleet import BoardFleet, fleet_details, fleet_line
+from screens.board.fleet import fleet_details, fleet_line
+from svc_tui.client.fleet import ObservedFleet
 
 
 def node(number: int, **changes: Any) -> dict[str, Any]:
@@ -26,16 +27,16 @@ def node(number: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-def fleet(*nodes: dict[str, Any], **changes: Any) -> BoardFleet:
+def fleet(*nodes: dict[str, Any], **changes: Any) -> ObservedFleet:
     document = {"fleet": "9f3a1c", "serving": True, "quorum": True, "needed": 3, "nodes": nodes}
-    return BoardFleet.from_json({**document, **changes})
+    return ObservedFleet.from_json({**document, **changes})
 
 
 def plain(line: Line) -> str:
     return "".join(text for text, _ in line).rstrip()
 
 
-def line(fleet: BoardFleet, room: int = 78) -> str:
+def line(fleet: ObservedFleet, room: int = 78) -> str:
     text = plain(fleet_line(fleet, room, UNICODE_SIGNS))
     assert cell_len(text) <= room
     return text
