@@ -4,12 +4,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from engine.bucket.errors import BucketError
 from engine.bucket.protocols import VersionedValue
-from engine.cancellation import cancel
 from engine.errors import SvcError
 
 RETRY_SECONDS = 2.0
@@ -17,60 +16,51 @@ REPORT_SECONDS = 600.0
 """Minimum time between two reports that changes cannot be followed."""
 _log = logging.getLogger("svc.server")
 
-
-class Watch(Protocol):
-    """A function that yields changed keys and their values, as `StreamKeyValue.watch` does."""
-
-    def __call__(self, prefix: str, after: int) -> AsyncGenerator[tuple[str, VersionedValue | None], None]:
-        """Yield the keys with this prefix that change after a revision, until the bucket closes."""
+Watch = Callable[[str, int], AsyncGenerator[tuple[str, VersionedValue | None], None]]
+"""Yields the keys with a prefix that change after a revision, and their values, until the bucket closes."""
 
 
-class Follower:
-    """Refreshes projects whose keys change. Use on one event loop."""
+def follow(
+    tasks: set[asyncio.Task[None]],
+    watch: Watch,
+    prefixes: Sequence[str],
+    refresh: Callable[[str], Awaitable[None]],
+) -> None:
+    """Refresh projects whose keys change, until `tasks` are canceled. All with a key are refreshed at first.
 
-    def __init__(self, refresh: Callable[[str], Awaitable[None]], prefixes: Sequence[str]) -> None:
-        """`refresh` serves the current state of a project. A key is a prefix and the name of a project."""
-        self._refresh_project, self._prefixes = refresh, prefixes
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: set[str] = set()
-        self._reported = -math.inf
+    A key is a prefix and the name of a project. `tasks` gets the tasks that do it.
+    """
+    waiting: set[str] = set()
+    reported = -math.inf
 
-    async def start(self, watch: Watch) -> None:
-        """Follow changes until `aclose`. Each project with a key is refreshed once at first."""
-        for prefix in self._prefixes:
-            self._add(asyncio.create_task(self._watch(watch, prefix)))
+    def spawn(work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
-    async def aclose(self) -> None:
-        """Stop following."""
-        await cancel(self._tasks)
-
-    def _add(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _watch(self, watch: Watch, prefix: str) -> None:
+    async def follow_prefix(prefix: str) -> None:
+        nonlocal reported
         after = 0
         while True:
             try:
                 async for key, value in watch(prefix, after):
                     after = value.revision if value is not None else after
                     project = key.removeprefix(prefix)
-                    if project not in self._waiting:
-                        self._waiting.add(project)
-                        self._add(asyncio.create_task(self._refresh(project)))
+                    if project not in waiting:
+                        waiting.add(project)
+                        spawn(refresh_project(project))
                 return
             except BucketError as error:
-                if time.monotonic() - self._reported > REPORT_SECONDS:
-                    self._reported = time.monotonic()
+                if time.monotonic() - reported > REPORT_SECONDS:
+                    reported = time.monotonic()
                     _log.warning("changes of other nodes cannot be followed: %s; svc retries", error.message)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _refresh(self, project: str) -> None:
+    async def refresh_project(project: str) -> None:
         while True:
-            # A change from now on needs another refresh.
-            self._waiting.discard(project)
+            waiting.discard(project)  # A change from now on needs another refresh.
             try:
-                await self._refresh_project(project)
+                await refresh(project)
                 return
             except BucketError:
                 await asyncio.sleep(RETRY_SECONDS)
@@ -80,3 +70,6 @@ class Follower:
             except Exception:
                 _log.exception("%s, deployed on another node, cannot be loaded", project)
                 return
+
+    for prefix in prefixes:
+        spawn(follow_prefix(prefix))

@@ -5,6 +5,7 @@ A batch has the cursor after which it begins, so that the other node notices whe
 
 import json
 import zlib
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -82,26 +83,16 @@ def messages(after: int, rows: Rows, series: Rows) -> Iterator[bytes]:
         yield encode_batch(after, part, series)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsPage:
-    """The next records of a node. At the end there are none, and `content` has the series.
+def read_page(path: Path, node: str, after: int) -> dict[str, Any]:
+    """Return the next records of a node ("": this one) after its cursor, as JSON. Raises `TimelineError`.
 
-    `lost` says that records before the page may have been removed. `copied` are the nodes with copies here.
+    `content` is a batch in base64. At the `end` it has no records, but the series. `lost` says that records
+    before it may have been removed. `copied` are the nodes with copies here.
     """
-
-    content: bytes
-    end: bool
-    lost: bool
-    copied: list[str]
-
-
-def read_page(path: Path, node: str, after: int) -> RecordsPage:
-    """Return the records of a node ("": this one) after its cursor. Raises `TimelineError`."""
-    reader = open_reader(path)
-    if reader is None:
-        return RecordsPage(encode_batch(after, (), ()), end=True, lost=False, copied=[])
-    with closing(reader):
-        rows = reader.rows_of(node, after, PAGE_RECORDS, PAGE_BYTES)
-        series = () if rows else reader.metrics_of(node)
-        lost = after > 0 and bool(rows) and not reader.has(node, after)
-        return RecordsPage(encode_batch(after, rows, series), not rows, lost, list(reader.copied()))
+    rows, series, lost, copied = list[Sequence[Any]](), list[Sequence[Any]](), False, list[str]()
+    if (reader := open_reader(path)) is not None:
+        with closing(reader):
+            rows, series, lost = reader.page_of(node, after, PAGE_RECORDS, PAGE_BYTES)
+            copied = list(reader.copied())
+    content = b64encode(encode_batch(after, rows, series)).decode()
+    return {"content": content, "end": not rows, "lost": lost, "copied": copied}

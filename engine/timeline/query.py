@@ -167,10 +167,13 @@ class TimelineReader:
             cursors += self._inner_spans(roots, record_filter, after, last)
         return sorted(cursors)
 
-    def rows_of(self, node: str, after: int, limit: int, max_bytes: int) -> list[Sequence[Any]]:
-        """Return the next records of a node after its cursor, as in `engine.timeline.copies.Publisher`.
+    def page_of(
+        self, node: str, after: int, limit: int, max_bytes: int
+    ) -> tuple[list[Sequence[Any]], list[Sequence[Any]], bool]:
+        """Return the next records of a node ("": this one), as in `engine.timeline.copies.Publisher`.
 
-        At least one row is returned, if any. This node is "", also in the methods below.
+        There is at least one, if any. Otherwise return the series of its metrics. The last value is true if
+        records between may have been removed.
         """
         self._database.limit_time(READ_SECONDS)
         cursor, condition = of_node(node)
@@ -185,20 +188,13 @@ class TimelineReader:
             if rows and size > max_bytes:
                 break
             rows.append(row)
-        return rows
-
-    def has(self, node: str, cursor: int) -> bool:
-        """Return whether the record of a node at its cursor exists."""
-        name, condition = of_node(node)
-        return bool(
-            self._database.run(f"select 1 from record where {condition} and {name} = ?", (node, cursor))
-        )
-
-    def metrics_of(self, node: str) -> list[Sequence[Any]]:
-        """Return the series of metrics of a node."""
+        if rows:
+            known = f"select 1 from record where {condition} and {cursor} = ?"
+            return rows, [], after > 0 and not self._database.run(known, (node, after))
         if not self._database.has_nodes():
-            return []  # A file of an older svc, whose series are written again.
-        return [row[:-1] for row in self._database.run("select * from metric where node = ?", (node,))]
+            return [], [], False  # A file of an older svc, whose series are written again.
+        series = self._database.run("select * from metric where node = ?", (node,))
+        return [], [row[:-1] for row in series], False
 
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""

@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
@@ -23,13 +22,6 @@ MAX_UNWRITTEN = 20_000
 """Maximum number of unwritten sums (one per minute and resource)."""
 
 
-class UsagePublisher(Protocol):
-    """Sends sums of a project to the other nodes of a fleet."""
-
-    def publish_usage(self, rows: Sequence[UsageRow]) -> None:
-        """Send changed sums. May be called from any thread."""
-
-
 class UsageRecorder:
     """Follows a timeline from creation until `close`."""
 
@@ -41,9 +33,9 @@ class UsageRecorder:
         *,
         interval: float = INTERVAL_SECONDS,
         now_ns: Callable[[], int] = time.time_ns,
-        publisher: UsagePublisher | None = None,
+        publish: Callable[[Sequence[UsageRow]], None] | None = None,
     ) -> None:
-        """Write to the file at `path`, which is created with the first sums. `publisher` gets changed sums.
+        """Write to the file at `path`, which is created with the first sums. `publish` gets changed sums.
 
         `warn` is called, on another thread, when writing starts to fail and when a corrupt file is moved
         aside.
@@ -52,7 +44,7 @@ class UsageRecorder:
         self._warn = warn
         self._interval = interval
         self._now_ns = now_ns
-        self._publisher = publisher
+        self._publish = publish
         self._copies: deque[UsageCopy] = deque()
         self._aggregator = Aggregator()
         self._store: UsageStore | None = None
@@ -93,8 +85,8 @@ class UsageRecorder:
             self._failing = True
             return
         self._failing = False
-        if sums and self._publisher is not None:
-            self._publisher.publish_usage(sums)
+        if sums and self._publish is not None:
+            self._publish(sums)
         self._delete_old(store)
 
     def _add(

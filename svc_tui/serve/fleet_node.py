@@ -1,15 +1,16 @@
 """The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
 import time
-from collections.abc import Awaitable, Collection
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from doors.tables.replication.replicas import Replicas
 from doors.tables.sqlite.owner import database_path
-from engine.control.node_answers import NodeAnswers
+from engine.control.project_threads import ProjectThreads
+from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
@@ -17,7 +18,11 @@ from engine.fleet.members import TABLES, FleetFacts, Presence, find_facts
 from engine.fleet.questions import Document, NodeCalls, Preparation, Prepare, Questions
 from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
+from engine.manifest.schema import is_name
+from engine.timeline.copies import read_page
+from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.json_format import format_utc
+from engine.usage.store import USAGE_FILE, UsageStore
 from svc_tui.serve.control_api import project_dir
 
 REPAIR = "repair"
@@ -25,6 +30,9 @@ REPAIR_SECONDS = 1200.0
 """Longer than a node compares its copy with those of other nodes."""
 LATE_NS = 5_000_000_000
 """A copy that is behind for so long is reported."""
+MAX_WAITING = 512
+"""Maximum questions about a project that wait for a thread."""
+USAGE_ROWS = 10_000
 
 
 class NodeOfFleet:
@@ -45,7 +53,6 @@ class NodeOfFleet:
         self._replicas = replicas = Replicas(log, self._data / "projects")
         replicas.start()
         self._stack.push_async_callback(replicas.aclose)
-        reads = NodeAnswers(partial(project_dir, self._data))
 
         async def tables(question: Document) -> dict[str, Any]:
             """Return how far the copies of a project ("": of all) are behind the log, and what is wrong."""
@@ -66,8 +73,7 @@ class NodeOfFleet:
         calls = NodeCalls(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
         self._questions = questions = Questions(calls)
         questions.answer(TABLES, tables)
-        questions.answer(RECORDS, reads.records)
-        questions.answer(USAGE, reads.usage)
+        answer_reads(questions, partial(project_dir, self._data))
         questions.answer(REPAIR, replicas.offer)
         await self._stack.enter_async_context(questions.serve())
         self.records = FleetRecords(bucket.connection, bucket.namespace, presence, questions)
@@ -101,3 +107,27 @@ class NodeOfFleet:
     async def aclose(self) -> None:
         """Stop. The tables must be closed."""
         await self._stack.aclose()
+
+
+def answer_reads(questions: Questions, data_dir: Callable[[str], Path]) -> None:
+    """Answer questions about the records and the usage of a project, whose data folder `data_dir` returns.
+
+    Answering raises `SvcError`.
+    """
+    threads = ProjectThreads("fleet-answers", max_waiting=MAX_WAITING)
+
+    async def read(name: str, page: Callable[[Path, str, Any], Any], question: Document) -> Any:
+        if not is_name(project := question["project"]):
+            raise SvcError(f'invalid project name "{project[:80]}"')
+        file = data_dir(project) / name
+        return await threads.of(str(file.parent))(partial(page, file, question["of"], question["after"]))
+
+    questions.answer(RECORDS, partial(read, TIMELINE_FILE, read_page))
+    questions.answer(USAGE, partial(read, USAGE_FILE, _read_usage))
+
+
+def _read_usage(path: Path, node: str, after: Any) -> dict[str, Any]:
+    if not path.exists():
+        return {"rows": []}
+    with closing(UsageStore(path)) as store:
+        return {"rows": store.page_of(node, (after[0], after[1]), USAGE_ROWS)}

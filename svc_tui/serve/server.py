@@ -53,7 +53,7 @@ from engine.metrics.families import PoolState, ServiceState
 from engine.metrics.meter import ServiceMeter
 from engine.otlp.exports import Exports
 from engine.service.deployer import Deployer
-from engine.service.following import Follower
+from engine.service.following import follow
 from engine.service.gc_schedule import run_gc_daily
 from engine.service.quotas import KEY_PREFIX as QUOTAS
 from engine.service.secrets import KEY_PREFIX as SECRETS
@@ -176,7 +176,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         publisher = peers.records.publisher(project) if peers.records is not None and project else None
         path, usage_path = folder / database.TIMELINE_FILE, folder / store.USAGE_FILE
         recorder = TimelineRecorder(path, timeline, warn, publisher=publisher)
-        usage_recorder = UsageRecorder(usage_path, timeline, warn, publisher=publisher)
+        publish = publisher.publish_usage if publisher is not None else None
+        usage_recorder = UsageRecorder(usage_path, timeline, warn, publish=publish)
         recorders.extend((recorder, usage_recorder))
         if publisher is not None:
             publisher.follow(ProjectFiles(path, usage_path, timeline, recorder, usage_recorder))
@@ -233,8 +234,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             migrate=partial(migrate, partial(project_dir, settings.data)),
         )
         throttle = LoginThrottle()
-        follower = Follower(deployer.refresh, (LIVE, SECRETS, QUOTAS))
-        stack.push_async_callback(follower.aclose)
+        following: set[asyncio.Task[None]] = set()
+        stack.push_async_callback(cancel, following)
         stack.push_async_callback(node.stop)
         collecting = asyncio.create_task(run_gc_daily(bucket.kv, deployer.collect_garbage, settings.log))
         stack.push_async_callback(cancel, [collecting])
@@ -292,7 +293,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         auth = AuthServices(accounts, Sessions(deployer.bucket.kv, accounts), throttle)
         project_dirs = ProjectDirs(settings.data, deployer)
         if isinstance(bucket, JetStreamBucket):
-            await follower.start(bucket.kv.watch)
+            follow(following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS), deployer.refresh)
             assert peers.records is not None
             peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, throttle)

@@ -1,13 +1,14 @@
 """Routes of the fleet: its state and tokens for owners, and the admission of joining nodes."""
 
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import fields
 from typing import Any
 
 from pydantic import Field
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
 
-from engine.control.access import ALL_PROJECTS, Principal
+from engine.control.access import ALL_PROJECTS, AnyOf
 from engine.control.app import create_app, public_route, require
 from engine.control.auth.routes import auth_blueprint
 from engine.control.schema import StrictModel
@@ -21,8 +22,6 @@ from engine.http.exchange import Handler
 from engine.timeline.json_format import format_utc
 
 HOUR_NS = 3600 * 10**9
-TOKEN_HOURS = 24
-MAX_TOKEN_HOURS = 24 * 30
 Facts = Callable[[Collection[str], str], Awaitable[FleetFacts]]
 """Returns facts about nodes of the fleet and the tables of a project, or of all."""
 Repair = Callable[[str, str, bool], Awaitable[list[str]]]
@@ -39,7 +38,7 @@ class FoundRequest(StrictModel):
 class FleetTokenRequest(StrictModel):
     """How long a token can be used, in hours. `keeper`: the machine that joins stores data."""
 
-    hours: int = Field(default=TOKEN_HOURS, gt=0, le=MAX_TOKEN_HOURS)
+    hours: int = Field(default=24, gt=0, le=24 * 30)
     keeper: bool = False
 
 
@@ -143,19 +142,11 @@ class RemovedOut(StrictModel):
     role: str
 
 
-class AuthorityOut(StrictModel):
-    """The certificate of the authority, as PEM."""
-
-    certificate: str
-
-
-class JoinBody(StrictModel):
+class JoinBody(FoundRequest):
     """The request of a joining node."""
 
     secret: str = Field(max_length=200)
     signing_request: str = Field(max_length=4000)
-    host: str = Field(min_length=1, max_length=253)
-    port: int = Field(gt=0, le=MAX_PORT)
     version: str = Field(max_length=100)
     time_ns: int
 
@@ -251,44 +242,25 @@ def _role(member: Member) -> str:
 
 
 def _status(status: FleetStatus, facts: FleetFacts) -> FleetOut:
-    return FleetOut(
-        fleet=status.fleet,
-        node=status.node,
-        serving=status.serving,
-        healthy=status.healthy,
-        quorum=facts.quorum,
-        needed=status.needed,
-        nodes=[
-            NodeOut(
-                id=node.member.id,
-                address=str(node.member.address),
-                role=_role(node.member),
-                version=node.version,
-                present=node.present,
-                starting=node.starting,
-                draining=node.draining,
-                this=node.this,
-                skew_seconds=node.skew_seconds,
-                seen=_time(node.seen_ns),
-                lag_ms=facts.lag_ms.get(node.member.id),
-                leads=node.member.id == facts.leader,
-                copies=[CopyOut(**each) for each in facts.troubles.get(node.member.id, ())],
-            )
-            for node in status.members
-        ],
-    )
+    nodes = []
+    for each in status.members:
+        id_, seen_ns = each.member.id, each.seen_ns
+        node = NodeOut(
+            **_fields(each, "member", "seen_ns"),
+            id=id_,
+            address=str(each.member.address),
+            role=_role(each.member),
+            seen=format_utc(seen_ns) if seen_ns is not None else None,
+            lag_ms=facts.lag_ms.get(id_),
+            leads=id_ == facts.leader,
+            copies=[CopyOut(**copy) for copy in facts.troubles.get(id_, ())],
+        )
+        nodes.append(node)
+    return FleetOut(**_fields(status, "members"), quorum=facts.quorum, nodes=nodes)
 
 
-def _time(time_ns: int | None) -> str | None:
-    return format_utc(time_ns) if time_ns is not None else None
-
-
-class _NoAccess:
-    """An authenticator without principals: joining nodes have a token in their request."""
-
-    async def principal(self, token: str) -> Principal | None:
-        """Return `None`."""
-        return None
+def _fields(value: Any, *without: str) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value) if each.name not in without}
 
 
 def join_handler(fleet: Fleet) -> Handler:
@@ -297,10 +269,9 @@ def join_handler(fleet: Fleet) -> Handler:
 
     @routes.get("/v1/join/authority")
     @public_route
-    @validate_response(AuthorityOut)
-    async def authority() -> AuthorityOut:
-        """Return the certificate of the authority. A token pins it."""
-        return AuthorityOut(certificate=fleet.authority_certificate())
+    async def authority() -> dict[str, str]:
+        """Return the certificate of the authority, as PEM. A token pins it."""
+        return {"certificate": fleet.authority_certificate()}
 
     @routes.post("/v1/join")
     @public_route
@@ -309,4 +280,4 @@ def join_handler(fleet: Fleet) -> Handler:
         """Admit a node; a repeated request receives the same admission."""
         return (await fleet.admit(JoinRequest(**data.model_dump()))).encode()
 
-    return asgi_handler(create_app(_NoAccess(), [routes]))
+    return asgi_handler(create_app(AnyOf(), [routes]))

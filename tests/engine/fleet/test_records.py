@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from engine.cancellation import cancel
-from engine.control.node_answers import NodeAnswers
 from engine.fleet.connection import NatsConnection
 from engine.fleet.members import Presence
 from engine.fleet.questions import NodeCalls, Questions
-from engine.fleet.records import RECORDS, USAGE, FleetRecords, ProjectFiles
+from engine.fleet.records import FleetRecords, ProjectFiles
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase
 from engine.timeline.query import TimelineReader, open_reader
@@ -26,6 +25,7 @@ from engine.timeline.recorder import TimelineRecorder
 from engine.usage.aggregate import MINUTE_NS
 from engine.usage.recorder import UsageRecorder
 from engine.usage.store import UsageStore
+from svc_tui.serve.fleet_node import answer_reads
 from tests.engine.fleet.cluster import Cluster
 from tests.engine.timeline.records import REQUEST
 
@@ -48,11 +48,9 @@ class Node:
         self.connection = await NatsConnection.open(cluster.address)
         self.presence = Presence(self.connection, self._namespace, self.name)
         self._tasks = [asyncio.create_task(self.presence.run(lambda: {}))]
-        answers = NodeAnswers(lambda project: self._folder)
         calls = NodeCalls(self.connection, self._namespace, self.name, self.presence.present)
         questions = Questions(calls)
-        questions.answer(RECORDS, answers.records)
-        questions.answer(USAGE, answers.usage)
+        answer_reads(questions, lambda project: self._folder)
         self._stack = AsyncExitStack()
         await self._stack.enter_async_context(questions.serve())
         self.records = FleetRecords(self.connection, self._namespace, self.presence, questions)
@@ -60,7 +58,9 @@ class Node:
         self.bus, publisher = TimelineBus(), self.records.publisher(PROJECT)
         timeline, usage = self._folder / "timeline.db", self._folder / "usage.db"
         self.recorder = TimelineRecorder(timeline, self.bus, failed, interval=0.01, publisher=publisher)
-        self.usage_recorder = UsageRecorder(usage, self.bus, failed, interval=0.01, publisher=publisher)
+        self.usage_recorder = UsageRecorder(
+            usage, self.bus, failed, interval=0.01, publish=publisher.publish_usage
+        )
         self.files = ProjectFiles(timeline, usage, self.bus, self.recorder, self.usage_recorder)
         publisher.follow(self.files)
         self.records.catch_up()

@@ -8,8 +8,8 @@ import pytest
 
 from engine.bucket.errors import BucketError
 from engine.bucket.protocols import VersionedValue
+from engine.cancellation import cancel
 from engine.service import following
-from engine.service.following import Follower
 
 
 def test_outage_is_reported_once_and_changes_are_followed_after_it(
@@ -30,10 +30,10 @@ def test_outage_is_reported_once_and_changes_are_followed_after_it(
             yield f"{prefix}shop", None
             await asyncio.Event().wait()
 
-        follower = Follower(refreshed.put, ("live/",))
-        await follower.start(watch)
+        tasks: set[asyncio.Task[None]] = set()
+        following.follow(tasks, watch, ("live/",), refreshed.put)
         project = await refreshed.get()
-        await follower.aclose()
+        await cancel(tasks)
         return project
 
     assert asyncio.run(main()) == "shop"

@@ -3,6 +3,7 @@
 import json
 import threading
 import zlib
+from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,22 +91,27 @@ def test_batch_that_begins_later_than_the_copy_ends_is_not_written(path: Path, a
     assert texts(path) == [("n2", "a")]
 
 
+def decoded(page: dict[str, Any]) -> Any:
+    """Return the batch of a page."""
+    return decode_batch(b64decode(page["content"]))
+
+
 def test_page_has_the_records_of_this_node_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read_page(path, "", 0).end
+    assert read_page(path, "", 0)["end"]
     first = append(path, line("1"), line("2")).rows[0][0]
     append(path, batch("n2", 0, (5, line("theirs"))))
     append(path, line("3"))
     monkeypatch.setattr("engine.timeline.copies.PAGE_RECORDS", 2)
     page = read_page(path, "", 0)
-    after, rows, _ = decode_batch(page.content)
-    assert (after, [each[6] for each in rows], page.end, page.lost) == (0, ["1", "2"], False, False)
-    assert [each[6] for each in decode_batch(read_page(path, "", first).content)[1]] == ["2", "3"]
-    assert read_page(path, "", rows[-1][0] + 2).end
-    assert read_page(path, "", first - 1).lost
+    after, rows, _ = decoded(page)
+    assert (after, [each[6] for each in rows], page["end"], page["lost"]) == (0, ["1", "2"], False, False)
+    assert [each[6] for each in decoded(read_page(path, "", first))[1]] == ["2", "3"]
+    assert read_page(path, "", rows[-1][0] + 2)["end"]
+    assert read_page(path, "", first - 1)["lost"]
     theirs = read_page(path, "n2", 0)
-    assert [(each[0], each[6]) for each in decode_batch(theirs.content)[1]] == [(5, "theirs")]
-    assert (theirs.copied, theirs.lost, read_page(path, "n2", 5).end) == (["n2"], False, True)
-    assert read_page(path, "n2", 4).lost
+    assert [(each[0], each[6]) for each in decoded(theirs)[1]] == [(5, "theirs")]
+    assert (theirs["copied"], theirs["lost"], read_page(path, "n2", 5)["end"]) == (["n2"], False, True)
+    assert read_page(path, "n2", 4)["lost"]
 
 
 def test_batch_of_another_version_is_ignored(path: Path) -> None:
@@ -116,9 +122,9 @@ def test_batch_of_another_version_is_ignored(path: Path) -> None:
 
 def test_messages_have_a_bounded_number_of_records() -> None:
     rows = [row(cursor, line("")) for cursor in range(1, 2 * MESSAGE_RECORDS + 2)]
-    decoded = [decode_batch(content) for content in messages(0, rows, ())]
-    assert [after for after, _, _ in decoded] == [0, MESSAGE_RECORDS, 2 * MESSAGE_RECORDS]
-    assert [each[0] for _, part, _ in decoded for each in part] == [each[0] for each in rows]
+    batches = [decode_batch(content) for content in messages(0, rows, ())]
+    assert [after for after, _, _ in batches] == [0, MESSAGE_RECORDS, 2 * MESSAGE_RECORDS]
+    assert [each[0] for _, part, _ in batches for each in part] == [each[0] for each in rows]
     long = [row(cursor, line("x" * 60_000)) for cursor in range(1, 13)]
     sizes = [len(decode_batch(content)[1]) for content in messages(0, long, ())]
     assert sizes == [5, 5, 2]
@@ -131,7 +137,7 @@ def test_times_of_a_copy_are_those_at_its_node(path: Path) -> None:
     append(path, line("late"), now_ns=BEGAN + 100 * SECOND)
     copies = [(5, line("copy of early", 0), BEGAN), (6, line("copy of late", 0), BEGAN + 100 * SECOND)]
     append(path, batch("n2", 0, *copies), now_ns=BEGAN + 100 * SECOND)
-    assert decode_batch(read_page(path, "n2", 0).content)[1][0] == list(row(*copies[0]))
+    assert decoded(read_page(path, "n2", 0))[1][0] == list(row(*copies[0]))
     middle = BEGAN + 50 * SECOND
     assert texts(path, since_ns=middle) == [("n1", "late"), ("n2", "copy of late")]
     assert texts(path, until_ns=middle) == [("n1", "early"), ("n2", "copy of early")]
@@ -255,7 +261,7 @@ def test_file_of_an_older_svc_is_read_and_gets_the_columns(path: Path) -> None:
     assert json.loads(sql.run(path, select))["rows"] == [{"text": "old"}]
     jobs = "select name, value from metrics"
     assert json.loads(sql.run(path, jobs))["rows"] == [{"name": "jobs", "value": 3.0}]
-    assert decode_batch(read_page(path, "", 0).content)[1][0][6] == "old"
+    assert decoded(read_page(path, "", 0))[1][0][6] == "old"
     reader = TimelineReader(path)
     append(path, batch("n2", 0, (5, line("copy"))))
     assert [entry.cursor for entry in reader.tail(9, ALL)] == [entry.cursor for entry in entries(path)]
