@@ -1,7 +1,8 @@
-"""Requests parsed by this server, by h11 and by Node.js: they agree on all that both of two accept."""
+"""Requests parsed by this server, by h11, Node.js and Go: they agree on all that both of two accept."""
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from tests.support.examples import examples
 
 Message = tuple[bytes, bytes, list[tuple[bytes, bytes]], bytes]
 """Method, target, header fields and body."""
+ReadByBoth = Callable[[bytes], tuple[list[Message], list[Message]]]
+PARSER = Path(__file__).with_name("parser")
 
 
 class Transport(asyncio.Transport):
@@ -187,6 +190,18 @@ PIECES = st.one_of(
             b"5 \r\nhello\r\n",
             b"005\r\nhello\r\n",
             b"5\nhello\n",
+            b"0x5\r\nhello\r\n",
+            b"-5\r\nhello\r\n",
+            b'5;a="\r\n"\r\nhello\r\n',
+            b"content-length: 5, 5\r\n",
+            b"content-length:\x0b5\r\n",
+            b"content-length: 0\r\n",
+            b"content_length: 5\r\n",
+            b"transfer-encoding:\x0bchunked\r\n",
+            b"transfer-encoding: identity\r\n",
+            b"transfer-encoding: chunked, chunked\r\n",
+            b"transfer-encoding: chunked;q=1\r\n",
+            b"trailer: content-length\r\n",
             b"ffffffffffffffffff\r\n",
             b"GET /smuggled HTTP/1.1\r\n" + HOST + b"\r\n",
         ]
@@ -232,22 +247,34 @@ def test_valid_requests_are_parsed_as_by_h11() -> None:
     assert len(parsed) == 5 and parsed == list(normalized(read_by_h11(data)))
 
 
-@pytest.fixture(scope="module")
-def read_by_node() -> Iterator[Callable[[bytes], list[Message]]]:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed")
-    command = [node, str(Path(__file__).with_name("parser.js"))]
+SERVERS = ["node", pytest.param("go", marks=pytest.mark.slow)]
+HIDDEN = {b"host", b"connection", b"content-length", b"transfer-encoding", b"trailer"}
+"""Fields that net/http reads itself and does not show."""
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def read_by_both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReadByBoth]:
+    """A function that parses requests by this server, and by that of Node.js or Go."""
+    program = shutil.which(request.param)
+    if program is None:
+        pytest.skip(f"{request.param} is not installed")
+    command = [program, str(PARSER / "parser.js")]
+    if request.param == "go":
+        command = [str(tmp_path_factory.mktemp("parser") / "parser")]
+        environ = {**os.environ, "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+        subprocess.run([program, "build", "-o", *command, "."], cwd=PARSER, env=environ, check=True)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         write, read = process.stdin, process.stdout
 
-        def parse(data: bytes) -> list[Message]:
+        def parse(data: bytes) -> tuple[list[Message], list[Message]]:
             write.write(len(data).to_bytes(4) + data)
             write.flush()
-            return [
+            messages = [
                 (
-                    method.encode(),
+                    method.encode("latin-1"),
                     target.encode("latin-1"),
                     [
                         (name.lower().encode("latin-1"), value.encode("latin-1"))
@@ -257,24 +284,33 @@ def read_by_node() -> Iterator[Callable[[bytes], list[Message]]]:
                 )
                 for method, target, fields, body in json.loads(read.readline())
             ]
+            return shown(read_here([data]), request.param), shown(messages, request.param)
 
         yield parse
         write.close()
 
 
+def shown(messages: list[Message], server: str) -> list[Message]:
+    """Return what a server shows of messages: net/http shows neither some fields nor their order."""
+    if server == "node":
+        return list(normalized(messages))
+    return [
+        (method, target, sorted(field for field in fields if field[0] not in HIDDEN), body)
+        for method, target, fields, body in normalized(messages)
+    ]
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(conversation=conversations())
 @example(conversation=(SEEDS[0] + SEEDS[1] + SEEDS[2] + SEEDS[0], []))
-def test_request_has_the_boundaries_that_node_finds(
-    read_by_node: Callable[[bytes], list[Message]], conversation: tuple[bytes, list[float]]
+def test_request_has_the_boundaries_that_other_servers_find(
+    read_by_both: ReadByBoth, conversation: tuple[bytes, list[float]]
 ) -> None:
-    data, _ = conversation
-    parsed, other = list(normalized(read_here([data]))), list(normalized(read_by_node(data)))
+    parsed, other = read_by_both(conversation[0])
     both = min(len(parsed), len(other))
     assert parsed[:both] == other[:both]
 
 
-def test_valid_requests_are_parsed_as_by_node(read_by_node: Callable[[bytes], list[Message]]) -> None:
-    data = b"".join(SEEDS[:4])
-    parsed = list(normalized(read_here([data])))
-    assert len(parsed) == 4 and parsed == list(normalized(read_by_node(data)))
+def test_valid_requests_are_parsed_as_by_other_servers(read_by_both: ReadByBoth) -> None:
+    parsed, other = read_by_both(b"".join(SEEDS[:4]))
+    assert len(parsed) == 4 and parsed == other
