@@ -5,6 +5,7 @@ A watcher in the server's process group reads a pipe from svc and terminates the
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from pathlib import Path
 from engine.bucket.errors import disk_error
 from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
-from engine.fleet.node import AUTHORITY, CERTIFICATE, KEY, STORE, FleetNode
+from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, STORE, FleetNode
 
 PROGRAM = "nats-server"
 KEY_VARIABLE = "SVC_NATS_KEY"
@@ -76,6 +77,7 @@ jetstream {{
 cluster {{
   name: {cluster}
   listen: {route}
+  authorization {{ user: svc, password: {route_key}, timeout: 5 }}
   no_advertise: true
   {tls}
   routes: [{routes}]
@@ -106,13 +108,16 @@ def configuration(folder: Path, node: FleetNode, max_bytes: int) -> str:
         f"tls {{ cert_file: {_quoted(folder / CERTIFICATE)}, key_file: {_quoted(folder / KEY)},"
         f" ca_file: {_quoted(folder / AUTHORITY)}, verify: true, timeout: 5 }}"
     )
+    # Agents have a certificate of the fleet, but not the key of its authority.
+    route_key = hashlib.sha256((folder / AUTHORITY_KEY).read_bytes()).hexdigest()
     return _CONFIGURATION.format(
         name=_quoted(node.node),
         cluster=_quoted(f"svc-{node.fleet}"),
         listen=_quoted(str(node.address)),
         monitor=_quoted(node.address.monitor),
         route=_quoted(node.address.route),
-        routes=", ".join(_quoted(f"tls://{each.route}") for each in node.nodes),
+        route_key=_quoted(route_key),
+        routes=", ".join(_quoted(f"tls://svc:{route_key}@{each.route}") for each in node.nodes),
         store=_quoted(folder / STORE),
         max_bytes=max_bytes,
         error_reports=ERROR_REPORTS,

@@ -163,7 +163,11 @@ class Registry:
         await self._kv.cas(MEMBERS + member.id, json.dumps(asdict(member)).encode(), None)
 
     async def remove(self, id_: str) -> None:
-        """Remove a member."""
+        """Remove a member, and the token that would admit it again."""
+        for stored in await self._kv.list(TOKENS):
+            admitted = _StoredToken.decode(stored.value).member
+            if admitted is not None and admitted.id == id_:
+                await self._kv.cas(stored.key, None, stored.revision)
         value = await self._kv.get(MEMBERS + id_)
         if value is not None:
             await self._kv.cas(value.key, None, value.revision)

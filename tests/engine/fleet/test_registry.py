@@ -85,6 +85,17 @@ def test_token_admits_one_node_until_it_expires(tmp_path: Path) -> None:
     registered(tmp_path, test)
 
 
+def test_removed_node_does_not_return_with_its_token(tmp_path: Path) -> None:
+    async def test(registry: Registry, clock: Clock) -> None:
+        member = await registry.admit(REQUEST)
+        await registry.remove(member.id)
+        with pytest.raises(FleetError, match="the token is not one of this fleet"):
+            await registry.admit(REQUEST)
+        assert await registry.members() == []
+
+    registered(tmp_path, test)
+
+
 def test_token_text_is_complete_and_checked() -> None:
     assert JoinToken.parse(f" {TOKEN.text}\n") == TOKEN
     for text in (

@@ -1,0 +1,127 @@
+"""The ports of a fleet: strangers, members of another fleet, and members beyond their rights."""
+
+import asyncio
+import json
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.fleet.authority import Authority, KeyPair
+from engine.fleet.connection import NatsConnection
+from engine.fleet.errors import ClusterRefused, Unavailable
+from engine.fleet.nats_server import NatsServer
+from engine.fleet.nkeys import Nkey
+from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY
+from tests.engine.fleet.cluster import Cluster, free_addresses
+
+STRANGERS = {
+    "no certificate": None,
+    "another fleet's": "other",
+    "another fleet's of the same name": "test",
+}
+
+
+def stored(folder: Path, pair: KeyPair) -> tuple[Path, Path]:
+    """Write a certificate and its key; return their paths."""
+    (folder / CERTIFICATE).write_bytes(pair.certificate)
+    (folder / KEY).write_bytes(pair.key)
+    return folder / CERTIFICATE, folder / KEY
+
+
+def spoken(address: str, pair: tuple[Path, Path] | None, *, greeted: bool) -> bytes:
+    """Return what a port sends after a TLS handshake and a command. `greeted` is for a greeting before."""
+    tls = ssl._create_unverified_context()
+    if pair is not None:
+        tls.load_cert_chain(*pair)
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), 30) as plain:
+        if greeted:
+            assert plain.recv(10_000).startswith(b"INFO")
+        with suppress(OSError), tls.wrap_socket(plain) as encrypted:
+            encrypted.sendall(b"PING\r\n")
+            return encrypted.recv(10_000)
+    return b""
+
+
+@pytest.mark.parametrize("fleet", STRANGERS.values(), ids=STRANGERS.keys())
+def test_ports_of_data_and_routes_say_nothing_to_strangers(
+    cluster: Cluster, tmp_path: Path, fleet: str | None
+) -> None:
+    server = cluster.nodes[0]
+    node, folder = server.node, server.folder.parent
+    pair = fleet and stored(tmp_path, Authority.create(fleet).issue(node.node, ["127.0.0.1"]))
+    assert spoken(str(node.address), pair or None, greeted=True) == b""
+    assert spoken(node.address.route, pair or None, greeted=False) == b""
+    own = folder / CERTIFICATE, folder / KEY
+    assert spoken(str(node.address), own, greeted=True) == b"-ERR 'Authorization Violation'\r\n"
+    assert spoken(node.address.route, own, greeted=False).startswith(b"INFO")
+
+
+def test_member_with_the_key_of_another_fleet_is_refused(cluster: Cluster) -> None:
+    address = replace(cluster.address, nkey=Nkey.create())
+    with pytest.raises(ClusterRefused, match="cannot connect to the fleet at 127"):
+        asyncio.run(NatsConnection.open(address))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "$SYS.REQ.SERVER.PING",
+        "$SYS.REQ.USER.INFO.other",
+        "$JS.API.SERVER.REMOVE",
+        "$JS.API.ACCOUNT.PURGE.SVC",
+    ],
+)
+def test_member_reaches_no_subject_of_the_system(cluster: Cluster, subject: str) -> None:
+    async def main() -> None:
+        connection = await NatsConnection.open(cluster.address)
+        try:
+            with suppress(Unavailable):
+                content = json.dumps({"peer": cluster.nodes[2].node.node}).encode()
+                assert await connection.call(subject, content, 0.5) is None
+        finally:
+            await connection.aclose()
+
+    asyncio.run(main())
+    cluster.wait()
+
+
+def test_agent_cannot_add_a_server_to_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """An agent has a certificate of the fleet, but no key of its authority."""
+    server, (address,) = cluster.nodes[0], free_addresses(1)
+    folder = server.folder.parent
+    authority = Authority(KeyPair((folder / AUTHORITY).read_bytes(), (folder / AUTHORITY_KEY).read_bytes()))
+    stored(tmp_path, authority.issue("n4-agent", ["127.0.0.1"]))
+    (tmp_path / AUTHORITY).write_bytes((folder / AUTHORITY).read_bytes())
+    (tmp_path / AUTHORITY_KEY).write_bytes(b"a guess")
+    forged = replace(
+        server.node,
+        node="n4-agent",
+        address=address,
+        client=Nkey.create().public,
+        system=Nkey.create().public,
+    )
+
+    def routes() -> list[str]:
+        document: Any = httpx.get(f"http://{server.node.address.monitor}/routez", trust_env=False).json()
+        return [each["remote_name"] for each in document["routes"]]
+
+    async def main() -> None:
+        log: list[str] = []
+        agent = NatsServer(tmp_path, forged, lambda level, line: log.append(line))
+        await agent.start()
+        try:
+            async with asyncio.timeout(20):
+                while not agent.listening or not (log or "n4-agent" in routes()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert "n4-agent" not in routes()
+        finally:
+            await agent.kill()
+
+    asyncio.run(main())
