@@ -1,4 +1,4 @@
-"""Runs of one guest that end in different ways, with a checksum of the memory that each begins with."""
+"""Runs that end in different ways, with a checksum of the memory that each of them begins with."""
 
 import asyncio
 import random
@@ -6,38 +6,40 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.artifact import ComponentArtifact
-from engine.manifest.model import Resource
 from engine.wasm.capi import pages
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.host_memories import HostMemories, HostMemory
 from engine.wasm.execution.runner import Runner
+from tests.lanes.js.sources import Sources
+from tests.lanes.workdir import Workdir, compiles_fast
 from tests.support.examples import is_fuzzing
 from tests.support.guest_client import Client
 
 POOLS = {"cold": PoolSettings(instances=3, warm=0), "warm": PoolSettings(instances=3, warm=2)}
-LIMIT_SECONDS = 0.3
-"""Time limit of the ends that need one."""
+ORDERS = 250
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A path of the guest, what the client does, and the outcomes of the run."""
+    """A path of a program, and the outcome of its run.
+
+    The client leaves after some chunks, or the run has a time limit of 0.3 s.
+    """
 
     path: str
-    outcomes: tuple[str, ...]
+    outcome: str
     leave_after: int | None = None
+    program: str = ""
     limited: bool = False
 
 
 @contextmanager
 def initial_memories() -> Iterator[dict[int, set[int]]]:
-    """Collect checksums of all memories as runs get them, by size; added pages must be zero."""
+    """Collect checksums of memories as runs get them, by size, and of added pages, as size 0."""
     checksums: dict[int, set[int]] = {}
     create, grow = HostMemories.create, HostMemory.grow
 
@@ -50,7 +52,7 @@ def initial_memories() -> Iterator[dict[int, set[int]]]:
         before = memory.size
         grow(memory, size)
         added = bytes(pages.view(memory.address + before, size - before))
-        checksums.setdefault(0, set()).add(bool(added.strip(b"\0")))
+        checksums.setdefault(0, set()).add(len(added.strip(b"\0")))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HostMemories, "create", created)
@@ -59,48 +61,29 @@ def initial_memories() -> Iterator[dict[int, set[int]]]:
 
 
 def check_isolation(
-    cache: Path,
-    resource: Resource,
-    artifact: ComponentArtifact,
-    ends: Sequence[End],
-    pool: str,
-    **fields: Any,
+    sources: Workdir, artifacts: Mapping[str, ComponentArtifact], ends: Sequence[End], pool: str
 ) -> None:
-    """Run the ends in different orders; fail if a run finds anything of another one.
+    """Run the ends in random orders; fail if two runs begin with different memories."""
+    resource = sources.resource if isinstance(sources, Sources) else sources.request().resource
 
-    The guest prints `left: …` for what it finds. `fields` are those of `Runner.guest`.
-    """
-    orders = [
-        random.sample(ends, len(ends)) for _ in range(250 if is_fuzzing() else 1 + POOLS[pool].warm // 2)
-    ]
+    async def main() -> None:
+        runner = Runner(sources.cache, POOLS[pool])
+
+        async def run(end: End) -> None:
+            artifact, environment = artifacts[end.program], {"PROGRAM": end.program}
+            limited = replace(resource, run_limit_secs=0.3) if end.limited else resource
+            fast = compiles_fast(artifact)
+            guest = await runner.guest(limited, artifact, environment, fast=fast, report=lambda line: None)
+            answer = await Client(leave_after=end.leave_after).call(guest, end.path)
+            assert answer.report.outcome == end.outcome, (end, answer.report)
+
+        try:
+            for _ in range(ORDERS if is_fuzzing() else 1 + POOLS[pool].warm // 2):
+                await asyncio.gather(*map(run, random.sample(ends, len(ends))))
+        finally:
+            await runner.aclose()
+
     with initial_memories() as checksums:
-        asyncio.run(_run(Runner(cache, POOLS[pool]), resource, artifact, orders, fields))
-    assert len(checksums) > 1 and checksums.pop(0) == {False}
+        asyncio.run(main())
+    assert len(checksums) > 1 and checksums[0] == {0}
     assert all(len(found) == 1 for found in checksums.values()), checksums
-
-
-async def _run(
-    runner: Runner,
-    resource: Resource,
-    artifact: ComponentArtifact,
-    orders: Sequence[Sequence[End]],
-    fields: Mapping[str, Any],
-) -> None:
-    async def guest(resource: Resource) -> Any:
-        return await runner.guest(resource, artifact, report=lambda line: None, **fields)
-
-    async def run(end: End) -> None:
-        chosen = limited if end.limited else unlimited
-        answer = await Client(leave_after=end.leave_after).call(chosen, end.path)
-        assert answer.report.outcome in end.outcomes, (end.path, answer.report)
-        assert not [text for _, text in answer.lines if text.startswith("left:")], (end.path, answer.lines)
-
-    try:
-        unlimited, limited = (
-            await guest(resource),
-            await guest(replace(resource, run_limit_secs=LIMIT_SECONDS)),
-        )
-        for order in orders:
-            await asyncio.gather(*map(run, order))
-    finally:
-        await runner.aclose()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from time import perf_counter_ns
 
 import httpcore
@@ -32,6 +32,8 @@ connecting: ContextVar[Call | None] = ContextVar("connecting", default=None)
 """The call whose task connects: a lookup sets `dns_ns` of it."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
+_LOCAL = tuple(map(ip_network, ("192.0.0.0/24", "3fff::/20", "168.63.129.16/32")))
+"""Networks that Python 3.11 takes for global; the last one is the host of a virtual machine of Azure."""
 
 
 class AddressDenied(Exception):
@@ -72,6 +74,8 @@ def is_public(address: Address) -> bool:
     IPv6 forms of an IPv4 address (mapped, NAT64, 6to4) are checked as that IPv4 address. Source: IANA's
     special-purpose address registries (RFC 6890), as implemented in Python's `ipaddress`.
     """
+    if any(address in network for network in _LOCAL):
+        return False
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in _NAT64:

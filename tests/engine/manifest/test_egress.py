@@ -6,6 +6,16 @@ POLICY = Egress.parse(
     ("https://api.example.com", "https://*.example.org", "http://127.0.0.1:9000", "http://[::1]:8080")
 )
 
+SPELLINGS = """
+0 0.0 0.0.0 00.0.0.0 0x7f.0.0.1 0X7F000001 0x7f.0x0.0x0.0x1 017700000001 0177.0.0.01
+127.0.0.1.. 127.0.1. 127.1. 2130706433. 0x7f000001. 127.0.0.1%00 +127.0.0.1 127.0.0.-1
+1_27.0.0.1 4294967295 4294967296 0o177.0.0.1 0x.0x.0x.0x 127.0x1 a.0x1 a.00 2852039166
+0251.0376.0251.0376 0xa9fea9fe xn--.example xn-- [::ffff:0177.0.0.1] [::ffff:127.1]
+[::1.] [::1%] [0::1%1] [v1.a] [[::1]] [::1]] 1.1.1.1:: 1.1.1.1:80:80 1.1.1.1:0x50 host:1e1
+127。0。0。1 127．0．0．1 １２７.0.0.1 ①②⑦.⓪.⓪.① 1.1.1.1:８０
+"""
+"""Spellings of addresses and ports that some resolvers and clients understand."""
+
 
 @pytest.mark.parametrize(
     ("scheme", "authority"),
@@ -42,6 +52,10 @@ def test_listed_origin_is_allowed(scheme: str, authority: str) -> None:
         ("http", "[::2]:8080"),
         ("http", "[::ffff:127.0.0.1]:9000"),
         ("http", "[::ffff:7f00:1]:9000"),
+        ("http", "[::127.0.0.1]:9000"),
+        ("http", "[64:ff9b::127.0.0.1]:9000"),
+        ("http", "[2002:7f00:1::]:9000"),
+        ("http", "[::]:8080"),
     ],
 )
 def test_unlisted_origin_is_denied(scheme: str, authority: str) -> None:
@@ -115,6 +129,7 @@ def test_empty_port_is_default_port() -> None:
         "*.example.org",
         "*",
         "a.*.example",
+        *SPELLINGS.split(),
     ],
 )
 def test_invalid_authority_raises(authority: str) -> None:

@@ -14,9 +14,10 @@ from wasmtime import wat2wasm
 from engine.wasm.compile import limits
 from engine.wasm.compile.code_cache import compile_component
 from engine.wasm.compile.component_file import ComponentRejected
-from engine.wasm_binary import MODULE_HEADER, section, uleb, vector
+from engine.wasm_binary import section, vector
 from tests.conformance.guest import Guest
 from tests.engine.wasm import text_guest
+from tests.engine.wasm.bombs import BOMBS
 
 _STARTER = """
 import asyncio, sys
@@ -27,22 +28,9 @@ asyncio.run(compile_component(path, path.stem, path.parent, fast=False, report=r
 """
 
 
-def bomb(folder: Path, variables: int = 20_000, loops: int = 300) -> Path:
-    """Write a small component that takes minutes and gigabytes to compile: nested loops, many variables."""
-    body = uleb(1) + uleb(variables) + b"\x7f" + b"\x03\x40" * loops
-    for index in range(variables):
-        first, second = uleb((index * 7919 + 1) % variables), uleb((index * 31 + 5) % variables)
-        body += b"\x20" + first + b"\x20" + second + b"\x6a\x21" + uleb(index)
-    body += b"".join(b"\x20" + uleb(index) + b"\x0d\x00\x0b" for index in range(loops)) + b"\x20\x00\x1a\x0b"
-    module = (
-        MODULE_HEADER
-        + section(1, b"\x01\x60\x00\x00")
-        + section(3, b"\x01\x00")
-        + section(7, b"\x01\x01f\x00\x00")
-        + section(10, vector([uleb(len(body)) + body]))
-    )
-    # The guest has two core modules; this one is the third, and is instantiated.
-    component = text_guest.component() + section(1, module) + section(2, b"\x01\x00\x02\x00")
+def bomb(folder: Path) -> Path:
+    """Write a small component that takes minutes and gigabytes to compile. Its core modules are 0 to 2."""
+    component = BOMBS["loops with variables"](100)
     path = folder / f"{sha256(component).hexdigest()}.wasm"
     path.write_bytes(component)
     return path

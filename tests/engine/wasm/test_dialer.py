@@ -17,6 +17,12 @@ from engine.wasm.outbound.dialer import (
     is_public,
 )
 
+WRAPPED = """
+::ffff:0:7f00:1 64:ff9b::e000:1 2002:a9fe:a9fe:: 2002:6440:1:: 2001:0:7f00:1:: 2001:20::1
+::ffff:0:0 ::ffff:a83f:8110 fd00:ec2::254 fe80::5efe:7f00:1 192.0.0.170 0.0.0.1 5f00::1
+"""
+"""Private addresses within others, and rare kinds."""
+
 
 @pytest.mark.parametrize(
     "address",
@@ -57,6 +63,10 @@ from engine.wasm.outbound.dialer import (
         "100::1",
         "4000::1",
         "2001::1",
+        "3fff::1",
+        "192.0.0.8",
+        "168.63.129.16",
+        *WRAPPED.split(),
     ],
 )
 def test_private_addresses_are_not_public(address: str) -> None:
@@ -144,6 +154,20 @@ def test_checked_address_is_the_dialed_address() -> None:
     names = Names(["127.0.0.1"], ["10.0.0.1"])
     assert dial(names, "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT") == b"reached"
     assert names.asked == 1
+
+
+def test_address_that_changes_after_the_check_is_not_dialed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, dialed = Names(["1.1.1.1"], ["127.0.0.1"], ["1.1.1.1", "127.0.0.1"]), []
+
+    async def connect(_network: Any, host: str, *_: Any) -> Any:
+        dialed.append(host)
+        raise httpcore.ConnectError
+
+    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect)
+    for error in (httpcore.ConnectError, AddressDenied, httpcore.ConnectError):
+        with pytest.raises(error):
+            dial(names, "a.example", "http://a.example:PORT")
+    assert dialed == ["1.1.1.1", "1.1.1.1"]
 
 
 def test_only_allowed_addresses_are_tried() -> None:

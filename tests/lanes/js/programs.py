@@ -8,7 +8,7 @@ from engine.lane import BuildMode
 from tests.lanes.js.sources import Sources, ask
 from tests.support.guest_client import Answer
 
-PROGRAMS = ("odd", "guest_library", "tables", "web", "brotli", "crypto", "memory", "blob", "isolation")
+PROGRAMS = ("odd", "guest_library", "tables", "web", "brotli", "crypto", "memory", "blob")
 """Files of programs in this folder, which `Programs` builds together."""
 INDEX = """\
 const programs = {{ {names} }};

@@ -1,34 +1,40 @@
-"""A js run finds nothing of earlier ones, however those ended."""
+"""A js run begins with the same memory as each other one, whose program may be another."""
 
 import pytest
 
 from engine.lane import BuildMode
+from engine.wasm.execution.host_memories import HostMemory
 from tests.lanes.isolation import End, check_isolation
 from tests.lanes.js.programs import Programs
-from tests.lanes.workdir import compiles_fast
 
 pytestmark = [pytest.mark.slow, pytest.mark.fuzz]
 ENDS = [
-    End("/well", ("ok",)),
-    End("/throws", ("guest-failed",)),
-    End("/rejects", ("guest-failed",)),
-    End("/half", ("guest-failed",)),
-    End("/endless", ("client-gone",), leave_after=3),
-    End("/recursion", ("guest-failed",)),
-    End("/memory", ("guest-failed", "memory-limit")),
-    End("/endless", ("run-limit",), limited=True),
-    End("/spins", ("run-limit",), limited=True),
+    End("/types", "ok", program="odd"),
+    End("/cause", "guest-failed", program="odd"),
+    End("/timer", "guest-failed", program="odd"),
+    End("/never", "guest-failed", program="odd"),
+    End("/pull", "guest-failed", program="odd"),
+    End("/memory", "memory-limit", program="odd"),
+    End("/regex", "run-limit", program="odd", limited=True),
+    End("/recursion", "ok", program="memory"),
+    End("/array-buffer", "ok", program="memory"),
+    End("/left/pull", "client-gone", program="guest_library", leave_after=3),
+    End("/forever", "run-limit", program="guest_library", limited=True),
 ]
+MODES = pytest.mark.parametrize(("mode", "pool"), [("dev", "cold"), ("deploy", "warm")])
 
 
-@pytest.mark.parametrize(("mode", "pool"), [("dev", "cold"), ("deploy", "warm")])
-def test_run_begins_with_the_same_memory_and_state(programs: Programs, mode: BuildMode, pool: str) -> None:
-    artifact = programs.artifact("isolation", mode)
-    fields = {"environment": {"PROGRAM": "isolation"}, "fast": compiles_fast(artifact)}
-    check_isolation(programs.cache, programs.resource, artifact, ENDS, pool, **fields)
+def check(programs: Programs, mode: BuildMode, pool: str) -> None:
+    artifacts = {end.program: programs.artifact(end.program, mode) for end in ENDS}
+    check_isolation(programs, artifacts, ENDS, pool)
 
 
-def test_guest_detects_what_is_left(programs: Programs) -> None:
-    answer = programs.answers("isolation", "dev", ["/twice"])["/twice"]
-    (line,) = [text for _, text in answer.lines if text.startswith("left:")]
-    assert line == "left: module state, names, functions, last match, environment"
+@MODES
+def test_run_begins_with_the_same_memory(programs: Programs, mode: BuildMode, pool: str) -> None:
+    check(programs, mode, pool)
+
+
+def test_memory_that_was_not_reset_is_found(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HostMemory, "reset", lambda memory: memory.size == memory._minimum)
+    with pytest.raises(AssertionError):
+        check(programs, "deploy", "warm")

@@ -3,7 +3,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -11,83 +10,47 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
-	"time"
 )
 
-// connection has the bytes of a client, which then closes its side.
-type connection struct {
-	io.Reader
-	net.Conn
-	accepted sync.Once
-	once     sync.Once
-	closed   chan struct{}
-}
+var messages [][]any
 
-func (c *connection) Read(part []byte) (int, error)    { return c.Reader.Read(part) }
-func (c *connection) Write(part []byte) (int, error)   { return len(part), nil }
-func (c *connection) Close() error                     { c.once.Do(func() { close(c.closed) }); return nil }
-func (c *connection) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c *connection) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (c *connection) SetDeadline(time.Time) error      { return nil }
-func (c *connection) SetReadDeadline(time.Time) error  { return nil }
-func (c *connection) SetWriteDeadline(time.Time) error { return nil }
-
-// Accept returns the connection once, and waits for its end.
-func (c *connection) Accept() (net.Conn, error) {
-	var first net.Conn
-	c.accepted.Do(func() { first = c })
-	if first != nil {
-		return first, nil
-	}
-	<-c.closed
-	return nil, http.ErrServerClosed
-}
-
-func (c *connection) Addr() net.Addr { return &net.TCPAddr{} }
-
-func text(data []byte) string {
-	runes := make([]rune, len(data))
-	for n, value := range data {
-		runes[n] = rune(value)
+// text returns bytes as the characters of Latin-1.
+func text(data string) string {
+	runes := []rune{}
+	for _, value := range []byte(data) {
+		runes = append(runes, rune(value))
 	}
 	return string(runes)
 }
 
-func parse(data []byte) [][]any {
-	messages := [][]any{}
-	client := &connection{Reader: bytes.NewReader(data), closed: make(chan struct{})}
-	server := http.Server{
-		ErrorLog:                     log.New(io.Discard, "", 0),
-		DisableGeneralOptionsHandler: true,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return
+func answer(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		fields := []string{}
+		for name, values := range r.Header {
+			for _, value := range values {
+				fields = append(fields, text(name), text(value))
 			}
-			fields := []string{}
-			for name, values := range r.Header {
-				for _, value := range values {
-					fields = append(fields, text([]byte(name)), text([]byte(value)))
-				}
-			}
-			messages = append(messages, []any{r.Method, text([]byte(r.RequestURI)), fields, text(body)})
-			w.WriteHeader(404)
-		}),
+		}
+		messages = append(messages, []any{r.Method, text(r.RequestURI), fields, text(string(body))})
 	}
-	server.Serve(client)
-	return messages
+	w.WriteHeader(404)
 }
 
 func main() {
+	listener, _ := net.Listen("tcp", "127.0.0.1:0")
+	server := http.Server{
+		Handler: http.HandlerFunc(answer), ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true,
+	}
+	go server.Serve(listener)
 	input, output := bufio.NewReader(os.Stdin), json.NewEncoder(os.Stdout)
-	for {
-		var size uint32
-		if binary.Read(input, binary.BigEndian, &size) != nil {
-			return
-		}
-		data := make([]byte, size)
-		io.ReadFull(input, data)
-		output.Encode(parse(data))
+	for size := uint32(0); binary.Read(input, binary.BigEndian, &size) == nil; {
+		client, _ := net.Dial("tcp", listener.Addr().String())
+		messages = [][]any{}
+		io.CopyN(client, input, int64(size))
+		client.(*net.TCPConn).CloseWrite()
+		io.Copy(io.Discard, client)
+		client.Close()
+		output.Encode(messages)
 	}
 }
