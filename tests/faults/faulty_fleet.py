@@ -219,8 +219,10 @@ class FaultyFleet:
 
     def owner_command(self, *arguments: str) -> None:
         """Run `svc` at the first node, logged in as the owner of the service."""
+        # A deploy through another node has linked the project to that one.
+        environ = {**self.machines.environ, "SVC_URL": self.machines.servers[0].control}
         with self.machines.at(1):
-            done = run(self.machines.project, self.machines.environ, *arguments)
+            done = run(self.machines.project, environ, *arguments)
         assert done.returncode == 0, done.stderr
 
     def command(self, node: int, *arguments: str) -> str:
