@@ -62,7 +62,7 @@ from engine.wasm.execution.run_state import MAX_HELD_BYTES
 from engine.wasm.outbound.dialer import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
-from lanes.build_command import LIMIT_SECS as BUILD_SECONDS
+from lanes.process import LIMIT_SECS as BUILD_SECONDS
 from screens.dialog import MAX_DOWNLOAD_BYTES
 from svc_tui.capsule import container, replay
 from svc_tui.capsule.collect import MAX_TABLES_BYTES

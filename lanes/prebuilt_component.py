@@ -15,8 +15,7 @@ from typing import IO
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
 from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER
-from lanes.build_command import run_build
-from lanes.lock import exclusive
+from lanes.process import exclusive, run_build
 
 _CHUNK = 1 << 20
 

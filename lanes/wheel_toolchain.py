@@ -18,8 +18,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from engine.lane import ToolchainMissing
-from lanes.lock import locked
-from lanes.process import run
+from lanes.process import locked, run
 
 _NO_ROOM = ("[Errno 28]", "[Errno 27]", "[Errno 122]")  # disk full, file too large, quota
 _NO_NETWORK = re.compile(

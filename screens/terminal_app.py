@@ -40,7 +40,10 @@ MAX_TEXT_PASTE = 1 << 20
 
 
 class PasteParser(XTermParser):
-    """Textual's terminal parser with a fast path between the paste marks."""
+    """Textual's terminal parser with a fast path between the paste marks.
+
+    Textual parses a paste character by character, so 10 MB would block the keyboard for a minute.
+    """
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -86,7 +89,12 @@ DRAIN_TIMEOUT_SECONDS = 0.2
 
 
 class KeySequencer:
-    """Serializes the key and paste events of one application."""
+    """Serializes the key and paste events of one application.
+
+    Textual delivers letters to the focused widget at once, but resolves bindings several messages later. Keys
+    that arrive together, as over a slow connection, would be reordered: `x`, `backspace`, `y` would become `x`.
+    Letters after a key that opens an input would be lost.
+    """
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
@@ -124,7 +132,11 @@ async def _drain(node: DOMNode) -> None:
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's terminal driver, with write errors ignored."""
+    """Textual's terminal driver, with write errors ignored.
+
+    Without that, Textual's writer thread would end with an error and the application would wait for that
+    thread forever.
+    """
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)

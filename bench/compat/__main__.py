@@ -19,7 +19,7 @@ from bench.compat.report import PAGE, Outcome, compare, page, previous_wpt, wpt_
 from bench.compat.upstream import upstream
 from bench.compat.workspace import PackagesMissing, installed, node, workspace
 from engine.lane import BuildMode
-from lanes.js.node import NodeProgram
+from lanes.js.toolchain import NodeProgram
 
 ORACLE = Path(__file__).with_name("oracle.mjs")
 CONCURRENT = 2

@@ -12,8 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from bench.compat.cases import CASES
-from lanes.js.node import NodeProgram, find
-from lanes.js.toolchain import ensure
+from lanes.js.toolchain import NodeProgram, ensure, find
 
 
 class PackagesMissing(Exception):

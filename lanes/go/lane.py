@@ -5,24 +5,150 @@ program. The component is named by its sha256.
 """
 
 import asyncio
+import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from engine.artifact import ComponentArtifact
-from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
+from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, ToolchainMissing
 from engine.wasm_binary import UnsupportedBinary
 from lanes.go import SPEC, toolchain
-from lanes.go.component import NoHandler, NotHosted, component
-from lanes.go.core_module import read
-from lanes.go.errors import explain
-from lanes.go.inputs import inputs
+from lanes.go.component import NoHandler, NotHosted, component, read
 from lanes.go.toolchain import Go, compilation
 from lanes.go.workspace import LIBRARY, Workspace, workspace, write_vendor
 from lanes.identity import identity
-from lanes.lock import locked
 from lanes.prebuilt_component import build_or_take, cache_component
-from lanes.process import Tail, run_group
+from lanes.process import Tail, locked, run_group
+
+_FIELDS = "Dir,Standard,Module,GoFiles,SFiles,EmbedFiles"
+
+
+async def inputs(go: Go, request: BuildRequest, work: Workspace) -> frozenset[Path]:
+    """Return these files; none if Go cannot list them, for example if the program does not compile."""
+    output = bytearray()
+    environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
+    command = [go.program, "list", "-deps", f"-json={_FIELDS}", "."]
+    if await run_group(command, request.resource.workdir, output.extend, lambda _: None, environ) != 0:
+        return frozenset()
+    paths = {folder / name for folder in {work.module, *work.modules} for name in ("go.mod", "go.sum")}
+    if work.user_file is not None:
+        paths |= {work.user_file, work.user_file.with_name("go.work.sum")}
+    for package in _packages(output.decode()):
+        folder = Path(package["Dir"]).resolve()
+        is_downloaded = folder.is_relative_to(work.downloads)
+        if package.get("Standard") or is_downloaded or folder.is_relative_to(LIBRARY):
+            continue
+        names = [name for kind in ("GoFiles", "SFiles", "EmbedFiles") for name in package.get(kind) or ()]
+        paths |= {folder / name for name in names}
+        if settings := package.get("Module", {}).get("GoMod"):
+            paths.add(Path(settings))
+    return frozenset(path for path in paths if path.is_file())
+
+
+def _packages(text: str) -> Iterator[dict[str, Any]]:
+    decoder, at = json.JSONDecoder(), 0
+    while start := text.find("{", at) + 1:
+        package, at = decoder.raw_decode(text, start - 1)
+        yield package
+
+
+_POSITION = re.compile(r"^(?:vet: )?(?P<file>\S.*?\.go):(?P<line>\d+)(?::(?P<column>\d+))?: (?P<message>.*)$")
+_NETWORK = re.compile(
+    r"dial tcp|no such host|i/o timeout|connection refused|module lookup disabled|proxyconnect|"
+    r"TLS handshake|temporary failure in name resolution|502 Bad Gateway|503 Service"
+)
+_GET = re.compile(r"^\s*(go get \S+|go mod \S+.*)$", re.MULTILINE)
+_NEWER = re.compile(r"requires go >= (?P<wanted>[\w.]+) \(running go (?P<used>[\w.]+)")
+_NO_ROOM = re.compile(r"no space left on device|read-only file system|file too large|disk quota")
+_MAX_DIAGNOSTICS = 20
+
+
+def explain(request: BuildRequest, output: str) -> BuildFailed:
+    """Return the error for a `go build` that failed."""
+    name = request.resource.name
+    errors = diagnostics(request, output)
+    if _NO_ROOM.search(output):
+        return BuildFailed(
+            f"resource {name} could not be built: the disk is full or read-only",
+            "Free some space for Go's cache (`go env GOCACHE`) and svc's cache (SVC_HOME).",
+            output=output,
+        )
+    if _NETWORK.search(output):
+        return BuildFailed(
+            f"resource {name}: a module has to be downloaded and could not be",
+            "Run `go mod download` in its folder while the machine is online.",
+            output=output,
+        )
+    if newer := _NEWER.search(output):
+        return BuildFailed(
+            f"resource {name} needs Go {newer['wanted']}, and {newer['used']} is used",
+            "Install a newer `go` on PATH, or lower the version in go.mod and in those of its modules.",
+            output=output,
+        )
+    if command := _GET.search(output):
+        return BuildFailed(
+            f"resource {name} needs a module that its go.mod does not name",
+            f"Run `{command[1]}` in {request.display_path(request.resource.workdir)}.",
+            diagnostics=errors,
+            output=output,
+        )
+    if "is not a main package" in output or "requires exactly one main package" in output:
+        return BuildFailed(
+            f"resource {name}: {request.display_path(request.resource.workdir)} has no main package",
+            "Set `workdir` in svc.toml to the folder of `package main`, whose main calls guest.Serve.",
+            output=output,
+        )
+    if errors:
+        count = len(errors)
+        return BuildFailed(
+            f"resource {name} does not compile: {count} error{'s' if count > 1 else ''}",
+            diagnostics=errors,
+            output=output,
+        )
+    return BuildFailed(
+        f"resource {name} does not build", f"`go build` said:\n{output.strip()}", output=output
+    )
+
+
+def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics with positions, each with its continuation lines."""
+    result: list[Diagnostic] = []
+    for line in output.splitlines():
+        match = _POSITION.match(line)
+        if match is None:
+            continue
+        if len(result) == _MAX_DIAGNOSTICS:
+            break
+        path = Path(match["file"])
+        file = request.resource.workdir / path
+        result.append(
+            Diagnostic(
+                match["message"],
+                request.display_path(file.resolve()),
+                int(match["line"]),
+                int(match["column"] or 0),
+                _frame(file, int(match["line"]), int(match["column"] or 0)),
+            )
+        )
+    return tuple(result)
+
+
+def _frame(file: Path, line: int, column: int) -> str:
+    """Return the line of a diagnostic with a mark below its column, which Go counts in bytes."""
+    try:
+        text = file.read_bytes().splitlines()[line - 1]
+    except (OSError, IndexError):
+        return ""
+    number = f"{line:>5} │ "
+    source = text.decode(errors="replace").replace("\t", "    ").rstrip()
+    if not column:
+        return number + source
+    indent = text[: column - 1].decode(errors="replace").replace("\t", "    ")
+    return f"{number}{source}\n{' ' * 6}│ {' ' * len(indent)}^"
+
 
 LIMIT_SECS = 900.0
 

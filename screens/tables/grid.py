@@ -1,7 +1,8 @@
 """The rows of a grid: staged new rows first, then the rows of the table with staged edits. Pure.
 
-A query has filters and sort order; a layout has the order and visibility of columns. Windows of rows are read
-on a worker thread.
+A layout has the order and visibility of columns. Windows of rows are read on a worker thread. A query has
+sort order and filters. Terms are `name~an` (contains), `name^an` (starts with), `age>=30`, `mood=null` and
+`mood!=null`. Other words are a text to find in any column.
 """
 
 import re

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from engine.lane import BuildFailed
-from lanes.build_command import run_command
-from lanes.process import MAX_TAIL_BYTES, run_group
+from lanes.process import MAX_TAIL_BYTES, run_command, run_group
 from tests.support.waiting import until
 
 

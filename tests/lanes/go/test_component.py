@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.wasm_binary import MODULE_HEADER, UnsupportedBinary, read_sections, section, uleb
-from lanes.go.component import HANDLE, NoHandler, NotHosted, component
-from lanes.go.core_module import UnboundModule, read
+from lanes.go.component import HANDLE, NoHandler, NotHosted, UnboundModule, component, read
 from lanes.wit_imports import parse_interfaces
 
 EXPORTS = f"""

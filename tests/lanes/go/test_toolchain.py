@@ -10,9 +10,7 @@ import pytest
 
 from engine.lane import BuildFailed, ToolchainMissing
 from lanes.go.lane import GoLane
-from lanes.go.overlay import overlay
-from lanes.go.pin import GO
-from lanes.go.toolchain import Go, find
+from lanes.go.toolchain import GO, Go, find, overlay
 from tests.lanes.go.module import GUEST, LITE, Module
 
 

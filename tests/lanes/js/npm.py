@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lanes.js.node import NodeProgram, find
-from lanes.js.toolchain import ensure
+from lanes.js.toolchain import NodeProgram, ensure, find
 
 
 def node_modules(cache: Path, *packages: str) -> Path:

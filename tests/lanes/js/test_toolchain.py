@@ -8,9 +8,7 @@ import pytest
 
 from engine.lane import ToolchainMissing
 from lanes.js import toolchain
-from lanes.js.node import find
-from lanes.js.pin import NODE
-from lanes.js.toolchain import ensure, packages_folder, tools
+from lanes.js.toolchain import NODE, ensure, find, packages_folder, tools
 from tests.lanes.js.sources import Sources
 
 pytestmark = pytest.mark.slow
