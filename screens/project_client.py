@@ -12,7 +12,7 @@ from typing import Any, Literal
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line, Tone
 from svc_tui.client import Client, SvcError, Unreachable
-from svc_tui.column_types import ColumnTypes
+from svc_tui.tables_syntax import ColumnTypes
 from svc_tui.terminal.units import clock, duration
 
 MAX_ACTIONS = 1000

@@ -91,9 +91,9 @@ DRAIN_TIMEOUT_SECONDS = 0.2
 class KeySequencer:
     """Serializes the key and paste events of one application.
 
-    Textual delivers letters to the focused widget at once, but resolves bindings several messages later. Keys
-    that arrive together, as over a slow connection, would be reordered: `x`, `backspace`, `y` would become `x`.
-    Letters after a key that opens an input would be lost.
+    Textual delivers letters to the focused widget at once, but resolves bindings several messages later.
+    Keys that arrive together, as over a slow connection, would be reordered: `x`, `backspace`, `y` would
+    become `x`. Letters after a key that opens an input would be lost.
     """
 
     def __init__(self, app: App[Any]) -> None:

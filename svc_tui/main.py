@@ -18,8 +18,7 @@ from engine.errors import InvalidUsage, SvcError
 from svc_tui import version as installed_version
 from svc_tui.garbage_collection import relax_garbage_collection
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.stderr import ExitCode
-from svc_tui.terminal.style import COLOR_MODES, ColorMode
+from svc_tui.terminal.stderr import COLOR_MODES, ColorMode, ExitCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Piece, Tone
-from svc_tui.column_types import COMPUTED, TypeInfo, check_json
+from svc_tui.tables_syntax import COMPUTED, TypeInfo, check_json
 from svc_tui.terminal.units import size
 
 NOW = "now()"

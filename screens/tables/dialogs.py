@@ -25,7 +25,7 @@ from screens.widgets.columns import ListColumn, PlacedColumn, fit_cell, sanitize
 from screens.widgets.row_source import Line, Row
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.column_types import TypeInfo
+from svc_tui.tables_syntax import TypeInfo
 from svc_tui.terminal.units import plural
 
 

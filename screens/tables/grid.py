@@ -28,7 +28,7 @@ from screens.tables.draft import CellEdit, Draft, Key, NewRow
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
-from svc_tui.column_types import ColumnTypes, TypeInfo
+from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 
 _OPS = {"~": "contains", "^": "starts", "=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _SIGNS = {op: sign for sign, op in _OPS.items()}

@@ -15,10 +15,10 @@ from screens.widgets.columns import sanitize
 from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
-from svc_tui.column_types import ColumnTypes
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
+    ColumnTypes,
     Document,
     format_change,
     is_destructive,

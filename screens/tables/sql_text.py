@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from screens.tables.cells import as_text, measure_widths, piece, typed_piece
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Line, Row, Tone
-from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
+from svc_tui.tables_syntax import COMPUTED, ColumnTypes, TypeInfo
 from svc_tui.terminal.units import plural
 
 MAX_COLORED = 20_000

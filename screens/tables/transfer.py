@@ -22,7 +22,7 @@ from screens.tables.sql_text import ResultRows
 from screens.widgets.columns import sanitize
 from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError
-from svc_tui.column_types import row_json, value_text
+from svc_tui.tables_syntax import row_json, value_text
 from svc_tui.terminal.units import plural, size
 
 SHOWN, ALL = "shown", "all"

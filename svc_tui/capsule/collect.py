@@ -1,17 +1,28 @@
-"""Collection of what a capsule contains: the records of a request, its SQL, its rows and its artifacts."""
+"""Collection of what a capsule contains: the records of a request, its SQL, its rows and its artifacts.
 
+Artifacts are built, packed, and unpacked again.
+"""
+
+import asyncio
 import os
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from doors.tables.files.redaction import redact_columns, redact_values
 from doors.tables.files.snapshot import Snapshot, column_names, copy_before
+from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
+from engine.build.builder import Builder
+from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, PackageError, decode, pack
+from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
+from engine.lane import BuildMode
 from engine.manifest import MANIFEST
 from engine.manifest.load import parse as parse_manifest
 from engine.manifest.load import read as read_manifest
@@ -28,12 +39,86 @@ from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMe
 from engine.timeline.redaction import REDACTED_VALUE
 from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
-from svc_tui.capsule.artifacts import PackedArtifact
-from svc_tui.capsule.container import MAX_DOCUMENT_BYTES, CapsuleError
+from svc_tui.capsule.container import MAX_DOCUMENT_BYTES, Capsule, CapsuleError
 from svc_tui.capsule.documents import EXCHANGE, FETCHES, MAX_RECORDS, STATEMENTS, TABLES, statements_of
-from svc_tui.capsule.fetches import fetch_document, redacted_fetch
-from svc_tui.capsule.redaction import Redactor
+from svc_tui.capsule.redaction import Redactor, fetch_document, redacted_fetch
+from svc_tui.composition import lanes
 from svc_tui.terminal.units import plural
+
+PACKAGE = "package.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedArtifact:
+    """An artifact: its digest (that of its package), its kind, and its files by name."""
+
+    digest: str
+    kind: str
+    files: Mapping[str, bytes | Path]
+
+    def head(self, *, included: bool) -> dict[str, Any]:
+        """Return the entry of `capsule.json`."""
+        return {"kind": self.kind, "sha256": self.digest, "included": included}
+
+
+async def build_artifacts(
+    project: Project, names: Iterable[str], cache: Path, mode: BuildMode, report: Callable[[str], None]
+) -> dict[str, Artifact]:
+    """Build resources, or find earlier builds of the same sources. Raises the errors of builds."""
+    from lanes.static.pack import Packing
+    from lanes.static.pack import pack as pack_folder
+
+    available = lanes()
+    builder = Builder(available, cache, mode, os.environ)
+    workers = ThreadPoolExecutor(os.cpu_count() or 1)
+    built: dict[str, Artifact] = {}
+    try:
+        for name in names:
+            resource = project.resources[name]
+            artifact = await builder.remembered(resource, project.root)
+            if artifact is None:
+                artifact = await builder.build(resource, project.root, report, remember=False)
+            if isinstance(artifact, FolderArtifact):
+                artifact = await pack_folder(
+                    artifact.root, Packing(cache, 5, 6, workers, report, verify=False)
+                )
+            built[name] = artifact
+    finally:
+        workers.shutdown(wait=False, cancel_futures=True)
+        await asyncio.gather(*(lane.aclose() for lane in available.values()))
+    return built
+
+
+def packed(artifact: Artifact) -> PackedArtifact:
+    """Return the files of an artifact. Raises `SvcError`."""
+    contents = pack(artifact)
+    document = contents.package.encode()
+    files = {name: contents.contents[part.digest] for name, part in contents.package.files.items()}
+    return PackedArtifact(sha256(document).hexdigest(), contents.package.kind, {PACKAGE: document, **files})
+
+
+def unpacked(capsule: Capsule, resource: str) -> Artifact:
+    """Return the artifact of a resource in a capsule. Raises `CapsuleError`."""
+    folder = capsule.folder / "artifacts" / resource
+    try:
+        package = decode(capsule.bytes(f"artifacts/{resource}/{PACKAGE}"))
+        for name, part in package.files.items():
+            member = f"artifacts/{resource}/{name}"
+            if not capsule.has(member) or tuple(capsule.head["members"][member]) != (part.digest, part.size):
+                raise PackageError(f"{name} differs from its digest or size in {PACKAGE}")
+        if package.kind == "image":
+            return StaticBundle(folder, package.artifact)
+        prefix = f"artifacts/{resource}"
+        script = capsule.bytes(f"{prefix}/{SCRIPT}").decode() if SCRIPT in package.files else None
+        source_map = capsule.bytes(f"{prefix}/{SOURCE_MAP}") if SOURCE_MAP in package.files else None
+        return ComponentArtifact(folder / COMPONENT, package.artifact, script, source_map)
+    except (PackageError, UnicodeDecodeError) as error:
+        reason = error.message if isinstance(error, SvcError) else "its script is not UTF-8"
+        raise CapsuleError(
+            f"the artifact of resource {resource} in the capsule is invalid: {reason}",
+            "Make the capsule again.",
+        ) from error
+
 
 MAX_TABLES_BYTES = 64 << 20
 """Maximum bytes of the tables in a capsule."""

@@ -1,7 +1,7 @@
-"""Redaction of credentials in a capsule: by names, then by the values that were found under these names.
+"""Redaction of credentials in a capsule, also in requests of the code to other servers.
 
-Each distinct value is replaced by a text of its own, such as `[redacted 1]`. So a request with a token still
-finds the row with this token.
+Values under known names are replaced, then equal values elsewhere. Each distinct value is replaced by a text
+of its own, such as `[redacted 1]`. So a request with a token still finds the row with this token.
 """
 
 import hashlib
@@ -10,13 +10,16 @@ import re
 import secrets
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 from engine.stepwise_json import dump_verbatim
+from engine.timeline.json_format import format_utc
+from engine.timeline.recording import RecordedCall
 from engine.timeline.redaction import REDACTED_VALUE, Redaction, folded, is_credential
+from engine.wasm.outbound.recorded import RecordedOutbound, RecordedResponse
 
 MIN_VALUE_CHARS = 6
 """Minimum length of a value that is replaced wherever it occurs."""
@@ -203,3 +206,61 @@ def _with_digests(value: str) -> tuple[str, ...]:
 
 def _random_character(match: re.Match[str]) -> str:
     return next((secrets.choice(each) for each in _ALPHABETS if match[0] in each), match[0])
+
+
+def fetch_document(call: RecordedCall, redactor: Redactor) -> dict[str, Any]:
+    """Return a call to another server, redacted by names."""
+    request = _message(call.request or {}, call.sent, redactor)
+    request["url"] = redactor.target(request["url"])
+    return {
+        "span_id": call.span_id,
+        "time": format_utc(call.time_ns),
+        "request": request,
+        "response": None if call.response is None else _message(call.response, call.received, redactor),
+        "complete": call.complete,
+    }
+
+
+def _message(head: Mapping[str, Any], body: str, redactor: Redactor) -> dict[str, Any]:
+    fields = redactor.headers(head["headers"])
+    kind = next((value for name, value in fields if name == "content-type"), "")
+    return {**head, "headers": fields, "body": _encoded(redactor.body(b64decode(body), kind))}
+
+
+def _encoded(body: bytes) -> str:
+    return b64encode(body).decode()
+
+
+def redacted_fetch(fetch: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Return a call without the values of credentials."""
+    redacted = dict(fetch)
+    for side in ("request", "response"):
+        message = fetch[side]
+        if message is not None:
+            body = _encoded(redactor.data(b64decode(message["body"])))
+            redacted[side] = {**message, "headers": redactor.everywhere(message["headers"]), "body": body}
+    redacted["request"]["url"] = redactor.text(redacted["request"]["url"])
+    return redacted
+
+
+def recorded_outbound(fetches: Sequence[Mapping[str, Any]]) -> RecordedOutbound:
+    """Return the other servers of a replay. Calls without a complete response are denied."""
+    return RecordedOutbound(
+        [
+            RecordedResponse(
+                method=fetch["request"]["method"],
+                url=fetch["request"]["url"],
+                status=fetch["response"]["status"],
+                headers=tuple((name, value.encode("latin-1")) for name, value in _framed(fetch["response"])),
+                body=b64decode(fetch["response"]["body"]),
+            )
+            for fetch in fetches
+            if fetch["complete"] and fetch["response"] is not None
+        ]
+    )
+
+
+def _framed(response: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the header fields; `content-length` is that of the body, which may be redacted."""
+    length = str(len(b64decode(response["body"])))
+    return [(name, length if name == "content-length" else value) for name, value in response["headers"]]

@@ -20,7 +20,7 @@ from engine.stepwise_json import dump_verbatim
 from svc_tui.commands.options import AsJson, Yes
 from svc_tui.logs.options import ServiceOption
 from svc_tui.terminal import prompt, stderr, stdout
-from svc_tui.terminal.tones import toned
+from svc_tui.terminal.stdout import toned
 from svc_tui.terminal.units import size
 from svc_tui.user_home import Home
 
@@ -107,7 +107,7 @@ def make(
 
 def _artifacts(project: Project, names: list[str], mode: BuildMode) -> Mapping[str, Any]:
     """Build and pack the resources that handled a request."""
-    from svc_tui.capsule.artifacts import build_artifacts, packed
+    from svc_tui.capsule.collect import build_artifacts, packed
 
     missing = [name for name in names if name not in project.resources]
     if missing:
@@ -149,7 +149,7 @@ def open_(file: File, as_json: AsJson = False) -> None:
 
 def _artifacts_of(opened: Any) -> dict[str, Artifact]:
     """Return the artifacts of a capsule, or those of the project in this folder."""
-    from svc_tui.capsule.artifacts import build_artifacts, packed, unpacked
+    from svc_tui.capsule.collect import build_artifacts, packed, unpacked
 
     heads = opened.head["artifacts"]
     artifacts = {name: unpacked(opened, name) for name, head in heads.items() if head["included"]}

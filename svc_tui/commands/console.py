@@ -12,8 +12,7 @@ from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_project
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
 from svc_tui.console.engine import DEFAULT_PORT, connect_folder, connect_service
-from svc_tui.console.preferences import read_keymap
-from svc_tui.console.start import LoginActions, StartActions
+from svc_tui.console.start import LoginActions, StartActions, read_keymap
 from svc_tui.project.scaffold import write_schema
 from svc_tui.user_home import Home
 

@@ -25,11 +25,10 @@ from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord, encode
 from svc_tui.commands.completion import resource_names
-from svc_tui.logs.format import LogFormatter
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
-from svc_tui.logs.remote import LogQuery, RemoteLogs
+from svc_tui.logs.remote import LogFormatter, LogQuery, RemoteLogs
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.tones import toned
+from svc_tui.terminal.stdout import toned
 from svc_tui.terminal.units import plural
 
 DEFAULT_TAIL = 100
@@ -159,9 +158,9 @@ def logs(
 
 def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv: bool) -> None:
     """Run a statement over the timeline, and print its rows."""
-    from svc_tui.column_types import ColumnTypes
     from svc_tui.commands.tables.query import print_rows
     from svc_tui.logs.sql import open_timeline
+    from svc_tui.tables_syntax import ColumnTypes
 
     with open_timeline(root, resolve_target(root, service)) as timeline:
         result = timeline.run(sql)

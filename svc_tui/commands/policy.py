@@ -1,19 +1,119 @@
-"""`svc policy`: permissions that resources need."""
+"""`svc policy`: the fewest lines of `svc.toml` that permit the calls and denials of a timeline."""
 
+import json
 import time
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from engine.manifest import MANIFEST
+from engine.manifest.egress import Egress, parse_rule
 from engine.manifest.load import find, load
+from engine.manifest.model import Project
 from svc_tui.commands.options import AsJson
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.logs.sql import open_timeline
-from svc_tui.project.policy import CALLS, DENIALS, suggest
 from svc_tui.terminal import stderr, stdout
+
+CALLS = (
+    "select resource, name, count(*) as calls from spans"
+    " where kind = 'fetch' and time_ns >= {since_ns} group by resource, name"
+)
+DENIALS = (
+    "select resource, grant, count(*) as denials from records"
+    " where grant is not null and time_ns >= {since_ns} group by resource, grant"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceNeeds:
+    """The needs of one resource: origins with the number of calls, and mounts by pattern.
+
+    `unseen` are entries of its `egress` that no call used. `denied` are the origins to add.
+    """
+
+    origins: dict[str, int] = field(default_factory=dict)
+    denied: set[str] = field(default_factory=set)
+    unseen: list[str] = field(default_factory=list)
+    mounts: dict[str, str] = field(default_factory=dict)
+
+    def changes(self) -> bool:
+        """Return whether svc.toml differs from the needs."""
+        return bool(self.denied or self.unseen or self.mounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """The needs of resources by name, and commands that allow what svc.toml cannot."""
+
+    resources: dict[str, ResourceNeeds]
+    commands: list[str]
+
+    def lines(self, project: Project) -> list[str]:
+        """Return the tables and keys of svc.toml, and the commands as comments."""
+        lines: list[str] = []
+        for name, needs in sorted(self.resources.items()):
+            if not needs.changes():
+                continue
+            lines += ["", f"[resource.{name}]"]
+            if needs.denied or needs.unseen:
+                lines.append(f"egress = [{', '.join(map(_quoted, sorted(needs.origins)))}]")
+            lines += [f"# no calls: {entry}" for entry in needs.unseen]
+            if needs.mounts:
+                mounts = {mount.pattern: mount.target for mount in project.resources[name].mounts}
+                pairs = (
+                    f"{_quoted(key)} = {_quoted(value)}" for key, value in {**mounts, **needs.mounts}.items()
+                )
+                lines.append("# Callers requested these paths; a mount makes its resource reachable.")
+                lines.append(f"mounts = {{ {', '.join(pairs)} }}")
+        lines += ["", *(f"# {command}" for command in self.commands)] if self.commands else []
+        return lines[1:]
+
+
+def suggest(
+    project: Project, calls: Iterable[Mapping[str, Any]], denials: Iterable[Mapping[str, Any]]
+) -> Suggestion:
+    """Return what the rows of `CALLS` and `DENIALS` need. Resources that no longer exist are left out."""
+    resources = {name: ResourceNeeds() for name in project.resources}
+    commands: dict[str, None] = {}
+    for row in calls:
+        if (needs := resources.get(row["resource"])) is None:
+            continue
+        origin = row["name"].partition(" ")[2]
+        needs.origins[origin] = needs.origins.get(origin, 0) + row["calls"]
+    for row in denials:
+        grant = json.loads(row["grant"])
+        edit = grant["edit"]
+        if not edit:
+            commands[grant["line"]] = None
+        elif (needs := resources.get(edit["resource"])) is None:
+            continue
+        elif edit["op"] == "add-origin":
+            needs.origins.setdefault(edit["origin"], row["denials"])
+        elif edit["target"] in resources and not _has_mount(project, edit["resource"], edit["pattern"]):
+            needs.mounts[edit["pattern"]] = edit["target"]
+    for name, needs in resources.items():
+        egress = project.resources[name].egress
+        allowed = Egress.parse(egress)
+        needs.denied.update(origin for origin in needs.origins if not allowed.allows(parse_rule(origin)))
+        needs.unseen.extend(
+            entry
+            for entry in egress
+            if not any(Egress.parse((entry,)).allows(parse_rule(o)) for o in needs.origins)
+        )
+    return Suggestion(resources, list(commands))
+
+
+def _has_mount(project: Project, resource: str, pattern: str) -> bool:
+    return any(mount.pattern == pattern for mount in project.resources[resource].mounts)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
 
 policy = typer.Typer(help="Suggest permissions of resources from the logs.")
 

@@ -1,9 +1,15 @@
-"""`svc top`."""
+"""`svc top`, on a screen of lines that is redrawn, with single keys."""
 
+import os
+import select
 import sys
+import termios
 import time
+import tty
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -13,12 +19,50 @@ from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from svc_tui.commands.options import AsJson
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
-from svc_tui.logs.sql import TimelineSql, open_timeline
-from svc_tui.logs.top import SORTS, Activity, read_activity
+from svc_tui.logs.sql import SORTS, Activity, TimelineSql, open_timeline, read_activity
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.table import Cell, format_table
 from svc_tui.terminal.units import duration, size
+
+_ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+_LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+"""The alternate screen without a cursor, whose longer lines are cut."""
+_MAX_KEY_BYTES = 64
+
+
+class LiveScreen:
+    """The alternate screen, until the end of the context. It needs a terminal on stdin and stdout."""
+
+    def __enter__(self) -> "LiveScreen":
+        self._input = sys.stdin.fileno()
+        self._modes = termios.tcgetattr(self._input)
+        tty.setcbreak(self._input)
+        stdout.control(_ENTER)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stdout.control(_LEAVE)
+        termios.tcsetattr(self._input, termios.TCSADRAIN, self._modes)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal."""
+        columns, lines = os.get_terminal_size(self._input)  # The variables COLUMNS and LINES do not change.
+        return columns, lines
+
+    def draw(self, lines: Sequence[Styled]) -> None:
+        """Replace the contents of the screen. What does not fit is omitted."""
+        stdout.redraw(lines[: self.size[1]])
+
+    def key(self, seconds: float) -> str:
+        """Return the next key, or an empty text after a time. The end of the input is `q`."""
+        if not select.select([self._input], [], [], seconds)[0]:
+            return ""
+        return os.read(self._input, _MAX_KEY_BYTES).decode(errors="replace") or "q"
+
 
 REFRESH_SECONDS = 2.0
 MAX_SINCE = 3600
@@ -79,7 +123,6 @@ def _note(activity: Activity) -> None:
 
 
 def _live(timeline: TimelineSql, seconds: int, sort: str, where: str) -> None:
-    from svc_tui.terminal.live import LiveScreen  # Not on Windows.
 
     activity, problem, read_at = _read(timeline, seconds), "", time.monotonic()
     with LiveScreen() as screen:

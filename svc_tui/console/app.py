@@ -44,8 +44,7 @@ from screens.terminal_app import TerminalApp
 from screens.web_driver import BrowserDriver
 from screens.widgets.row_source import Tone
 from svc_tui.console.engine import EngineConnection, Severity
-from svc_tui.console.preferences import SqlHistory, ThemePreference
-from svc_tui.console.start import LoginActions
+from svc_tui.console.start import LoginActions, SqlHistory, ThemePreference
 
 RECONNECT_SECONDS = 0.5
 """Interval of the attempts to reach an engine that does not answer."""

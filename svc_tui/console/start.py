@@ -1,10 +1,19 @@
-"""Actions behind the login dialog and the start screen."""
+"""Actions behind the login dialog and the start screen, and the user settings of the Console.
 
+`keys.toml`, the theme and the SQL history are in the user's svc directory. Errors of reading and writing the
+theme and the history are ignored.
+"""
+
+import json
 import os
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
+from engine.files.atomic import write_atomic
+from engine.manifest.problems import did_you_mean
 from svc_tui.client.credentials import CredentialStore, NotLoggedIn, current_project, open_client
 from svc_tui.client.login import login_client
 from svc_tui.client.urls import check_encryption, service_url
@@ -67,3 +76,83 @@ def _checked(text: str) -> str:
     url = service_url(text)
     check_encryption(url, insecure=False)
     return url
+
+
+KEYMAP_FILE = "keys.toml"
+THEME_FILE = "theme"
+SQL_HISTORY_FILE = "sql-history.json"
+
+
+class ThemePreference:
+    """The theme that the user chose last."""
+
+    def __init__(self, root: Path) -> None:
+        """Create it for the user's svc directory."""
+        self._file = root / THEME_FILE
+
+    def read(self) -> str:
+        """Return the name of the theme, or "" if none is stored."""
+        return _read(self._file).strip()
+
+    def write(self, name: str) -> None:
+        _write(self._file, f"{name}\n")
+
+
+class SqlHistory:
+    """The SQL statements that the user ran."""
+
+    def __init__(self, root: Path) -> None:
+        """Create it for the user's svc directory."""
+        self._file = root / SQL_HISTORY_FILE
+
+    def read(self) -> Sequence[str]:
+        """Return the statements, the latest last."""
+        try:
+            statements = json.loads(_read(self._file))
+        except ValueError:
+            return ()
+        if not isinstance(statements, list):
+            return ()
+        return [statement for statement in statements if isinstance(statement, str)]
+
+    def write(self, statements: Sequence[str]) -> None:
+        _write(self._file, json.dumps(list(statements)))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _write(file: Path, text: str) -> None:
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomic(file, text.encode())
+
+
+def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
+    """Return the keys of `keys.toml` by binding id; empty without a file.
+
+    A value lists keys with commas between them: `"rows.down" = "j,down"`. Raises `SvcError` for an unreadable
+    or invalid file, and for an id that is not in `known`.
+    """
+    path = home / KEYMAP_FILE
+    try:
+        keymap = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SvcError(f"cannot read {path}: {error.strerror}", "Check its owner and permissions.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SvcError(
+            f"{path} is not valid TOML: {error}", 'Write one line per key: "board.connect" = "c"'
+        ) from error
+    for name, keys in keymap.items():
+        if name not in known:
+            hint = did_you_mean(name, sorted(known)) or "Press ? in the Console to list the keys."
+            raise InvalidUsage(f'{path}: unknown key id "{name}"', hint)
+        if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
+            raise InvalidUsage(f'{path}: "{name}" has no keys', 'Write them in quotes: "ctrl+n" or "j,down".')
+    return keymap

@@ -1,6 +1,8 @@
 """Development server: builds, watcher, gateway, Doors, timeline and control API of one project.
 
-`svc dev` and the Console run it. It prints nothing and reports to a `Reporter`.
+`svc dev` and the Console run it. It prints nothing and reports to a `Reporter`. Migrations are applied at
+its start, and when a file is saved. A broken migration, or one that was edited after it was applied, is
+reported; the others are applied and everything else serves.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from doors.tables.migrations import MIGRATIONS_FOLDER
+from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.doors import Doors, DoorUsage
 from engine.deploy.serving import ServingTable
@@ -43,14 +45,73 @@ from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors, lanes
-from svc_tui.dev import migrations
 from svc_tui.terminal.units import duration
+
+QUIET_SECONDS = 0.05
+"""A file is complete once nothing in the folder has changed for this long."""
+
+
+class MigrationReporter(Protocol):
+    """Receives the outcome of migrations."""
+
+    def error(self, error: SvcError) -> None:
+        """Report a broken migration; the tables stay as they were."""
+
+    def warn(self, error: SvcError) -> None:
+        """Report a file that is not applied: a migration that was edited, or one with another name."""
+
+    def note(self, text: str) -> None:
+        """Report an applied migration."""
+
+
+class MigrationListener:
+    """Applies the new migrations of a project; `data` is the folder of the project's data."""
+
+    def __init__(self, root: Path, data: Path, reporter: MigrationReporter) -> None:
+        self._root = root
+        self._data = data
+        self._reporter = reporter
+        self._changed = False
+        self._applying: asyncio.Task[None] | None = None
+
+    async def __call__(self, paths: set[Path]) -> None:
+        """Handle a batch of changed paths: apply migrations in the background if theirs are among them."""
+        folder = self._root / MIGRATIONS_FOLDER
+        if not any(folder in (path, path.parent) for path in paths):
+            return
+        self._changed = True
+        if self._applying is None or self._applying.done():
+            self._applying = asyncio.create_task(self._apply_changed())
+
+    async def _apply_changed(self) -> None:
+        while self._changed:
+            while self._changed:
+                self._changed = False
+                await asyncio.sleep(QUIET_SECONDS)
+            await self.apply()
+
+    async def apply(self) -> None:
+        """Apply the migrations that are new."""
+        try:
+            applied = await asyncio.to_thread(migrate, self._root, self._data, self._reporter.warn)
+        except SvcError as error:
+            self._reporter.error(error)
+            self._reporter.note("the tables are unchanged")
+            return
+        for name in applied:
+            self._reporter.note(f"{name} applied")
+
+    async def aclose(self) -> None:
+        """Wait until migrations in progress are applied."""
+        if self._applying is not None:
+            await self._applying
+
 
 DOMAIN = "localhost"
 GRACE_SECONDS = 1.0
 
 
-class Reporter(migrations.MigrationReporter, Protocol):
+class Reporter(MigrationReporter, Protocol):
     """Receives events outside of requests, on the loop that the project runs on."""
 
     def progress(self, text: str) -> None:
@@ -131,7 +192,7 @@ async def run_dev(
         other = find_endpoint(data)
         if other is not None and other.is_running and other.pid != os.getpid():
             reporter.note(f"another svc dev (process {other.pid}) serves this project, with the same tables")
-        migrating = migrations.MigrationListener(project.root, data, reporter)
+        migrating = MigrationListener(project.root, data, reporter)
         await migrating.apply()
         opened = Doors(doors(), project.name, data, timeline)
         stack.push_async_callback(opened.aclose)

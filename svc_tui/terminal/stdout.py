@@ -17,7 +17,7 @@ from rich.text import Text
 
 from engine.errors import SvcError
 from svc_tui.terminal import stderr
-from svc_tui.terminal.style import ColorMode, create_console, plain, strip_control_codes
+from svc_tui.terminal.stderr import ColorMode, create_console, plain, strip_control_codes
 
 Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style; an empty style is plain."""
@@ -189,3 +189,20 @@ def closed_pipe() -> NoReturn:
 def _discard_output() -> None:
     """Redirect stdout to /dev/null, so that flushing the buffer at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_STYLES = {
+    "accent": "cyan",
+    "bad": "red",
+    "good": "green",
+    "notice": "blue",
+    "orange": "yellow",
+    "teal": "cyan",
+    "violet": "magenta",
+    "warn": "yellow",
+}
+
+
+def toned(lines: Iterable[Sequence[tuple[str, str]]]) -> list[Styled]:
+    """Return lines of the Console for a terminal."""
+    return [[(text, _STYLES.get(tone, tone)) for text, tone in line] for line in lines]

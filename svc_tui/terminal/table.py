@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
+from svc_tui.terminal.stderr import CONTROL_CHARS
 from svc_tui.terminal.stdout import Styled
-from svc_tui.terminal.style import CONTROL_CHARS
 
 Cell = tuple[str, str]
 """A text and its style."""

@@ -3,6 +3,6 @@
 from dataclasses import asdict
 
 from doors.tables.api.response_models import list_types
-from svc_tui.column_types import ColumnTypes
+from svc_tui.tables_syntax import ColumnTypes
 
 TYPES = ColumnTypes.from_document(asdict(list_types()))

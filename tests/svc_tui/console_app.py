@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 from engine.http.sockets import bind
 from svc_tui.console.app import Console
 from svc_tui.console.engine import EmbeddedEngine
-from svc_tui.console.preferences import ThemePreference
-from svc_tui.console.start import LoginActions
+from svc_tui.console.start import LoginActions, ThemePreference
 
 
 def write_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

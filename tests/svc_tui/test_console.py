@@ -24,8 +24,7 @@ from screens.overlays import CommandLine, HelpScreen
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
-from svc_tui.console.preferences import ThemePreference, read_keymap
-from svc_tui.console.start import LoginActions
+from svc_tui.console.start import LoginActions, ThemePreference, read_keymap
 from tests.support.screens import SECONDS, text, until
 from tests.svc_tui.console_app import opened, write_project
 

@@ -8,7 +8,7 @@ from pathlib import Path
 CONFINED = """
 import json, os, pathlib, socket, sys
 from svc_tui import atomic_export
-from svc_tui.console.web.confinement import confine
+from svc_tui.console.web.child import confine
 
 folder = pathlib.Path.cwd()
 confine(folder, "http://127.0.0.1:9")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, NotLoggedIn
-from svc_tui.client.keyring import Keyring
+from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, Keyring, NotLoggedIn
 from svc_tui.client.urls import service_url
 from svc_tui.user_home import Home
 
@@ -85,7 +84,7 @@ def test_token_is_stored_in_a_working_keyring(
 ) -> None:
     (tmp_path / "backends.py").write_text(BACKENDS)
     program = (
-        "import os, sys; from svc_tui.user_home import Home; from svc_tui.client.keyring import Keyring\n"
+        "import os, sys; from svc_tui.user_home import Home; from svc_tui.client.credentials import Keyring\n"
         "from svc_tui.client.credentials import Credentials, CredentialStore\n"
         "seconds = 0.5 if 'Hanging' in os.environ['PYTHON_KEYRING_BACKEND'] else 60\n"
         "store = CredentialStore(Home.from_environment(os.environ), os.environ, Keyring(seconds))\n"

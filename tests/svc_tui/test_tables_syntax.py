@@ -6,8 +6,9 @@ import pytest
 
 from doors.tables.api.response_models import list_types
 from svc_tui.client import SvcError
-from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.tables_syntax import (
+    ColumnTypes,
+    TypeInfo,
     format_change,
     format_column,
     format_name,

@@ -12,7 +12,7 @@ from doors.tables.files.format import FORMATS, format_of
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.atomic_export import write_export
 from svc_tui.commands.options import AsJson
-from svc_tui.commands.tables.target import open_tables
+from svc_tui.commands.tables.show import open_tables
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import format_table
 from svc_tui.terminal.units import plural, size

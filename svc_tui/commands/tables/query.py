@@ -11,10 +11,10 @@ import typer
 from doors.tables.files.csv_file import format_row
 from doors.tables.types.parse import NUMBER
 from engine.errors import InvalidUsage
-from svc_tui.column_types import ColumnTypes, TypeInfo, row_json, value_text
-from svc_tui.commands.tables.target import open_tables
+from svc_tui.commands.tables.show import open_tables
+from svc_tui.tables_syntax import ColumnTypes, TypeInfo, row_json, value_text
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.style import plain
+from svc_tui.terminal.stderr import plain
 from svc_tui.terminal.table import Cell, format_table
 from svc_tui.terminal.units import plural
 

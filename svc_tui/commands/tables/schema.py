@@ -11,13 +11,12 @@ from doors.tables.migrations.drift import write
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import find as find_project
-from svc_tui.column_types import ColumnTypes
 from svc_tui.commands.options import AsJson, Yes
-from svc_tui.commands.tables.show import Table
-from svc_tui.commands.tables.target import Tables, open_tables
+from svc_tui.commands.tables.show import Table, Tables, open_tables
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
+    ColumnTypes,
     format_change,
     is_destructive,
     parse_changes,

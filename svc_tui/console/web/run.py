@@ -1,11 +1,15 @@
-"""`svc console --web`: runs the web server and the engine behind it until a signal arrives."""
+"""`svc console --web`: runs the web server and the engine behind it until a signal arrives.
+
+Browsers authenticate by one-time keys and session cookies; the Host and Origin headers are checked.
+"""
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,16 +17,71 @@ from urllib.parse import urlsplit
 from quart import Quart, Response, request
 
 from engine.errors import InvalidUsage, SvcError
+from engine.gateway.routes import host_name
 from engine.http.asgi import asgi_handler
+from engine.http.connection_limits import parse_ip
 from engine.http.server import serve
 from engine.http.sockets import PortInUse, authority, bind
 from svc_tui.client.urls import check_encryption, is_loopback, service_url
 from svc_tui.console.engine import EngineConnection, Severity
-from svc_tui.console.web.auth import BrowserAuth
 from svc_tui.console.web.pages import Pages, Visitor, create_app, page_routes
 from svc_tui.console.web.session import Launch
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.signals import on_stop
+
+KEY_BYTES = 24
+MAX_BROWSERS = 64
+"""Maximum number of valid cookies; the oldest is dropped first."""
+
+
+class BrowserAuth:
+    """Authenticates browsers for the lifetime of one `svc console --web`."""
+
+    def __init__(self, host: str, public: str, on_key: Callable[[str], None]) -> None:
+        """Create the first key. `host` is the listening address, `public` the URL at a reverse proxy or "".
+
+        `on_key` receives each new key. A key admits one browser; the next key is created then.
+        """
+        self._names = frozenset(("localhost", host.lower(), urlsplit(public).hostname)) - {None, ""}
+        self.public = public
+        self._on_key = on_key
+        self._cookies: list[str] = []
+        self._key = ""
+        self._issue_key()
+
+    @property
+    def secure(self) -> bool:
+        """True if browsers reach the page over TLS only."""
+        return self.public.startswith("https:")
+
+    def exchange_key(self, key: str) -> str | None:
+        """Return a new cookie in exchange for a key, or None for a wrong key. A key works once."""
+        if not _equal(key, self._key):
+            return None
+        self._cookies = [*self._cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
+        self._issue_key()
+        return self._cookies[-1]
+
+    def is_valid_cookie(self, cookie: str) -> bool:
+        return any(_equal(cookie, issued) for issued in self._cookies)
+
+    def is_allowed_host(self, host: str) -> bool:
+        """Return whether a Host header names this server.
+
+        Any IP address is allowed: DNS rebinding can point names here, but not addresses.
+        """
+        name = host_name(host)
+        return name in self._names or parse_ip(name) is not None
+
+    def _issue_key(self) -> None:
+        self._key = secrets.token_urlsafe(KEY_BYTES)
+        self._on_key(self._key)
+
+
+def _equal(received: str, secret: str) -> bool:
+    """Compare in constant time. Headers with invalid UTF-8 are received as surrogates."""
+    return secrets.compare_digest(received.encode(errors="surrogateescape"), secret.encode())
+
 
 DEFAULT_PORT = 8000
 SHUTDOWN_SECONDS = 2.0

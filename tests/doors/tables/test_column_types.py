@@ -11,9 +11,8 @@ import pytest
 
 from doors.tables.types.registry import TYPES, ColumnType
 from screens.tables.cells import read
-from svc_tui.column_types import ColumnTypes
 from svc_tui.main import run
-from svc_tui.tables_syntax import parse_columns
+from svc_tui.tables_syntax import ColumnTypes, parse_columns
 from tests.doors.tables.tables_door import Tables
 
 ROOT = Path(__file__).parents[3]

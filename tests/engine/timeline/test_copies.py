@@ -32,8 +32,7 @@ from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Appended, Retention, TimelineStore
 from engine.timeline.stored_record import StoredRecord, encode
-from svc_tui.logs import top
-from svc_tui.logs.sql import TimelineSql
+from svc_tui.logs.sql import TimelineSql, read_activity
 from tests.engine.timeline.records import BEGAN, REQUEST, SECOND
 
 ALL = RecordFilter()
@@ -180,7 +179,7 @@ def test_activity_counts_the_requests_of_all_nodes(path: Path) -> None:
     copies = [(5, replace(REQUEST, request_id="b")), (6, replace(REQUEST, request_id="c"))]
     append(path, replace(REQUEST, request_id="a"), batch("n2", 0, *copies))
     root = path.parent.parent
-    found = top.read_activity(TimelineSql(root, None), 60, REQUEST.time_ns + SECOND)
+    found = read_activity(TimelineSql(root, None), 60, REQUEST.time_ns + SECOND)
     assert [row["requests"] for row in found.routes] == [3]
 
 

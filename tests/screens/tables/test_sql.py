@@ -19,8 +19,8 @@ from screens.tables.sql_text import (
     quoted_name,
 )
 from screens.tables.transfer import chunks
-from svc_tui.column_types import ColumnTypes, TypeInfo
-from svc_tui.console.preferences import SqlHistory
+from svc_tui.console.start import SqlHistory
+from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 from tests.screens.tables.tables_tab import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]
