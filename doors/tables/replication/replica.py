@@ -71,7 +71,7 @@ class Replica:
         """Nodes that have opened their copy since the last check."""
         self._differing: tuple[int, str] | None = None
         """Since when the last comparison found no two equal copies, and what helps."""
-        self._missing = (0, 0.0)
+        self._missing = (-1, 0.0)
         """An entry that the copy lacked when its lag was measured, and when (monotonic seconds)."""
         self._execute: Execute | None = None
         path = data / "tables" / DATABASE_NAME

@@ -317,3 +317,23 @@ def test_keyed_write_that_a_quota_refuses_is_stored_on_no_node(tmp_path: Path) -
             set_storage_quota(first.path, None)
 
     run_nodes(tmp_path, scenario)
+
+
+def test_lag_is_how_long_a_copy_has_lacked_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doors.tables.replication.replica.LAG_SECONDS", 0.05)
+
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+        assert await nodes[0].replicas.lags(["shop"]) == {"shop": 0}
+        replica = nodes[1].replicas.of(nodes[1].data)
+        replica._copy.begin_write()  # Stops it from applying entries.
+        first, second = [(await nodes[1].replicas.lags(["shop"]))["shop"] for _ in range(2)]
+        assert 0 < first < second < 30_000
+        replica._copy.end_write(None)
+        await replica.reach(logs.sequence)
+        assert await nodes[1].replicas.lags(["shop"]) == {"shop": 0}
+        logs.available = False
+        assert await nodes[1].replicas.lags(["shop"]) == {}
+        logs.available = True
+
+    run_nodes(tmp_path, scenario)
