@@ -135,8 +135,7 @@ async def join_fleet(
     address = listen or NodeAddress(await asyncio.to_thread(_local_host, token), DEFAULT_PORT)
     check_address(address)
     signing_request, key = _signing_request(data / REQUEST_FILE, token)
-    request = _join_request(token, signing_request, address, version)
-    admission = await asyncio.to_thread(_join, token, request)
+    admission = await asyncio.to_thread(_join, token, signing_request, address, version)
     node = FleetNode(
         fleet=admission.fleet,
         node=admission.node,
@@ -147,7 +146,7 @@ async def join_fleet(
         keeper=admission.keeper,
         state="joining",
         token=token.text,
-        request=request.signing_request,
+        request=signing_request,
     )
     files = {name: admission.files.get(name, "").encode() for name in (*_KEEPER_FILES, CERTIFICATE)}
     try:
@@ -176,17 +175,6 @@ def _signing_request(path: Path, token: JoinToken) -> tuple[str, str]:
     return document["request"], document["key"]
 
 
-def _join_request(token: JoinToken, signing_request: str, address: NodeAddress, version: str) -> JoinRequest:
-    return JoinRequest(
-        secret=token.secret,
-        signing_request=signing_request,
-        host=address.host,
-        port=address.port,
-        version=version,
-        time_ns=time.time_ns(),
-    )
-
-
 async def wait_for_nodes(
     node: FleetNode, version: str, log: Log, stop: asyncio.Event
 ) -> tuple[NodeAddress, ...]:
@@ -198,8 +186,7 @@ async def wait_for_nodes(
 
     async def nodes() -> tuple[NodeAddress, ...] | None:
         nonlocal shown
-        request = _join_request(token, node.request, node.address, version)
-        admission = await asyncio.to_thread(_join, token, request)
+        admission = await asyncio.to_thread(_join, token, node.request, node.address, version)
         if admission.members != shown and not admission.complete:
             shown = admission.members
             joined = f"joined the fleet {node.fleet} as {node.node}: {shown} of {KEEPERS} nodes"
@@ -244,13 +231,16 @@ def _local_host(token: JoinToken) -> str:
     raise _unreachable(token, failure)
 
 
-def _join(token: JoinToken, request: JoinRequest) -> Admission:
+def _join(token: JoinToken, signing_request: str, listen: NodeAddress, version: str) -> Admission:
     """Ask the nodes of a token in turn for admission. Blocks. Raises `SvcError`."""
     failure: Exception = OSError("no address")
+    body = {"secret": token.secret, "signing_request": signing_request, **asdict(listen), "version": version}
     for address in token.addresses:
         try:
             context = ssl.create_default_context(cadata=_authority(address.join, token))
-            status, answer = _request(address.join, context, "POST", "/v1/join", asdict(request))
+            status, answer = _request(
+                address.join, context, "POST", "/v1/join", {**body, "time_ns": time.time_ns()}
+            )
             document = json.loads(answer)
             if status == http.client.OK:
                 return Admission.decode(document)

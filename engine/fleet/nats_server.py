@@ -53,41 +53,6 @@ _LIFELINE = 'exec 3<&0; (read _ <&3; kill -TERM $$) >/dev/null 2>&1 & exec "$@" 
 
 ERROR_REPORTS = 600
 """Attempts to connect to a missing node, one in a second, from one report of the error to the next."""
-_CONFIGURATION = """\
-server_name: {name}
-listen: {listen}
-http: {monitor}
-max_payload: 16MB
-max_control_line: 16KB
-max_pending: 64MB
-write_deadline: "10s"
-lame_duck_duration: "30s"
-lame_duck_grace_period: "2s"
-connect_error_reports: {error_reports}
-reconnect_error_reports: {error_reports}
-{tls}
-jetstream {{
-  store_dir: {store}
-  sync_interval: always
-  cipher: chacha
-  key: $SVC_NATS_KEY
-  max_memory_store: 64MB
-  max_file_store: {max_bytes}
-}}
-cluster {{
-  name: {cluster}
-  listen: {route}
-  authorization {{ user: svc, password: {route_key}, timeout: 5 }}
-  no_advertise: true
-  {tls}
-  routes: [{routes}]
-}}
-accounts {{
-  SYS {{ users: [{{nkey: {system_nkey}}}] }}
-  SVC {{ jetstream: enabled, users: [{{nkey: {client_nkey}}}] }}
-}}
-system_account: SYS
-"""
 
 
 def find_program() -> Path:
@@ -110,24 +75,45 @@ def configuration(folder: Path, node: FleetNode, max_bytes: int) -> str:
     )
     # Agents have a certificate of the fleet, but not the key of its authority.
     route_key = hashlib.sha256((folder / AUTHORITY_KEY).read_bytes()).hexdigest()
-    return _CONFIGURATION.format(
-        name=_quoted(node.node),
-        cluster=_quoted(f"svc-{node.fleet}"),
-        listen=_quoted(str(node.address)),
-        monitor=_quoted(node.address.monitor),
-        route=_quoted(node.address.route),
-        route_key=_quoted(route_key),
-        routes=", ".join(_quoted(f"tls://svc:{route_key}@{each.route}") for each in node.nodes),
-        store=_quoted(folder / STORE),
-        max_bytes=max_bytes,
-        error_reports=ERROR_REPORTS,
-        tls=tls,
-        system_nkey=node.system,
-        client_nkey=node.client,
-    )
+    routes = ", ".join(_quoted(f"tls://svc:{route_key}@{each.route}") for each in node.nodes)
+    return f"""\
+server_name: {_quoted(node.node)}
+listen: {_quoted(node.address)}
+http: {_quoted(node.address.monitor)}
+max_payload: 16MB
+max_control_line: 16KB
+max_pending: 64MB
+write_deadline: "10s"
+lame_duck_duration: "30s"
+lame_duck_grace_period: "2s"
+connect_error_reports: {ERROR_REPORTS}
+reconnect_error_reports: {ERROR_REPORTS}
+{tls}
+jetstream {{
+  store_dir: {_quoted(folder / STORE)}
+  sync_interval: always
+  cipher: chacha
+  key: $SVC_NATS_KEY
+  max_memory_store: 64MB
+  max_file_store: {max_bytes}
+}}
+cluster {{
+  name: {_quoted(f"svc-{node.fleet}")}
+  listen: {_quoted(node.address.route)}
+  authorization {{ user: svc, password: {_quoted(route_key)}, timeout: 5 }}
+  no_advertise: true
+  {tls}
+  routes: [{routes}]
+}}
+accounts {{
+  SYS {{ users: [{{nkey: {node.system}}}] }}
+  SVC {{ jetstream: enabled, users: [{{nkey: {node.client}}}] }}
+}}
+system_account: SYS
+"""
 
 
-def _quoted(value: str | Path) -> str:
+def _quoted(value: object) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
