@@ -51,7 +51,7 @@ def _row(node: ObservedNode, signs: Signs) -> list[Line]:
     return [
         _marked(node, node.id, signs),
         ((node.state(), "" if node.good else _tone(node)),),
-        ((node.tables(), "warn" if node.lag_ms else "dim"), (", leads" if node.leads else "", "dim")),
+        ((node.tables, "warn" if node.lag_ms else "dim"), (", leads" if node.leads else "", "dim")),
         ((node.role, "dim"),),
         ((node.version, "dim"),),
         ((node.address, "dim"),),

@@ -16,7 +16,7 @@ class ObservedNode:
     """A node as the one that was asked observes it. `seen` is an RFC 3339 time.
 
     `name` is the first part of the id, if it is unique. `joined`: it waits for the fleet to serve, and until
-    then nodes do not observe each other.
+    then nodes do not observe each other. `tables`: how far its copies of tables are behind their logs.
     """
 
     id: str
@@ -33,6 +33,7 @@ class ObservedNode:
     seen: str | None
     skew_seconds: float | None
     lag_ms: int | None
+    tables: str
     copies: Sequence[Mapping[str, str]] | None
 
     @property
@@ -63,10 +64,6 @@ class ObservedNode:
         state = "draining" if self.draining else "present"
         return f"{state}, clock {self.skewed:+.0f} s" if self.skewed else state
 
-    def tables(self) -> str:
-        """Return how far the copy of the tables is behind their log."""
-        return "-" if self.lag_ms is None or not self.present else lag_text(self.lag_ms)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedFleet:
@@ -85,8 +82,13 @@ class ObservedFleet:
         parts, nodes = [node["id"].partition("-")[0] for node in document["nodes"]], []
         for node, part in zip(document["nodes"], parts, strict=True):
             name = part if parts.count(part) == 1 else node["id"]
-            joined = not (document["serving"] or node["this"])
-            nodes.append(ObservedNode(**_members(ObservedNode, {**node, "name": name, "joined": joined})))
+            joined, tables = not (document["serving"] or node["this"]), "-"
+            if node["present"] and node["lag_ms"] is not None:
+                tables = lag_text(node["lag_ms"])
+            elif node["present"] and document["quorum"]:
+                tables = "none open"  # Its first request that needs tables opens a copy.
+            added = {"name": name, "joined": joined, "tables": tables}
+            nodes.append(ObservedNode(**_members(ObservedNode, {**node, **added})))
         return cls(**_members(cls, {**document, "nodes": nodes}))
 
     @property

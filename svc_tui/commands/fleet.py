@@ -217,7 +217,7 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
             (node.role, ""),
             (node.version, ""),
             (node.state(), "" if node.good else "yellow"),
-            (node.tables() + (", leads" if node.leads else ""), "yellow" if node.lag_ms else ""),
+            (node.tables + (", leads" if node.leads else ""), "yellow" if node.lag_ms else ""),
         )
         for node in fleet.nodes
     ]
@@ -266,7 +266,9 @@ def _not_running(folder: Path) -> SvcError:
             f"Look at the fleet on the first machine, {node.nodes[0].host}: svc fleet status",
         )
     return SvcError(
-        f"no service runs on {folder}", "Start it with `svc serve`, or pass its data directory: --data DIR"
+        f"no service with the data directory {folder} answers",
+        "Start it with `svc serve`, or wait until it serves: its log says what it waits for. For the service"
+        " of another data directory, pass --data DIR",
     )
 
 

@@ -55,6 +55,7 @@ from engine.otlp.exports import Exports
 from engine.service.deployer import Deployer
 from engine.service.following import follow
 from engine.service.gc_schedule import run_gc_daily
+from engine.service.loading import START_SECONDS
 from engine.service.quotas import KEY_PREFIX as QUOTAS
 from engine.service.secrets import KEY_PREFIX as SECRETS
 from engine.service.secrets_key import SecretsKey
@@ -84,7 +85,8 @@ OWN_MEMORY_SHARE = 8
 QUIET_SECONDS = 2.0
 """After this time, the log says why the service does not serve yet."""
 _COMPILING = (
-    "the live deployments are compiled before this service serves, as at the first start on a machine"
+    "the live deployments are compiled before this service serves, as at the first start on a machine; after"
+    f" {START_SECONDS:.0f} s it serves, and requests of those that are not ready wait"
 )
 
 _LOST_COMMITS = (

@@ -248,7 +248,11 @@ async def _survivor(data: Path, keepers: Sequence[str]) -> FleetNode:
             "is an agent, which stores no deployments" if not node.keeper else "has no data of its fleet yet"
         )
         raise FleetError(f"the node {node.node} {what}", "Pass the data directory of a keeper: --data DIR")
-    if running := await listening(node.nodes):
+    if (running := await listening(node.nodes)) == [node.address]:
+        raise FleetError(
+            f"the keeper at {node.address} runs, on this data directory", "Stop its service first."
+        )
+    if running:
         raise FleetError(
             f"the keeper at {running[0]} runs",
             "While most keepers are left, the fleet continues: start this service, then replace the lost one"

@@ -1,5 +1,6 @@
 """`svc fleet rescue` on data directories from which nothing can be rescued."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +34,13 @@ def test_folder_without_the_data_of_a_fleet_is_refused(
     assert main.run(["fleet", "rescue", str(target), "--data", str(data)]) == 1
     assert error in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == [data]
+
+
+def test_service_that_still_runs_is_to_be_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, address = tmp_path / "data", free_addresses(1)[0]
+    data.mkdir()
+    changes: dict[str, Any] = {"state": "member", "keepers": KEEPERS, "nodes": (address,)}
+    found_node(data / NODE_FOLDER, address).save(data / NODE_FOLDER, **changes)
+    with socket.create_server((address.host, address.port)):
+        assert main.run(["fleet", "rescue", str(tmp_path / "new"), "--data", str(data)]) == 1
+    assert "Stop its service first" in capsys.readouterr().err

@@ -104,6 +104,12 @@ def test_state_says_why_a_node_needs_attention() -> None:
         "away since 12:00:05",
     ]
     assert [node.good for node in clock.nodes] == [False, False, False]
-    assert [node.tables() for node in clock.nodes] == ["current", "current", "-"]
+    assert [node.tables for node in clock.nodes] == ["current", "current", "-"]
     _, lines = fleet_details(fleet(node(1), AWAY, quorum=False), 80, UNICODE_SIGNS)
     assert plain(lines[-1]) == "quorum no  most keepers do not answer: writes, deploys and logins fail"
+
+
+def test_node_that_has_opened_no_copy_of_tables_is_told_from_one_whose_delay_is_unknown() -> None:
+    nodes = node(1), node(2, lag_ms=None), node(3, present=False, lag_ms=None)
+    assert [each.tables for each in fleet(*nodes).nodes] == ["current", "none open", "-"]
+    assert [each.tables for each in fleet(*nodes, quorum=False).nodes] == ["current", "-", "-"]
