@@ -207,6 +207,8 @@ def _image(package: Package, root: Path) -> StaticBundle:
     try:
         indexed = {encoding for file in read_index(image) for encoding in file.encodings.values()}
     except BundleCorrupt as error:
+        if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, FileNotFoundError):
+            raise error.__cause__ from error
         raise PackageError("the package is corrupt: missing or invalid file index", _REDEPLOY) from error
     for digest, size in indexed:
         part = package.files.get(f"{BLOBS}/{digest}")

@@ -2,13 +2,17 @@
 
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from doors.tables.api.file_routes import MAX_TRANSFERS
+from engine.control.streaming_body import IDLE_TIMEOUT_SECONDS
 from engine.errors import SvcError
 from engine.files import reserve
 from svc_tui.client import Client
@@ -35,6 +39,46 @@ def test_kill_between_steps_of_concurrent_deploys_leaves_one_whole_version(tmp_p
 @pytest.mark.slow
 def test_full_disk_at_any_step_of_a_deploy_leaves_the_live_version(tmp_path: Path) -> None:
     on_small_disk("tests.svc_tui.full_disk_deploys", tmp_path, "data", 16)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+def test_disk_that_fails_at_any_step_leaves_one_version_and_all_rows(tmp_path: Path) -> None:
+    first, distance = ("1", "1") if is_fuzzing() else ("7", "23")
+    command = [sys.executable, "-m", "tests.svc_tui.failing_disk", str(tmp_path), first, distance]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"whole, after [1-9][0-9]* failures\n", process.stdout), (
+        process.stdout + process.stderr
+    )
+
+
+def test_slow_uploads_and_imports_delay_no_other_request(tmp_path: Path) -> None:
+    root = static_shop(tmp_path / "shop")
+    uploads = [f"PUT /v1/projects/shop/blobs/{number:064}?size=1000&offset=0" for number in range(60)]
+    imports = ["POST /v1/projects/shop/import?format=csv&table=t"] * MAX_TRANSFERS
+    table = {"sql": "create table t (id integer primary key)"}
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client, ExitStack() as clients:
+        deploy(client, root)
+        client.call("POST", "/v1/projects/shop/sql", {**table, "write": True})
+        address = hosted.control.removeprefix("http://").split(":")
+        slow = []
+        for line in (*uploads, *imports):
+            slow.append(clients.enter_context(socket.create_connection((address[0], int(address[1])), 30)))
+            head = f"{line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {hosted.token}\r\n"
+            slow[-1].sendall(f"{head}content-length: 1000\r\n\r\ni".encode())
+        began = time.monotonic()
+        for version in ("two", "three"):
+            for each in slow:
+                each.sendall(b"d")
+            (root / "site" / "index.html").write_text(version)
+            deploy(client, root)
+            insert = {"sql": "insert into t default values", "write": True}
+            client.call("POST", "/v1/projects/shop/sql", insert)
+            assert hosted.get().text == version
+        assert time.monotonic() - began < IDLE_TIMEOUT_SECONDS / 2
+        with pytest.raises(SvcError, match="imports and exports of the project are in progress"):
+            params = {"format": "csv", "table": "t"}
+            list(client.lines("POST", "/v1/projects/shop/import", params=params, content=iter([b"id\n"])))
 
 
 def test_damaged_log_of_the_records_is_reported_at_start(tmp_path: Path) -> None:
