@@ -20,7 +20,7 @@ RETRY_SECONDS = 1.0
 MAX_LAGS = 200
 """Maximum copies that one measurement asks about."""
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Has another node, or this one, `offer` its copy. Raises `SvcError`."""
+"""Asks a node, which may be this one, to `offer` its copy. Raises `SvcError`."""
 
 
 class Replicas:
