@@ -34,7 +34,7 @@ _FORMAT = 2
 
 
 class Content:
-    """What a file has now, whatever is applied later. One thread at a time uses it."""
+    """The content of a file now, whatever is applied later. One thread at a time uses it."""
 
     def __init__(self, path: Path) -> None:
         """Open a transaction. Raises SQLite's errors."""
@@ -252,8 +252,8 @@ class Copy:
 def digest_of(connection: Connection) -> str:
     """Return the hash of schema and rows that a transaction sees; empty if SQLite finds an error in the file.
 
-    It is equal on all nodes at an entry of the log. Rests as long as it works, because it holds the lock of the
-    interpreter. Raises SQLite's errors.
+    It is equal on all nodes at an entry of the log. Rests as long as it works, because it holds the
+    interpreter's lock. Raises SQLite's errors.
     """
     if rows(connection, "PRAGMA integrity_check(1)") != [("ok",)]:
         return ""
