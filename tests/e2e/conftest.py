@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.fleet.machines import machines
 from tests.support.dev_server import DevServer, dev_server
 from tests.support.samples import copied_sample
 from tests.support.toolchains import use_rust
+
+__all__ = ["machines"]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -15,27 +14,20 @@ import pytest
 from doors.tables.sqlite.connections import apsw
 from engine.files.database_files import remove_database
 from engine.fleet.operations import COPIES
-from tests.engine.fleet.machines import Machines
-from tests.engine.fleet.machines import machines as started
+from tests.engine.fleet.machines import INSERT, TEXTS, Machines
 from tests.faults.faulty_fleet import FaultyFleet
-from tests.support.fleet import require_nats
 from tests.support.service import run
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow(seconds=60)
-INSERT = "INSERT INTO entries (text) VALUES ($1)"
 COUNT = "SELECT count(*) AS n FROM entries"
-TEXTS = "SELECT text FROM entries ORDER BY id"
 
 
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """Three nodes."""
-    require_nats()
-    with started(tmp_path_factory.mktemp("operations ü")) as running:
-        running.form()
-        until(lambda: all(node["present"] for node in status(running)))
-        yield running
+@pytest.fixture(scope="module", autouse=True)
+def formed(machines: Machines) -> None:
+    """Make the service a fleet of three nodes."""
+    machines.form()
+    until(lambda: all(node["present"] for node in status(machines)))
 
 
 def status(machines: Machines, number: int = 1) -> list[dict[str, Any]]:

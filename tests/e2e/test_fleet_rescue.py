@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,26 +17,19 @@ from engine.fleet.node import NODE_FOLDER, FleetNode
 from engine.service.secrets import SecretStore
 from engine.service.secrets_key import KEY_FILE, SecretsKey
 from tests.engine.fleet.cluster import free_addresses
-from tests.engine.fleet.machines import Machines
-from tests.engine.fleet.machines import machines as started
+from tests.engine.fleet.machines import INSERT, TEXTS, Machines
 from tests.faults.faulty_fleet import FaultyFleet
-from tests.support.fleet import require_nats
 from tests.support.service import Server, run, svc
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow(seconds=60)
-INSERT = "INSERT INTO entries (text) VALUES ($1)"
 LAST = "INSERT INTO entries VALUES (9, 'last') ON CONFLICT DO NOTHING"
-TEXTS = "SELECT text FROM entries ORDER BY id"
 
 
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """Three nodes."""
-    require_nats()
-    with started(tmp_path_factory.mktemp("rescue ü")) as running:
-        running.form()
-        yield running
+@pytest.fixture(scope="module", autouse=True)
+def formed(machines: Machines) -> None:
+    """Make the service a fleet of three nodes."""
+    machines.form()
 
 
 def rescue(machines: Machines, data: Path, target: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.errors import NatsServerFailed
-from engine.fleet.nats_server import find_program
 from tests.engine.fleet import cluster as clusters
 from tests.engine.fleet.cluster import Cluster
+from tests.engine.fleet.machines import machines
 from tests.support.buckets import Scenario, Use
+from tests.support.fleet import require_nats
+
+__all__ = ["machines"]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -29,11 +31,7 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes for all tests, which must leave them running."""
-    pytest.importorskip("nats", reason="nats-py is not installed (extra fleet)")
-    try:
-        find_program()
-    except NatsServerFailed as error:
-        pytest.skip(f"{error.message} (extra fleet)")
+    require_nats()
     with clusters.running(tmp_path_factory.mktemp("cluster ü")) as running:
         yield running
 

@@ -1,13 +1,13 @@
 """Services on loopback that become a fleet, for tests of tables."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.support.fleet import FleetNodes
+from tests.support.fleet import FleetNodes, require_nats
 from tests.support.network import Network
 from tests.support.service import environ_of, static_project
 from tests.support.waiting import until
@@ -17,6 +17,8 @@ CREATE TABLE entries (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5(text);
 CREATE TRIGGER index_words AFTER INSERT ON entries BEGIN INSERT INTO words VALUES (new.text); END;
 """
+INSERT = "INSERT INTO entries (text) VALUES ($1)"
+TEXTS = "SELECT text FROM entries ORDER BY id"
 
 
 class Machines(FleetNodes):
@@ -67,10 +69,11 @@ class Machines(FleetNodes):
         return found[0]
 
 
-@contextmanager
-def machines(root: Path) -> Iterator[Machines]:
-    """Run one service, which `form` makes a fleet."""
-    running = Machines(root)
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """One service, which `form` makes a fleet."""
+    require_nats()
+    running = Machines(tmp_path_factory.mktemp("machines ü"))
     try:
         with running.client:
             yield running

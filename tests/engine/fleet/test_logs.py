@@ -22,9 +22,7 @@ from screens.logs.filter import RecordSelection, export_records
 from screens.logs.record_source import RecordSource
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client, SvcError
-from tests.engine.fleet.cluster import Cluster
 from tests.engine.fleet.machines import Machines
-from tests.engine.fleet.machines import machines as started
 from tests.screens.dev_project import Console
 from tests.support.screens import text
 from tests.support.screens import until as until_shown
@@ -33,13 +31,6 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 LOGS = "/v1/projects/shop/logs"
-
-
-@pytest.fixture(scope="module")
-def machines(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """`cluster` skips the tests without nats-server."""
-    with started(tmp_path_factory.mktemp("logs ü")) as running:
-        yield running
 
 
 class Followed:

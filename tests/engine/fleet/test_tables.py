@@ -5,7 +5,6 @@ import secrets
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -13,26 +12,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.engine.fleet.cluster import Cluster
-from tests.engine.fleet.machines import Machines
-from tests.engine.fleet.machines import machines as started
+from tests.engine.fleet.machines import INSERT, TEXTS, Machines
 from tests.support.fleet import kill_servers
 from tests.support.service import Server, run
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
-INSERT = "INSERT INTO entries (text) VALUES ($1)"
-TEXTS = "SELECT text FROM entries"
 LARGE = "SELECT count(*) AS n, sum(length(text)) AS size FROM large"
 ROWS, TEXT = 60_000, 1_000
 """Rows of a large transaction, and the characters of their texts: 30 MB after compression."""
-
-
-@pytest.fixture(scope="module")
-def machines(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """`cluster` skips the tests without nats-server."""
-    with started(tmp_path_factory.mktemp("tables ü")) as running:
-        yield running
 
 
 def texts(machines: Machines) -> list[str]:

@@ -109,7 +109,7 @@ def test_state_says_why_a_node_needs_attention() -> None:
     assert plain(lines[-1]) == "quorum no  most keepers do not answer: writes, deploys and logins fail"
 
 
-def test_node_that_has_opened_no_copy_of_tables_is_told_from_one_whose_delay_is_unknown() -> None:
+def test_node_without_open_copies_of_tables_differs_from_one_of_unknown_delay() -> None:
     nodes = node(1), node(2, lag_ms=None), node(3, present=False, lag_ms=None)
     assert [each.tables for each in fleet(*nodes).nodes] == ["current", "none open", "-"]
     assert [each.tables for each in fleet(*nodes, quorum=False).nodes] == ["current", "-", "-"]
