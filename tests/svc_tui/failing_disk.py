@@ -1,4 +1,4 @@
-"""Deploys, writes of rows and rollbacks while the disk fails at each of their operations in turn.
+"""Deploys and writes of rows while the disk fails at each of their operations in turn.
 
 `… FOLDER FIRST DISTANCE`: one operation on a file of the service or of SQLite fails with EIO, the `FIRST` one
 of a change, then one `DISTANCE` further. Fails if a change that failed is half done, if its error does not
@@ -90,38 +90,14 @@ class FailingVfs(apsw.VFS):
         return FailingFile(self._disk, name, flags)
 
 
-def has_failed(disk: Disk, hosted: Hosted, change: Callable[[], Any], number: int) -> bool | None:
-    """Change something while an operation fails; return whether the change failed, None if none did."""
-    disk.failed, disk.remaining = "", number
-    try:
-        change()
-        return False if disk.failed else None
-    except SvcError as error:
-        text = f"{error.message} {error.hint}"
-        assert "Input/output error" in text and error.code != "internal", (disk.failed, text)
-        assert str(hosted.data) not in text, text
-        return True
-    finally:
-        disk.remaining = 0
-
-
 def main(folder: Path, first: int, distance: int) -> None:
     data, root = folder / "data", static_shop(folder / "shop")
-    disk = Disk(str(data))
+    disk, page, failures = Disk(str(data)), root / "site" / "index.html", 0
     vfs = FailingVfs(disk)
     disk.install()
-    page = root / "site" / "index.html"
-    (root / "tables").mkdir()
-    (root / "tables" / "1.sql").write_text("create table t (id integer primary key);")
 
     def deployed() -> None:
-        page.write_text(str(int(hosted.get().text) + 1))
         deploy(client, root)
-
-    def rolled_back() -> None:
-        history = client.call("GET", "/v1/projects/shop/deployments")
-        body = {"deployment": history["deployments"][1]["id"], "revision": history["revision"]}
-        client.call("POST", "/v1/projects/shop/rollback", {**body, "message": ""})
 
     def write(statement: str = "insert into t default values") -> Any:
         return client.call("POST", "/v1/projects/shop/sql", {"sql": statement, "write": True})["rows"]
@@ -130,20 +106,26 @@ def main(folder: Path, first: int, distance: int) -> None:
         """Return the version that is served, and the number of rows."""
         return int(hosted.get().text), write("select count(*) n from t")[0]["n"]
 
-    failures = 0
     with Hosted(data) as hosted, hosted.claim() as client:
         page.write_text("1")
         deploy(client, root)
-        for change, wanted in ((deployed, (1, 0)), (write, (0, 1)), (rolled_back, None)):
-            for number in range(first, 1000, distance):
-                before = state()
-                failed = has_failed(disk, hosted, change, number)
-                after = state()
-                if wanted is not None:
-                    done = (before[0] + wanted[0], before[1] + wanted[1])
-                    assert after in ((before, done) if failed else (done,)), (disk.failed, before, after)
-                failures += bool(failed)
-                if failed is None:
+        write("create table t (id integer primary key)")
+        for change, versions, rows in ((deployed, 1, 0), (write, 0, 1)):
+            for number in range(first, first + distance * 1000, distance):
+                before, error = state(), ""
+                page.write_text(str(before[0] + 1))
+                disk.failed, disk.remaining = "", number
+                try:
+                    change()
+                except SvcError as failure:
+                    error = f"{failure.code}: {failure.message} {failure.hint}"
+                disk.remaining = 0
+                assert "Input/output error" in error or not error, (disk.failed, error)
+                assert str(data) not in error and not error.startswith("internal"), error
+                done = before[0] + versions, before[1] + rows
+                assert state() in ((before, done) if error else (done,)), (disk.failed, before, state())
+                failures += bool(error)
+                if not disk.failed:
                     break
         last = state()
     with Hosted(data) as hosted:
