@@ -12,6 +12,8 @@ from typing import Any
 
 import apsw
 
+from engine.files.statement_memory import COLLECTING_FUNCTIONS
+
 DENIED_FUNCTIONS = frozenset({"fts3_tokenizer", "load_extension"})
 """Functions that change the process."""
 MAX_PATTERN_BYTES = 500
@@ -32,6 +34,8 @@ _BY_ARGUMENT = frozenset(
 )
 """Functions whose time grows with the number of their arguments, which the authorizer does not know."""
 _MANY_ARGUMENTS = 32
+_TURNS = 16
+"""A statement that collects values has this part of the work, so that its turns end soon."""
 Value = int | float | str | bytes | None
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
@@ -53,11 +57,14 @@ class Work:
 
     def __init__(self) -> None:
         self.calls = 0
+        self.collects = False
+        """Whether the statement calls a function that collects values in memory."""
         self._by_argument = False
 
     def add(self, function: str) -> None:
         """Count a call."""
         self.calls += _WORK.get(function, 1)
+        self.collects = self.collects or function in COLLECTING_FUNCTIONS
         self._by_argument = self._by_argument or function in _BY_ARGUMENT
 
     def max_value(self, sql: str) -> int:
@@ -66,13 +73,16 @@ class Work:
         SQLite does not interrupt a statement between two jumps. With such values, that is about a second.
         """
         arguments = sql.count(",") // 2 if self._by_argument else 0
-        return _MAX_WORK // max(1, self.calls + arguments + len(sql) // _CHARACTERS_OF_A_CALL)
+        work = max(1, self.calls + arguments + len(sql) // _CHARACTERS_OF_A_CALL)
+        return _MAX_WORK // (work * _TURNS if self.collects else work)
 
 
 def lower_limit(connection: apsw.Connection, function: str) -> None:
     """Lower the maximum bytes of a value for a further call in the statement that is compiled."""
     work = _MANY_ARGUMENTS if function in _BY_ARGUMENT else _WORK.get(function, 1)
     limit = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
+    if function in COLLECTING_FUNCTIONS:
+        limit //= _TURNS
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_WORK // (_MAX_WORK // limit + work))
 
 

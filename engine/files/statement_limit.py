@@ -1,4 +1,7 @@
-"""Limits of a statement that an owner runs: its duration, and the bytes that it writes.
+"""Limits of statements: their duration, their memory, and the bytes that they write.
+
+SQLite calls a progress handler after a number of steps only, and a step may take long. So a thread checks all
+statements of the process. SQLite notices an interrupt at the next jump of the statement.
 
 SQLite spills large sorts, groups and intermediate results to temporary files and has no limit for them. Linux
 counts the bytes that a thread writes, also to the write-ahead log. Other systems have no such limit.
@@ -14,16 +17,15 @@ from pathlib import Path
 import apsw
 
 from engine.files.statement_memory import StatementMemory
-from engine.files.statement_watch import Watched
 
 MAX_WRITTEN_BYTES = 1 << 30
 """Maximum bytes that a statement, or the running statements of a project's guests, write to the log and to
 temporary files."""
-STEPS_PER_TURN = 500
-"""Steps of a statement between two calls of its progress handler."""
+CHECK_SECONDS = 0.02
+"""Interval of the checks."""
 
 
-class StatementLimit(Watched):
+class StatementLimit:
     """Limits of the statements of a connection. As a context, it limits those of the calling thread."""
 
     def __init__(
@@ -38,21 +40,21 @@ class StatementLimit(Watched):
     ) -> None:
         """Interrupt after `seconds`, after `written` bytes, when `fits` is false for them, or if `stopped`.
 
-        `memory` is that of statements that collect values.
+        `memory` is that of statements that collect values. Checks hold the `lock`, so while others hold it,
+        there is no interrupt.
         """
-        super().__init__(connection)
+        self._connection = connection
         self._seconds = seconds
         self._max_written = written
         self._fits = fits
-        self._stopped = stopped
-        self._memory = memory
-        self.oversized = False
+        self.stopped = stopped
+        self.memory = memory
+        self.lock = threading.Lock()
+        self.active = self.oversized = False
 
     def __enter__(self) -> "StatementLimit":
         self._thread = threading.get_native_id()
         self._began = self._written()
-        if self._memory is not None:
-            self._connection.set_progress_handler(self._memory.give_way, STEPS_PER_TURN)
         self._end = time.monotonic() + self._seconds
         self.oversized = False
         self.watch()
@@ -60,16 +62,69 @@ class StatementLimit(Watched):
 
     def __exit__(self, *error: object) -> None:
         self.unwatch()
-        self._connection.set_progress_handler(None)
+
+    def watch(self) -> None:
+        """Begin to check."""
+        self.active = True
+        _WATCH.add(self)
+
+    def unwatch(self) -> None:
+        """End the checks: no interrupt comes later."""
+        with self.lock:
+            self.active = False
+
+    def check(self) -> None:
+        """Interrupt the statement if it is above its limits, or if they cannot be checked."""
+        with self.lock:
+            try:
+                over = self.active and (
+                    self.is_over_limit() or (self.memory is not None and self.memory.is_over_limit())
+                )
+            except Exception:
+                over = True
+            if over:
+                if self.memory is not None:
+                    self.memory.stopped = True
+                self._connection.interrupt()
 
     def is_over_limit(self) -> bool:
         """Return whether to stop."""
         written = self._written() - self._began
         self.oversized = self.oversized or written > self._max_written or not self._fits(written)
-        return self.oversized or self._stopped() or time.monotonic() > self._end
+        return self.oversized or self.stopped() or time.monotonic() > self._end
 
     def _written(self) -> int:
         return written_bytes(f"self/task/{self._thread}")
+
+
+class _Watch:
+    """The running statements of the process, and the thread that checks them."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._watched: set[StatementLimit] = set()
+        self._thread: threading.Thread | None = None
+
+    def add(self, watched: StatementLimit) -> None:
+        with self._condition:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="statement-watch", daemon=True)
+                self._thread.start()
+            self._watched.add(watched)
+            self._condition.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                self._watched = {each for each in self._watched if each.active}
+                self._condition.wait_for(lambda: self._watched)
+                watched = list(self._watched)
+            for each in watched:
+                each.check()
+            time.sleep(CHECK_SECONDS)
+
+
+_WATCH = _Watch()
 
 
 def written_bytes(thread: str) -> int:

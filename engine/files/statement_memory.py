@@ -2,12 +2,13 @@
 
 SQLite collects the values of these functions in memory, up to 2 GiB for each, and has no limit for it. It
 counts the memory of the whole process only. So such statements take turns: what is allocated during a turn
-belongs to its statement. Other statements run beside them; what they allocate is limited by their caches.
+belongs to its statement. After a turn of one file, one of another file is next, so that each project waits
+for one turn of each other. Statements beside them are limited by their caches.
 """
 
 import threading
 import time
-from collections import deque
+from collections.abc import Callable
 
 import apsw
 
@@ -28,96 +29,88 @@ COLLECTING_FUNCTIONS = frozenset(
 MAX_COLLECTED_BYTES = 64 << 20
 """Maximum memory of a statement of a guest, or of one that reads the timeline."""
 TURN_SECONDS = 0.02
-CHECK_SECONDS = 0.02
-"""Duration of a turn while others wait, and interval of the checks of its memory: one step may take long."""
+"""Duration of a turn while others wait."""
+MAX_STEPS = 500
+_FIRST_STEPS = 8
+"""Steps of a statement between two calls of `give_way`. They follow from the duration of the last ones."""
 
 
 class StatementMemory:
-    """The memory of the statements of one connection. As a context, it is the turn of a statement.
+    """The memory of the statements of one connection. As a context, it takes the turns of a statement.
 
-    Use it on the thread that runs the statement, and call `give_way` in the progress handler. `oversized` is
-    true if the last statement was interrupted for its memory.
+    Use it on the thread that runs the statement. Set `give_way` as its progress handler, and call
+    `is_over_limit` in the checks. `oversized` is true if the last statement was above its limit. While
+    `stopped` is true, statements do not wait, because an interrupt comes.
     """
 
     def __init__(self, connection: apsw.Connection, limit: int = MAX_COLLECTED_BYTES) -> None:
         self._connection = connection
+        self._file = connection.filename
         self._limit = limit
-        self._collected = 0
         self._used_before: int | None = None
-        self._turn_end = 0.0
-        self.oversized = False
+        self._turn_end = self._called = 0.0
+        self.stopped = self.oversized = False
 
     def __enter__(self) -> "StatementMemory":
         self._collected, self.oversized = 0, False
-        _TURNS.take(self)
+        self._take_turn(lambda: self.stopped)
+        self._set_steps(_FIRST_STEPS)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _TURNS.give(self)
+        self._connection.set_progress_handler(None, id=self)
+        self._end_turn()
+        self.stopped = False
 
     def give_way(self) -> bool:
         """Give the turn to other statements if it is over. Return False: this does not stop a statement."""
-        if self._used_before is not None and time.monotonic() > self._turn_end and _TURNS.others_wait:
-            _TURNS.give(self)
-            _TURNS.take(self)
+        now = time.monotonic()
+        seconds, self._called = now - self._called, now
+        if seconds > TURN_SECONDS / 2 and self._steps > 1:
+            self._set_steps(max(1, self._steps // 8))
+        elif seconds < TURN_SECONDS / 8 and self._steps < MAX_STEPS:
+            self._set_steps(self._steps * 2)
+        if now > self._turn_end and len(_order) > 1:
+            self._end_turn()
+            self._take_turn(lambda: self._connection.is_interrupted)
         return False
 
-    def begin_turn(self) -> None:
-        """Begin to count."""
-        self._turn_end = time.monotonic() + TURN_SECONDS
-        self._used_before = apsw.memory_used()
+    def is_over_limit(self) -> bool:
+        """Return whether to stop."""
+        with _turn:
+            if self._used_before is not None:
+                used = self._collected + apsw.memory_used() - self._used_before
+                self.oversized = self.oversized or used > self._limit
+            return self._used_before is not None and self.oversized
 
-    def end_turn(self) -> None:
-        """Add what was allocated during the turn."""
-        assert self._used_before is not None
-        self._collected += apsw.memory_used() - self._used_before
-        self._used_before = None
+    def _set_steps(self, steps: int) -> None:
+        self._steps = steps
+        self._connection.set_progress_handler(self.give_way, steps, id=self)
 
-    def check(self) -> None:
-        """Interrupt the statement if it is above the limit."""
-        if self._used_before is None:
-            return
-        if self._collected + apsw.memory_used() - self._used_before > self._limit:
-            self.oversized = True
-            self._connection.interrupt()
+    def _take_turn(self, stopped: Callable[[], bool]) -> None:
+        """Wait for a turn until `stopped`, and begin it."""
+        with _turn:
+            _order.append(self)
+            while _order[0] is not self and not stopped():
+                _turn.wait(TURN_SECONDS)
+            if _order[0] is self:
+                self._used_before = apsw.memory_used()
+            self._called = time.monotonic()
+            self._turn_end = self._called + TURN_SECONDS
 
-
-class _Turns:
-    """The order of the statements of the process; the first one runs. A thread checks its memory."""
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._order: deque[StatementMemory] = deque()
-        self._checker: threading.Thread | None = None
-
-    @property
-    def others_wait(self) -> bool:
-        return len(self._order) > 1
-
-    def take(self, memory: StatementMemory) -> None:
-        """Wait for a turn, and begin it."""
-        with self._condition:
-            if self._checker is None:
-                self._checker = threading.Thread(target=self._check, name="statement-memory", daemon=True)
-                self._checker.start()
-            self._order.append(memory)
-            self._condition.wait_for(lambda: self._order[0] is memory)
-            memory.begin_turn()
-            self._condition.notify_all()
-
-    def give(self, memory: StatementMemory) -> None:
-        """End a turn."""
-        with self._condition:
-            memory.end_turn()
-            self._order.popleft()
-            self._condition.notify_all()
-
-    def _check(self) -> None:
-        while True:
-            with self._condition:
-                self._condition.wait_for(lambda: self._order)
-                self._order[0].check()
-            time.sleep(CHECK_SECONDS)
+    def _end_turn(self) -> None:
+        """End the turn. The next one is the first of another file."""
+        with _turn:
+            if self._used_before is not None:
+                self._collected += apsw.memory_used() - self._used_before
+            self._used_before = None
+            first = _order[0] is self
+            _order.remove(self)
+            if first:
+                _order.sort(key=lambda each: each._file == self._file)
+            _turn.notify_all()
 
 
-_TURNS = _Turns()
+_turn = threading.Condition()
+_order: list[StatementMemory] = []
+"""The statements that take turns. The first one has its turn, and the others wait."""

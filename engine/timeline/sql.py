@@ -17,7 +17,7 @@ import apsw
 from engine.errors import SvcError
 from engine.files.sql_functions import DENIED_FUNCTIONS, Work, register_functions
 from engine.files.statement_limit import StatementLimit
-from engine.files.statement_memory import COLLECTING_FUNCTIONS, MAX_COLLECTED_BYTES, StatementMemory
+from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 from engine.timeline.database import TimelineDatabase
 from engine.timeline.stored_record import SEVERITY_NUMBERS
 from engine.trace import call_id
@@ -144,7 +144,7 @@ class _SqlTimeline(TimelineDatabase):
             nonlocal statements
             statements += 1
             database.limit(apsw.SQLITE_LIMIT_LENGTH, min(authorizer.work.max_value(sql), MAX_VALUE_BYTES))
-            if authorizer.collects:
+            if authorizer.work.collects:
                 turn.enter_context(memory)
             names[:] = _unique([column[0] for column in cursor.get_description()])
             return statements == 1
@@ -172,15 +172,10 @@ class _SqlTimeline(TimelineDatabase):
 
 
 class _Authorizer:
-    """Allows reads of the views. `refusal` says what was refused, or is empty.
-
-    `collects` is true if the statement calls a function that collects values in memory. `work` is that of
-    its calls.
-    """
+    """Allows reads of the views. `refusal` says what was refused, `work` is that of the calls."""
 
     def __init__(self) -> None:
         self.refusal = ""
-        self.collects = False
         self.work = Work()
 
     def __call__(
@@ -195,7 +190,6 @@ class _Authorizer:
             return apsw.SQLITE_OK  # Without a database, it is a name that the statement defines.
         if action == apsw.SQLITE_FUNCTION and name.lower() not in DENIED_FUNCTIONS:
             self.work.add(name.lower())
-            self.collects = self.collects or name.lower() in COLLECTING_FUNCTIONS
             return apsw.SQLITE_OK
         if action == apsw.SQLITE_READ:
             self.refusal = f"{name} cannot be read"

@@ -1,13 +1,17 @@
 """The memory of statements that collect values: measured for each, and limited."""
 
+import math
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import apsw
 import pytest
 
-from engine.files.statement_limit import STEPS_PER_TURN
+from engine.files import statement_limit, statement_memory
+from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import StatementMemory
 
 LIMIT = 32 << 20
@@ -21,14 +25,9 @@ SMALL = """with recursive n(i) as (select 1 union all select i + 1 from n where 
 def connected(limit: int = LIMIT) -> Iterator[tuple[apsw.Connection, StatementMemory]]:
     connection = apsw.Connection(":memory:")
     memory = StatementMemory(connection, limit)
-
-    def progress() -> bool:
-        memory.give_way()
-        return False
-
-    connection.set_progress_handler(progress, STEPS_PER_TURN)
     try:
-        yield connection, memory
+        with StatementLimit(connection, math.inf, memory=memory):
+            yield connection, memory
     finally:
         connection.close()
 
@@ -85,3 +84,89 @@ def test_memory_of_several_turns_is_added() -> None:
             done.set()
             thread.join()
         assert memory.oversized
+
+
+def test_turn_of_another_file_is_next(tmp_path: Path) -> None:
+    one, two = apsw.Connection(str(tmp_path / "one.db")), apsw.Connection(str(tmp_path / "two.db"))
+    order: list[str] = []
+
+    def take(name: str, memory: StatementMemory) -> None:
+        with memory:
+            order.append(name)
+
+    waiting = [("one", StatementMemory(one)), ("one", StatementMemory(one)), ("two", StatementMemory(two))]
+    threads = [threading.Thread(target=take, args=each) for each in waiting]
+    with StatementMemory(one):
+        for count, thread in enumerate(threads, 2):
+            thread.start()
+            while len(statement_memory._order) < count:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order[0] == "two"
+
+
+def test_statement_in_long_steps_gives_its_turn_to_others(tmp_path: Path) -> None:
+    slow = """with recursive n(i) as (select 1 union all select i + 1 from n)
+        select json_group_array(length(hex(randomblob(400000)))) from n"""
+    connection, done = apsw.Connection(str(tmp_path / "slow.db")), threading.Event()
+
+    def run_slow() -> None:
+        memory = StatementMemory(connection)
+        with (
+            suppress(apsw.InterruptError),
+            StatementLimit(connection, 60, stopped=done.is_set, memory=memory),
+            memory,
+        ):
+            connection.execute(slow).fetchall()
+
+    thread = threading.Thread(target=run_slow)
+    thread.start()
+    turns = 0
+    try:
+        with connected() as (other, memory):
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                with memory:
+                    other.execute("select json_group_array(1)").fetchall()
+                turns += 1
+    finally:
+        done.set()
+        thread.join()
+    assert turns >= 5
+
+
+def test_interrupt_ends_the_wait_for_a_turn() -> None:
+    with connected() as (_, holder), connected() as (waiting, memory), holder:
+        thread = threading.Thread(target=lambda: memory.__enter__().__exit__())
+        thread.start()
+        memory.stopped = True
+        thread.join(10)
+        assert not thread.is_alive()
+        waiting.execute("select 1").fetchall()
+
+
+def test_statement_whose_limits_cannot_be_checked_is_interrupted() -> None:
+    connection = apsw.Connection(":memory:")
+
+    def fail() -> bool:
+        raise OSError
+
+    with pytest.raises(apsw.InterruptError), StatementLimit(connection, 60, stopped=fail):
+        connection.execute(
+            "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
+        )
+
+
+def test_dead_thread_of_the_checks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = threading.Thread(target=int)
+    dead.start()
+    dead.join()
+    watch = statement_limit._Watch()
+    watch._thread = dead
+    monkeypatch.setattr(statement_limit, "_WATCH", watch)
+    connection = apsw.Connection(":memory:")
+    with pytest.raises(apsw.InterruptError), StatementLimit(connection, 0.1):
+        connection.execute(
+            "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
+        )

@@ -269,7 +269,11 @@ def _with_file(file: BinaryIO, write: Callable[[ChunkWriter], None]) -> Callable
 def _load(data: Path, file: BinaryIO, query: ImportQuery, sink: ChunkWriter) -> None:
     last, reported_at = FileProgress(0), 0.0
     try:
-        with _disk_errors(), open_for_writing(data) as connection:
+        with (
+            _disk_errors(),
+            open_for_writing(data) as connection,
+            sink.interrupting(connection.interrupt),
+        ):
             _check(query, {fold(name) for name in read(connection)})
             steps: Iterator[FileProgress] = load(
                 connection, file, query.format, table=query.table, replace=query.replace

@@ -84,6 +84,10 @@ class Grids:
         entry.in_use += 1
         try:
             return await loop.run_in_executor(entry.thread, work)
+        except asyncio.CancelledError:
+            if entry.grid is not None:
+                entry.grid.interrupt()
+            raise
         except TablesError:
             if id not in self._open:
                 raise _closed() from None

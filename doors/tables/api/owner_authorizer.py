@@ -7,7 +7,6 @@ from doors.tables.guest.authorizer import FILES, TRANSACTIONS, WRITES, GuestAuth
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
 from engine.files.sql_functions import DENIED_FUNCTIONS
-from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _READING_PRAGMAS = """
     collation_list compile_options data_version foreign_key_check foreign_key_list freelist_count
@@ -49,7 +48,6 @@ class OwnerAuthorizer(GuestAuthorizer):
 
     def _call(self, name: str) -> GuestProblem | None:
         self.work.add(name)
-        self.collects = self.collects or name in COLLECTING_FUNCTIONS
         return (
             GuestProblem("not-allowed", f"{name}() cannot be called here")
             if name in DENIED_FUNCTIONS

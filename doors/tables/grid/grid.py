@@ -198,6 +198,10 @@ class Grid:
         """Interrupt the call in progress, from any thread."""
         self._stopped = True
 
+    def interrupt(self) -> None:
+        """Interrupt the statement in progress, if there is one, from any thread."""
+        self._connection.interrupt()
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()

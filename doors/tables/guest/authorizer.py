@@ -7,7 +7,6 @@ from doors.tables.guest import introspection
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
 from engine.files.sql_functions import DENIED_FUNCTIONS, Work
-from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
 """Name prefixes of tables that guests can neither read nor write."""
@@ -30,15 +29,13 @@ class GuestAuthorizer:
     """The authorizer of one connection. Use from the thread that compiles the statements.
 
     `refusal` is the problem of the last statement if it was refused. `heavy` is true if it calls a slow
-    function or reads the schema, `collects` if it calls one that collects values in memory, `counts` if it
-    calls `count`, `reads_last_id` if it calls `last_insert_rowid`; `action_count` is its number of actions,
-    `work` that of its calls.
+    function or reads the schema, `counts` if it calls `count`, `reads_last_id` if it calls
+    `last_insert_rowid`; `action_count` is its number of actions, `work` that of its calls.
     While `unrestricted` is true, everything is allowed, for svc's own SQL.
     """
 
     __slots__ = (
         "action_count",
-        "collects",
         "counts",
         "heavy",
         "reads_last_id",
@@ -57,7 +54,7 @@ class GuestAuthorizer:
     def begin(self) -> None:
         """Reset the state of the previous statement."""
         self.refusal: GuestProblem | None = None
-        self.heavy = self.collects = self.counts = self.reads_last_id = False
+        self.heavy = self.counts = self.reads_last_id = False
         self.action_count = 0
         self.work = Work()
 
@@ -114,7 +111,6 @@ class GuestAuthorizer:
             return GuestProblem("not-allowed", f"guests cannot call the function {name}()")
         self.work.add(name)
         self.heavy = self.heavy or name in _HEAVY or self.work.calls > _QUICK_WORK
-        self.collects = self.collects or name in COLLECTING_FUNCTIONS
         self.counts = self.counts or name == "count"
         self.reads_last_id = self.reads_last_id or name == "last_insert_rowid"
         return None

@@ -149,7 +149,7 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
         writes=not compiled["readonly"],
         heavy=authorizer.heavy,
         max_value=authorizer.work.max_value(sql),
-        collects=authorizer.collects,
+        collects=authorizer.work.collects,
         reads_last_id=authorizer.reads_last_id,
     )
 

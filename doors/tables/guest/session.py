@@ -27,9 +27,8 @@ from doors.tables.sqlite.connections import (
     limit_size,
 )
 from doors.tables.types.json import Value, encode_rows
-from engine.files.statement_limit import MAX_WRITTEN_BYTES
+from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
-from engine.files.statement_watch import Watched
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
@@ -46,7 +45,7 @@ def never() -> bool:
     return False
 
 
-class StepLimit(Watched):
+class StepLimit(StatementLimit):
     """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
     It also stops when the client has disconnected, when the statement wrote too many bytes, and after its
@@ -55,19 +54,14 @@ class StepLimit(Watched):
     """
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
+        super().__init__(connection, math.inf)
         self.deadline = 0.0
-        self.disconnected: Callable[[], bool] = never
-        self.oversized = False
         self.preempted = False
         self.turn_end = math.inf
-        self.waiting: Callable[[], bool] = lambda: False
-        self.memory: StatementMemory | None = None
+        self.waiting: Callable[[], bool] = never
 
     def __call__(self) -> bool:
         """Return whether to stop."""
-        if self.memory is not None and self.deadline < math.inf:
-            self.memory.give_way()
         return self.is_over_limit()
 
     def is_over_limit(self) -> bool:
@@ -77,7 +71,7 @@ class StepLimit(Watched):
         now = time.perf_counter()
         if now > self.turn_end and self.waiting():
             self.preempted = True
-        return self.preempted or self.oversized or self.disconnected() or now > self.deadline
+        return self.preempted or self.oversized or self.stopped() or now > self.deadline
 
 
 class GuestSession:
@@ -136,7 +130,7 @@ class GuestSession:
 
     def watch(self, disconnected: Callable[[], bool]) -> None:
         """Stop statements once `disconnected` returns true, until the next call."""
-        self._limit.disconnected = disconnected
+        self._limit.stopped = disconnected
 
     def plan(self, sql: str) -> Plan | None:
         """Return the plan of a statement; None if it writes on a read-only session."""

@@ -7,8 +7,8 @@ error names the file and line.
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 
 from doors.tables.replication.errors import ReplicationError
@@ -26,7 +26,7 @@ from doors.tables.sqlite.errors import (
 from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, tokens
 from engine.files.sql_functions import DENIED_FUNCTIONS, lower_limit
 from engine.files.statement_limit import StatementLimit
-from engine.files.statement_memory import StatementMemory
+from engine.files.statement_memory import COLLECTING_FUNCTIONS, StatementMemory
 
 MAX_COLLECTED_BYTES = 256 << 20
 """Maximum memory of a statement: of the values that it collects, and of its compiled form."""
@@ -35,6 +35,8 @@ MAX_STATEMENT_BYTES = 32 << 20
 TIMEOUT_SECONDS = 300.0
 """Time limit of one statement, so that an endless one does not block other writers forever."""
 
+_LONG_CHARACTERS = 1 << 20
+"""Characters of a statement whose compiled form may take much memory."""
 _PRAGMAS = ("data_version", "page_size", "quick_check")
 """Read-only pragmas that FTS5, R*Tree and ALTER TABLE use internally."""
 _MODULES = ("fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly")
@@ -105,7 +107,7 @@ def _run_statement(
     connection: Connection,
     name: str,
     statement: ParsedStatement,
-    refusals: list[tuple[str, str]],
+    refusals: "_Refusals",
     end: float,
 ) -> None:
     nul = statement.sql.find("\0")
@@ -132,7 +134,10 @@ def _run_statement(
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
     length = connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_STATEMENT_BYTES)
     try:
-        with StatementLimit(connection, seconds, memory=memory), memory:
+        with StatementLimit(connection, seconds, memory=memory), ExitStack() as turn:
+            refusals.turn = lambda: turn.enter_context(memory)
+            if len(statement.sql) > _LONG_CHARACTERS:
+                refusals.take_turn()
             for _ in connection.execute(statement.sql):
                 pass
         if (recorder := recorder_of(connection)) is not None:
@@ -188,10 +193,22 @@ def _hint(message: str) -> str:
     return "Nothing was changed. Correct it, then try again."
 
 
+class _Refusals(list[tuple[str, str]]):
+    """The refusals of a statement, each a reason and a hint. `turn` takes its turn to collect values."""
+
+    turn: Callable[[], object] | None = None
+
+    def take_turn(self) -> None:
+        """Wait for the turn of the statement, once."""
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            turn()
+
+
 @contextmanager
-def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Iterator[list[tuple[str, str]]]:
-    """Restrict a connection to scripts. Yields the list of refusals: each a reason and a hint."""
-    refusals: list[tuple[str, str]] = []
+def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Iterator[_Refusals]:
+    """Restrict a connection to scripts. Yields the refusals."""
+    refusals = _Refusals()
 
     def refuse(reason: str, hint: str) -> int:
         refusals.append((reason, hint))
@@ -210,6 +227,8 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
             return refuse(f"calls {second}", "Scripts cannot call this function.")
         if code == apsw.SQLITE_FUNCTION and second:
             lower_limit(connection, second.lower())
+            if second.lower() in COLLECTING_FUNCTIONS:
+                refusals.take_turn()
         if code == apsw.SQLITE_CREATE_VTABLE and (second or "").lower() not in _MODULES:
             return refuse(f"uses the module {second}", f"Available: {', '.join(_MODULES)}.")
         table = second if code == apsw.SQLITE_ALTER_TABLE else first if code in _ACTIONS_WITH_NAME else None
