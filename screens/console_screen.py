@@ -73,7 +73,6 @@ def _is_offered(key: Widget) -> bool:
 
 
 def _cells(key: Widget) -> int:
-    """Return the width of a key and its description."""
     assert isinstance(key, FooterKey)
     return cell_len(f"{key.key_display} {key.description}")
 

@@ -183,7 +183,6 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
         raise NotImplementedError
 
     def value(self, id: str) -> str:
-        """Return the text of a field."""
         return self.query_one(f"#{id}", Input).value
 
     def show_problem(self, text: str) -> None:
@@ -378,7 +377,6 @@ class ExportForm(FileForm[Path]):
         yield Static(id="progress")
 
     def name_file(self) -> str:
-        """Return the proposed name of the file."""
         return self.EXAMPLE
 
     def choices(self) -> ComposeResult:

@@ -35,7 +35,6 @@ class ActivityLog:
         self._actions: deque[_LoggedAction] = deque(maxlen=MAX_ACTIONS)
 
     def add(self, text: str, tone: Tone = "") -> None:
-        """Add a message."""
         self._actions.append(_LoggedAction(time.time_ns(), text, tone))
 
     @contextmanager

@@ -163,7 +163,6 @@ def _digest(paths: list[Path], extra: str = "") -> str:
 
 
 def packages_folder(cache: Path) -> Path:
-    """Return the folder of the pinned npm packages."""
     return cache / "toolchains" / f"js-{_digest([SCRIPTS / name for name in PACKAGES])}"
 
 

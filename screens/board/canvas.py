@@ -124,7 +124,6 @@ class Canvas(ScrollView, can_focus=True):
 
     @property
     def selected(self) -> Hit | None:
-        """The selected node or edge."""
         return self._selected
 
     def set_diagram(self, diagram: Diagram) -> None:
@@ -145,7 +144,6 @@ class Canvas(ScrollView, can_focus=True):
         self.select(self._selected or first_node(diagram))
 
     def set_content(self, cards: Mapping[str, tuple[Line, ...]], tones: Mapping[str, Tone]) -> None:
-        """Set the text of the nodes and the tones of the edges."""
         if (cards, tones) != (self._cards, self._tones):
             self._cards, self._tones = cards, tones
             self._invalidate()
@@ -430,7 +428,6 @@ class DetailsPanel(Vertical):
 
     @property
     def prompting(self) -> bool:
-        """True while the input is shown."""
         return self.display and self.query_one(PanelInput).display
 
     @property

@@ -171,7 +171,6 @@ class MountDraft:
 
     @property
     def can_redo(self) -> bool:
-        """True if there is an undo to take back."""
         return bool(self._before_undo or (self._undone and not self.edits))
 
     async def preview(self, *extra: MountEdit) -> ManifestPlan:

@@ -134,7 +134,6 @@ class Rows:
 
     @property
     def inner(self) -> range:
-        """The rows inside the border."""
         return range(self.top + 1, self.bottom)
 
     @property

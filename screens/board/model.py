@@ -170,7 +170,6 @@ class BoardModel:
         return self.resource(hit)
 
     def use(self, hit: Hit | None) -> Use | None:
-        """Return the Door use of an edge."""
         return self.diagram.uses.get(hit.key) if self.diagram is not None and hit is not None else None
 
     def door_name(self, hit: Hit) -> str | None:

@@ -68,8 +68,25 @@ REQUESTS = 50
 """Maximum number of requests in the details."""
 
 
-class BoardView(ConsoleScreen):
-    """Resources, mounts and Doors of a project, and the details of the selected one."""
+class BoardScreen(ConsoleScreen):
+    """Resources, mounts and Doors of a project, the details of the selected one, and edits of mounts."""
+
+    TAB: ClassVar[Tab] = "board"
+    GROUP: ClassVar[str] = "Board"
+    HELP: ClassVar[str] = (
+        "Resources, the mounts between them, and Doors. An edge is a line of mounts in svc.toml: draw one "
+        "with c or the mouse, check the diff, and save it with ctrl+s. It takes effect at once: "
+        "on a service, saving activates a deployment with the new mounts."
+    )
+    AUTO_FOCUS = "Canvas"
+    DEFAULT_CSS = """
+    BoardScreen {
+        & Canvas { height: 1fr; margin: 1 0 0 1; }
+        & #hint { display: none; height: auto; padding: 0 2; color: $foreground 60%; }
+        & #status { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = BOARD_BINDINGS
 
     def __init__(
         self, client: ProjectClient, deployer: BoardDeployer | None = None, *, unicode: bool | None = None
@@ -130,7 +147,6 @@ class BoardView(ConsoleScreen):
 
     @property
     def panel(self) -> DetailsPanel:
-        """The panel below the diagram."""
         return self.query_one(DetailsPanel)
 
     def commands(self) -> Sequence[ConsoleCommand]:
@@ -370,7 +386,6 @@ class BoardView(ConsoleScreen):
         self.refresh_bindings()
 
     def _show_draft(self) -> None:
-        """Show the unsaved edits."""
         self.pending = len(self._draft.edits)
         self._show_panel()
         self.refresh_bindings()
@@ -379,7 +394,6 @@ class BoardView(ConsoleScreen):
         return self._available().get(action, True)
 
     def _available(self) -> dict[str, bool]:
-        """Return the actions of the Board that are available now."""
         idle = self._editor.idle
         editable = self._model.manifest is not None and self._model.manifest.editable
         on_mount = self._mount is not None
@@ -402,27 +416,6 @@ class BoardView(ConsoleScreen):
             "copy": idle,
             "logs": idle and self._resource is not None,
         }
-
-
-class BoardScreen(BoardView):
-    """Resources, mounts and Doors of a project, with edits of the mounts."""
-
-    TAB: ClassVar[Tab] = "board"
-    GROUP: ClassVar[str] = "Board"
-    HELP: ClassVar[str] = (
-        "Resources, the mounts between them, and Doors. An edge is a line of mounts in svc.toml: draw one "
-        "with c or the mouse, check the diff, and save it with ctrl+s. It takes effect at once: "
-        "on a service, saving activates a deployment with the new mounts."
-    )
-    AUTO_FOCUS = "Canvas"
-    DEFAULT_CSS = """
-    BoardScreen {
-        & Canvas { height: 1fr; margin: 1 0 0 1; }
-        & #hint { display: none; height: auto; padding: 0 2; color: $foreground 60%; }
-        & #status { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = BOARD_BINDINGS
 
     def action_connect(self) -> None:
         if (name := self._resource) is not None:

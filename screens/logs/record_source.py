@@ -118,7 +118,6 @@ class RecordSource:
         return len(self._cursors) + sum(map(len, self._before))
 
     def cursor(self, index: int) -> int:
-        """Return the cursor of a row."""
         return self._cursors[index]
 
     def index(self, cursor: int) -> int | None:

@@ -302,7 +302,6 @@ class LogsScreen(ConsoleScreen):
 
     @property
     def rows(self) -> VirtualRows:
-        """The list of records."""
         return self.query_one(VirtualRows)
 
     def commands(self) -> Sequence[ConsoleCommand]:
@@ -313,7 +312,6 @@ class LogsScreen(ConsoleScreen):
         ]
 
     def navigate(self, words: Sequence[str]) -> None:
-        """Set the filter."""
         self._show(RecordSelection.of(words), restore_cursor=False)
 
     def _show(self, filter: RecordSelection, *, restore_cursor: bool = True) -> None:
@@ -479,7 +477,6 @@ class LogsScreen(ConsoleScreen):
         self.rows.go_to(index)
 
     async def _document(self) -> dict[str, Any] | None:
-        """Return the record at the cursor."""
         if (cursor := self._cursor()) is None:
             return None
         try:

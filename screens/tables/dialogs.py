@@ -563,7 +563,6 @@ class TablePicker(Picker):
 
 
 def _table_choice(table: Mapping[str, Any]) -> Choice:
-    """Return the choice for a table of `GET /tables`."""
     count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
     kind = "view" if table["kind"] == "view" else count
     return Choice(table["name"], f"{kind:>16}  {table['note']}")

@@ -62,7 +62,6 @@ class Draft:
         return self._state.new
 
     def edit(self, key: Key) -> CellEdit | None:
-        """Return the edit of a row, if any."""
         return self._state.edits.get(key)
 
     def set(self, key: Key, column: str, was: Any, now: Any) -> None:
@@ -109,7 +108,6 @@ class Draft:
         self.write({}, rows=rows)
 
     def set_new(self, number: int, column: str, now: Any) -> None:
-        """Set a cell of a new row."""
         self.write({}, {number: {column: now}})
 
     def clear_new(self, number: int, column: str) -> None:

@@ -83,7 +83,6 @@ class RowQuery:
         return " ".join(shlex.quote(term) if re.search(r"[\s'\"\\]", term) else term for term in terms)
 
     def chips(self) -> list[str]:
-        """Return the text of each filter."""
         return [*map(str, self.conditions), *([f'"{self.search}"'] if self.search else [])]
 
     def without(self, index: int) -> "RowQuery":

@@ -78,7 +78,6 @@ class SchemaForm(Form[str]):
 
     @on(TextArea.Changed)
     def _changed(self) -> None:
-        """Show the preview."""
         if self._types is None:
             return
         self.show_problem("")

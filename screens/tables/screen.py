@@ -64,8 +64,95 @@ def _normalized(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-class TableEditor(TableView):
-    """The grid of one table with staged edits."""
+APPLYING = "apply"
+"""The group of the workers that apply staged edits."""
+_NEEDS_TABLE = frozenset(
+    {
+        "edit",
+        "add",
+        "delete",
+        "filter",
+        "sort",
+        "drop_last_filter",
+        "apply",
+        "edit_outside",
+        "column",
+        "columns",
+        "stats",
+    }
+)
+
+
+class TablesScreen(TableView):
+    """The tables: the grid of one at a time, with staged edits."""
+
+    TAB: ClassVar[Tab] = "tables"
+    GROUP: ClassVar[str] = "Tables"
+    HELP: ClassVar[str] = (
+        "A table as a grid. Edits are staged and highlighted; ctrl+s applies them in one transaction. "
+        "Rows that others have changed are conflicts. Filters: name~an age>=30 mood=null, any text."
+    )
+    AUTO_FOCUS = "VirtualRows"
+    DEFAULT_CSS = """
+    TablesScreen {
+        layers: base above;
+        & #status { height: 1; padding: 0 1; }
+        & #status > Static { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #table { link-style: none; link-color: $foreground; }
+        & #staged { display: none; margin-left: 2; text-align: right; color: $text-warning; }
+        & .-staged > #table { width: auto; max-width: 55%; }
+        & .-staged > #staged { display: block; }
+        & VirtualRows { height: 1fr; }
+        & #record {
+            height: 1fr; border-top: solid $foreground 20%; padding: 0 2; scrollbar-size-vertical: 1;
+        }
+        & #record > Static { height: auto; }
+        & #line { display: none; height: auto; background: $surface; padding: 0 1; }
+        & #line > #prompt { height: auto; color: $foreground-muted; }
+        & LineInput { height: 1; border: none; padding: 0; background: $surface; }
+        & LineInput:focus { border: none; }
+        & #cell { display: none; layer: above; background: $warning-muted; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "tables", "Table", id="tables.choose"),
+        Binding("e", "edit", "Edit", id="tables.edit"),
+        Binding("a", "add", "Add", id="tables.add"),
+        Binding("d", "delete", "Delete", id="tables.delete"),
+        Binding("slash", "filter", "Filter", key_display="/", id="tables.filter"),
+        Binding("s", "sort(False)", "Sort", show=False, id="tables.sort"),
+        Binding("S", "sort(True)", "Add to sort", show=False, id="tables.sort-more"),
+        Binding("backspace", "drop_last_filter", "Drop last filter", show=False, id="tables.less"),
+        Binding("u", "undo", "Undo", show=False, id="tables.undo"),
+        Binding("U", "redo", "Redo", show=False, id="tables.redo"),
+        Binding("ctrl+s", "apply", "Apply", id="tables.apply"),
+        Binding("E", "edit_outside", "Edit in $EDITOR", show=False, id="tables.edit-outside"),
+        Binding("c", "column", "Go to a column", show=False, id="tables.column"),
+        Binding("C", "columns", "Columns", show=False, id="tables.columns"),
+        Binding("F", "stats", "Statistics of the column", show=False, id="tables.stats"),
+        Binding("Q", "sql", "SQL", id="tables.sql"),
+        Binding("T", "create", "Create a table", show=False, id="tables.create"),
+        Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
+        Binding("i", "import", "Import", show=False, id="tables.import"),
+        Binding("x", "export", "Export", show=False, id="tables.export"),
+        Binding("ctrl+r,f5", "refresh", "Refresh", show=False, id="tables.refresh"),
+        Binding("ctrl+n", "null", "Null", show=False, id="tables.cell-null"),
+        Binding("y", "copy", "Copy", show=False, id="tables.copy"),
+    ]
+
+    ROW_KEYS = frozenset(
+        key
+        for binding in BINDINGS
+        if isinstance(binding, Binding) and binding.action.partition("(")[0] in _NEEDS_TABLE
+        for key in binding.key.split(",")
+    ) | {"enter"}
+
+    def __init__(self, client: ProjectClient, history: HistoryStore | None = None) -> None:
+        """Create the screen. `history` stores the SQL statements."""
+        super().__init__(client)
+        self._history = StatementHistory(history)
+        self._rejection: tuple[str, Sequence[StagedChange]] = ("", [])
+        """The error of the last rejected edits, and these edits."""
 
     def on_virtual_rows_opened(self) -> None:
         self.action_edit()
@@ -359,97 +446,6 @@ class TableEditor(TableView):
                 }
         grid.draft.write(existing, new, rows[len(current) :])
         self._redraw()
-
-
-APPLYING = "apply"
-"""The group of the workers that apply staged edits."""
-_NEEDS_TABLE = frozenset(
-    {
-        "edit",
-        "add",
-        "delete",
-        "filter",
-        "sort",
-        "drop_last_filter",
-        "apply",
-        "edit_outside",
-        "column",
-        "columns",
-        "stats",
-    }
-)
-
-
-class TablesScreen(TableEditor):
-    """The tables."""
-
-    TAB: ClassVar[Tab] = "tables"
-    GROUP: ClassVar[str] = "Tables"
-    HELP: ClassVar[str] = (
-        "A table as a grid. Edits are staged and highlighted; ctrl+s applies them in one transaction. "
-        "Rows that others have changed are conflicts. Filters: name~an age>=30 mood=null, any text."
-    )
-    AUTO_FOCUS = "VirtualRows"
-    DEFAULT_CSS = """
-    TablesScreen {
-        layers: base above;
-        & #status { height: 1; padding: 0 1; }
-        & #status > Static { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        & #table { link-style: none; link-color: $foreground; }
-        & #staged { display: none; margin-left: 2; text-align: right; color: $text-warning; }
-        & .-staged > #table { width: auto; max-width: 55%; }
-        & .-staged > #staged { display: block; }
-        & VirtualRows { height: 1fr; }
-        & #record {
-            height: 1fr; border-top: solid $foreground 20%; padding: 0 2; scrollbar-size-vertical: 1;
-        }
-        & #record > Static { height: auto; }
-        & #line { display: none; height: auto; background: $surface; padding: 0 1; }
-        & #line > #prompt { height: auto; color: $foreground-muted; }
-        & LineInput { height: 1; border: none; padding: 0; background: $surface; }
-        & LineInput:focus { border: none; }
-        & #cell { display: none; layer: above; background: $warning-muted; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "tables", "Table", id="tables.choose"),
-        Binding("e", "edit", "Edit", id="tables.edit"),
-        Binding("a", "add", "Add", id="tables.add"),
-        Binding("d", "delete", "Delete", id="tables.delete"),
-        Binding("slash", "filter", "Filter", key_display="/", id="tables.filter"),
-        Binding("s", "sort(False)", "Sort", show=False, id="tables.sort"),
-        Binding("S", "sort(True)", "Add to sort", show=False, id="tables.sort-more"),
-        Binding("backspace", "drop_last_filter", "Drop last filter", show=False, id="tables.less"),
-        Binding("u", "undo", "Undo", show=False, id="tables.undo"),
-        Binding("U", "redo", "Redo", show=False, id="tables.redo"),
-        Binding("ctrl+s", "apply", "Apply", id="tables.apply"),
-        Binding("E", "edit_outside", "Edit in $EDITOR", show=False, id="tables.edit-outside"),
-        Binding("c", "column", "Go to a column", show=False, id="tables.column"),
-        Binding("C", "columns", "Columns", show=False, id="tables.columns"),
-        Binding("F", "stats", "Statistics of the column", show=False, id="tables.stats"),
-        Binding("Q", "sql", "SQL", id="tables.sql"),
-        Binding("T", "create", "Create a table", show=False, id="tables.create"),
-        Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
-        Binding("i", "import", "Import", show=False, id="tables.import"),
-        Binding("x", "export", "Export", show=False, id="tables.export"),
-        Binding("ctrl+r,f5", "refresh", "Refresh", show=False, id="tables.refresh"),
-        Binding("ctrl+n", "null", "Null", show=False, id="tables.cell-null"),
-        Binding("y", "copy", "Copy", show=False, id="tables.copy"),
-    ]
-
-    ROW_KEYS = frozenset(
-        key
-        for binding in BINDINGS
-        if isinstance(binding, Binding) and binding.action.partition("(")[0] in _NEEDS_TABLE
-        for key in binding.key.split(",")
-    ) | {"enter"}
-
-    def __init__(self, client: ProjectClient, history: HistoryStore | None = None) -> None:
-        """Create the screen. `history` stores the SQL statements."""
-        super().__init__(client)
-        self._history = StatementHistory(history)
-        self._rejection: tuple[str, Sequence[StagedChange]] = ("", [])
-        """The error of the last rejected edits, and these edits."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions on rows while no table is shown."""

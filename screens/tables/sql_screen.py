@@ -170,7 +170,6 @@ class SqlTarget:
     views: tuple[str, ...] = ()
 
     def body(self, sql: str, *, write: bool) -> dict[str, Any]:
-        """Return the body of a request."""
         return {"sql": sql} if self.views else {"sql": sql, "write": write, "cells": True}
 
 

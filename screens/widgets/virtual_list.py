@@ -172,7 +172,6 @@ class VirtualList(ScrollView, can_focus=False):
         self._start_fetch()
 
     def _request_visible(self) -> None:
-        """Request the rows that are visible now."""
         if self._room.height and self._pending_count is None:
             top = self.scroll_offset.y
             self._cache.request(top, top + self._page, self._count)
@@ -209,7 +208,6 @@ class VirtualList(ScrollView, can_focus=False):
             self.post_message(self.Loaded(self))
 
     def _is_visible(self, window: FetchWindow) -> bool:
-        """Return whether the window overlaps the visible rows."""
         top = self.scroll_offset.y
         return window.start < top + self._page and top < window.start + window.n
 

@@ -130,7 +130,6 @@ class Redactor(Redaction):
         return self._replacements[value]
 
     def count(self, value: str) -> None:
-        """Count a replacement of a value."""
         self.hits[self._names[value]] += 1
 
     def names_in(self, parts: Iterable[bytes | Path]) -> list[str]:

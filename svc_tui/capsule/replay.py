@@ -100,7 +100,6 @@ def _manifest_of(capsule: Capsule, root: Path, names: Set[str]) -> Project:
 
 
 def _replay_time(capsule: Capsule, start_ns: int) -> ReplayTime:
-    """Return the time of SQL in a replay."""
     calls = [(call["request"], _statement_time(call)) for call in capsule.documents[STATEMENTS]]
     return ReplayTime(start_ns, calls)
 

@@ -74,7 +74,6 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
         self._http.close()
 
     def call(

@@ -172,7 +172,6 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
 
 
 def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> None:
-    """Print the waterfall of a request, and its records."""
     from screens.logs.trace import lines
     from svc_tui.logs.sql import complete_id
 

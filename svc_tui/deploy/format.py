@@ -32,7 +32,6 @@ _STYLES = {"!": "bold yellow", "+": "green", "-": "red", "~": "cyan"}
 
 
 def change_lines(changes: Sequence[dict[str, Any]]) -> list[Text]:
-    """Return one line per change."""
     return _lines(differences(changes))
 
 

@@ -79,7 +79,6 @@ class Pages:
 
     @property
     def count(self) -> int:
-        """The number of Consoles that run."""
         return len(self._sessions)
 
     @property

@@ -220,7 +220,6 @@ class BrowserSession:
         await self._write(packet(b"M", json.dumps(message).encode()))
 
     async def receive(self, message: Any) -> None:
-        """Handle a message of the page."""
         match message:
             case ["stdin", str(text)]:
                 self.last_used = now()
