@@ -71,7 +71,7 @@ def check_isolation(
 
         async def run(end: End) -> None:
             artifact, environment = artifacts[end.program], {"PROGRAM": end.program}
-            limited = replace(resource, run_limit_secs=0.3) if end.limited else resource
+            limited = replace(resource, run_limit_secs=0.3 if end.limited else 300)
             fast = compiles_fast(artifact)
             guest = await runner.guest(limited, artifact, environment, fast=fast, report=lambda line: None)
             answer = await Client(leave_after=end.leave_after).call(guest, end.path)

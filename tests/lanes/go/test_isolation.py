@@ -13,7 +13,7 @@ __all__ = ["artifact", "module"]
 pytestmark = [pytest.mark.slow, pytest.mark.fuzz]
 SOURCE = Path(__file__).with_name("program.go").read_text(encoding="utf-8")
 ENDS = [
-    End("/garbage", "ok"),
+    End("/workers", "ok"),
     End("/panic", "guest-failed"),
     End("/panic-elsewhere", "guest-failed"),
     End("/late-panic", "guest-failed"),
