@@ -237,7 +237,8 @@ class ResponseEncoder:
         if self._remaining is None and status not in _BODILESS and self._chunked:
             framing = b"transfer-encoding: chunked\r\n"
         end = b"connection: close\r\n\r\n" if close else b"\r\n"
-        return b"HTTP/1.1 %d \r\n%b%b%b%b" % (status, block, _date(int(time.time())), framing, end)
+        date = b"" if any(name == b"date" for name, _ in headers) else _date(int(time.time()))
+        return b"HTTP/1.1 %d \r\n%b%b%b%b" % (status, block, date, framing, end)
 
     def body(self, data: bytes, *, end: bool) -> bytes:
         """Return a part of the body, framed as the head announced.

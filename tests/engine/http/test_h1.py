@@ -216,6 +216,12 @@ def test_body_of_unknown_length_is_chunked() -> None:
     assert answer.endswith(b"\r\n\r\n5\r\nhello\r\n10\r\n" + b"!" * 16 + b"\r\n0\r\n\r\n")
 
 
+def test_response_with_a_date_has_no_second_one() -> None:
+    app = answering(start((b"date", b"Fri, 27 Nov 2026 00:00:00 GMT")), body(b""))
+    answer = exchange(app, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert answer.count(b"date:") == 1 and b"date: Fri, 27 Nov 2026 00:00:00 GMT\r\n" in answer
+
+
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
 def test_response_that_excludes_body_has_none(method: str, status: int) -> None:
     app = answering(start((b"x", b"y"), status=status), body(b"hello"))
