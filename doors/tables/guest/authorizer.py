@@ -107,7 +107,7 @@ class GuestAuthorizer:
         return None if name == "data_version" and not argument else _pragma()
 
     def _function(self, name: str) -> GuestProblem | None:
-        if name in DENIED_FUNCTIONS or name.startswith("sqlite_"):
+        if name in DENIED_FUNCTIONS or (name.startswith("sqlite_") and name != "sqlite_version"):
             return GuestProblem("not-allowed", f"guests cannot call the function {name}()")
         self.work.add(name)
         self.heavy = self.heavy or name in _HEAVY or self.work.calls > _QUICK_WORK

@@ -147,7 +147,7 @@ def test_internal_tables_are_refused(tables: Tables, sql: str) -> None:
         "select load_extension('evil')",
         "select LOAD_EXTENSION('evil', 'main')",
         "select fts3_tokenizer('simple')",
-        "select sqlite_version()",
+        "select sqlite_source_id()",
         "select sqlite_compileoption_get(0)",
         "insert into users (name) values (load_extension('evil'))",
     ],
