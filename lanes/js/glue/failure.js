@@ -56,14 +56,16 @@ export function svcFail(error) {
   exit({ tag: 'err' });
 }
 
-// An error of a callback has no caller that could catch it.
-for (const name of ['setTimeout', 'setInterval', 'queueMicrotask']) {
-  const schedule = globalThis[name];
-  globalThis[name] = (callback, ...rest) => schedule(typeof callback !== 'function' ? callback : (...values) => {
+/** Return a function that calls a callback, and ends the run if it throws: no caller could catch the error. */
+export function svcGuarded(callback) {
+  return (...values) => {
     try {
       callback(...values);
     } catch (error) {
       svcFail(error);
     }
-  }, ...rest);
+  };
 }
+
+const { queueMicrotask: queue } = globalThis;
+globalThis.queueMicrotask = (callback) => queue(typeof callback === 'function' ? svcGuarded(callback) : callback);

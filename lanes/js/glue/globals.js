@@ -62,6 +62,7 @@ for (const name of ['atob', 'btoa']) {
   });
 }
 
+delete globalThis.location;  // Reading it while a module loads would throw.
 defineMissing(globalThis, { navigator: Object.freeze({ userAgent: 'svc' }) });
 
 // The engine's is the time since its start, which a deploy build took.

@@ -10,6 +10,7 @@ import './streams.js';
 import './byte_streams.js';
 import './pipe.js';
 import './file_reader.js';
+import './timers.js';
 import { svcWhenGone } from './client.js';
 import { svcCurrent } from './current.js';
 import { compile } from './define.js';

@@ -13,6 +13,8 @@ from tests.support.guest_client import Answer
 pytestmark = pytest.mark.slow
 NO_BODY = "TypeError: Response: a response with the status {} has no body"
 VALUES: dict[str, Any] = {
+    "timer-order": [[1, 5, "every", 20, "every"], "number"],
+    "no-location": ["undefined", False],
     "utf-8-of-bodies": [["caf\ufffd"], [300], ["a\ufeff"], ['{"a":"\ufeff"}'], ["\ufffd"], "a\ufffd"],
     "utf-8-of-forms": [[["\ufeffa", "\ufffd"], ["b", "\ufffd"]], [["a", "\ufeff\ufffd"]]],
     "body-of-a-status": [*(NO_BODY.format(status) for status in (204, 205, 304)), NO_BODY.format(204), 204],

@@ -47,6 +47,27 @@ function message(action) {
 }
 
 const checks = {
+  async 'timer-order'() {
+    const order = [], add = (value) => () => order.push(value);
+    setTimeout(add(20), 20);
+    const never = setTimeout(add('never'), 10);
+    const both = [];
+    await new Promise((done) => {
+      const every = setInterval((text) => {
+        order.push(text);
+        clearTimeout(both[1]);
+        if (order.filter((one) => one === text).length < 2) return;
+        clearInterval(every);
+        done();
+      }, 8, 'every');
+      setTimeout(add(5), 5);
+      both.push(setTimeout(add(1), 1), setTimeout(add('cleared when due'), 9));
+      clearTimeout(never);
+      for (let i = 0, sum = 0; i < 2e7; i += 1) sum += i;
+    });
+    return [order, typeof never];
+  },
+  'no-location': () => [typeof location, 'location' in globalThis],
   'utf-8-of-bodies': async () => [
     await readings(new Uint8Array([0x63, 0x61, 0x66, 0xe9]), (body) => body.text()),
     await readings(new Uint8Array(300).fill(0xe9), async (body) => (await body.text()).length),
