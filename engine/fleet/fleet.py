@@ -348,12 +348,12 @@ class Fleet:
     async def status(self) -> FleetStatus:
         """Return the state of all members as this node observes it. Raises `SvcError`."""
         node = self.require_node()
-        try:
-            async with asyncio.timeout(READ_SECONDS if self._members else None):
-                self._members = await self.registry().members()
-        except (BucketError, TimeoutError):  # Without a majority, those of the last call.
-            if not self._members:
-                raise
+        reading = asyncio.ensure_future(self.registry().members())
+        await asyncio.wait([reading], timeout=READ_SECONDS if self._members else None)
+        if not reading.done():  # Without a majority, the members are those of the last call.
+            await cancel([reading])
+        elif reading.exception() is None or not self._members:
+            self._members = reading.result()
         return FleetStatus(
             fleet=node.fleet,
             node=node.node,
