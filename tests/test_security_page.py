@@ -67,7 +67,13 @@ PROMISES = {
     "run endless SQL": (
         "svc_tui/test_owner_sql.py::test_endless_sql_delays_no_other_project_and_ends_with_its_client",
     ),
+    "collect values in SQL": (
+        "engine/test_statement_memory.py::test_turn_of_another_file_is_next",
+        "engine/test_statement_memory.py::test_statement_in_long_steps_gives_its_turn_to_others",
+        "engine/test_statement_memory.py::test_interrupt_ends_the_wait_for_a_turn",
+    ),
     "leave while their SQL runs": (
+        "doors/tables/test_thread_stream.py::test_disconnect_interrupts_the_statement_in_progress",
         "doors/tables/test_limits.py::test_canceled_write_is_stopped_and_rolled_back",
         "doors/tables/test_limits.py::test_canceled_read_is_interrupted",
         "doors/tables/test_limits.py::test_answer_canceled_before_its_first_step_is_interrupted",

@@ -60,10 +60,6 @@ class StepLimit(StatementLimit):
         self.turn_end = math.inf
         self.waiting: Callable[[], bool] = never
 
-    def __call__(self) -> bool:
-        """Return whether to stop."""
-        return self.is_over_limit()
-
     def is_over_limit(self) -> bool:
         """Return whether to stop."""
         if self.deadline == math.inf:
@@ -95,7 +91,7 @@ class GuestSession:
         """Rows of the result of the last statement, or rows that it changed."""
         introspection.register(connection, self._read_all)
         connection.authorizer = self._authorizer
-        connection.set_progress_handler(self._limit, steps)
+        connection.set_progress_handler(self._limit.is_over_limit, steps)
 
     def limit_memory(self) -> None:
         """Limit the memory of statements that collect values, and watch all. Call it for threads."""
