@@ -276,7 +276,12 @@ def _load(data: Path, file: BinaryIO, query: ImportQuery, sink: ChunkWriter) -> 
         ):
             _check(query, {fold(name) for name in read(connection)})
             steps: Iterator[FileProgress] = load(
-                connection, file, query.format, table=query.table, replace=query.replace
+                connection,
+                file,
+                query.format,
+                table=query.table,
+                replace=query.replace,
+                stopped=lambda: sink.disconnected,
             )
             with closing(steps):  # type: ignore[type-var]
                 for last in steps:

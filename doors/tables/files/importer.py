@@ -1,6 +1,6 @@
 """Atomic import of a file into tables, as a generator that yields the progress."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace as changed
 from typing import BinaryIO
@@ -41,12 +41,13 @@ def load(
     table: str = "",
     columns: Sequence[Column] = (),
     replace: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[FileProgress]:
     """Import a seekable file into tables; yield the progress.
 
     `csv`, `json` and `jsonl` files are appended to one `table`; `replace` deletes its rows first. A missing
     table is created from `columns`, or from the columns that `preview` infers. `sql` and `db` files contain
-    their tables; `replace` drops those of the same names.
+    their tables; `replace` drops those of the same names. A statement of a dump ends if `stopped`.
 
     The import is atomic: if the generator raises `TablesError` or is closed early, nothing is imported.
     Other writers wait only for the final transaction. Memory use is constant. The connection is unrestricted,
@@ -55,7 +56,10 @@ def load(
     if format in ("sql", "db"):
         if table or columns:
             raise TablesError(f"a {format} file defines its own tables", "Omit the name of the table.")
-        yield from (_import_dump if format == "sql" else _import_database)(connection, source, replace)
+        if format == "sql":
+            yield from _import_dump(connection, source, replace, stopped)
+        else:
+            yield from _import_database(connection, source, replace)
         return
     if not table:
         raise TablesError(f"a {format} file does not name its table", "Name the table to import into.")
@@ -75,7 +79,9 @@ def load(
     yield from table_rows.load(connection, source, format, target, create=existing is None, replace=replace)
 
 
-def _import_dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
+def _import_dump(
+    connection: Connection, source: BinaryIO, replace: bool, stopped: Callable[[], bool]
+) -> Iterator[FileProgress]:
     """Run a dump in a temporary database, then copy its tables."""
     total = source.seek(0, 2)
     source.seek(0)
@@ -86,7 +92,7 @@ def _import_dump(connection: Connection, source: BinaryIO, replace: bool) -> Ite
         staging.execute("pragma synchronous = off")
         with transaction(staging, "nothing was imported"):
             parsed = statements(chunks(source), script.MAX_STATEMENT_BYTES)
-            for count in script.run_steps(staging, "", parsed, allow_internal=True):
+            for count in script.run_steps(staging, "", parsed, allow_internal=True, stopped=stopped):
                 if count % STEP == 0:
                     yield FileProgress(count, source.tell(), total)
         yield from _copy_into(connection, staging, replace)

@@ -1,11 +1,17 @@
 """Streams of threads that run SQL: a client that leaves ends the statement."""
 
 import asyncio
+import io
 import time
+from pathlib import Path
 
 import apsw
+import pytest
 
 from doors.tables.api.thread_stream import ChunkWriter, Stream
+from doors.tables.files.importer import load
+from doors.tables.sqlite.connections import close_owner, open_owner
+from doors.tables.sqlite.errors import TablesError
 
 FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
 
@@ -36,3 +42,14 @@ def test_disconnect_interrupts_the_statement_in_progress() -> None:
     asyncio.run(asyncio.wait_for(leave(), 30))
     assert ended == [apsw.InterruptError]
     assert time.monotonic() - began < 30
+
+
+def test_statement_of_a_dump_ends_with_the_client(tmp_path: Path) -> None:
+    dump = f"create table t (a); insert into t {FOREVER};".encode()
+    connection, began = open_owner(tmp_path / "x.db"), time.monotonic()
+    try:
+        with pytest.raises(TablesError):
+            list(load(connection, io.BytesIO(dump), "sql", stopped=lambda: time.monotonic() > began + 0.2))
+    finally:
+        close_owner(connection)
+    assert time.monotonic() - began < 60
