@@ -15,7 +15,7 @@ from engine.timeline.record import Record, RequestRecord
 from engine.timeline.stored_record import StoredRecord, encode, searchable
 from svc_tui.client import Unreachable
 from svc_tui.client.credentials import Credentials, open_client
-from svc_tui.dev.terminal import record_line, request_line, stderr_text
+from svc_tui.dev.request_log import record_line, request_line, stderr_text
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import clock
