@@ -1,10 +1,10 @@
 from dataclasses import replace
 
 import pytest
-from svc_tui.logs.remote import LogFormatter
 
 from engine.timeline.record import LineRecord, Record, StructuredRecord
 from svc_tui.dev.request_log import RequestLog, request_line
+from svc_tui.logs.remote import LogFormatter
 from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
 from tests.engine.timeline.records import REQUEST
