@@ -166,7 +166,7 @@ LIMITS: dict[str, list[Row]] = {
         ("result as JSON", size(session.MAX_RESULT), "", "413 `too-large`"),
         ("one value, one row", size(MAX_VALUE), "", "413 `too-large`"),
         ("one value, in a statement of n calls of functions", "64 MiB / n", "", "413 `too-large`"),
-        ("one value, in a statement that also collects values", "4 MiB / n", "", "413 `too-large`"),
+        ("one value, in a statement that also collects values", "16 MiB / n", "", "413 `too-large`"),
         ("one statement", f"{MAX_SQL:,} bytes", "", "413 `too-large`"),
         ("statements of a batch", f"{protocol.MAX_STATEMENTS:,}", "", "413 `too-large`"),
         ("values in a request of more than 64 KiB", f"{protocol.MAX_VALUES:,}", "", "413 `too-large`"),
