@@ -51,8 +51,8 @@ MAX_LOG_BYTES = 4 << 20
 _LIFELINE = 'exec 3<&0; (read _ <&3; kill -TERM $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
 """The background shell holds the server's process group, so that its number is not reused."""
 
-ERROR_REPORTS = 600
-"""Attempts to connect to a missing node, one in a second, from one report of the error to the next."""
+ERROR_REPORTS = 10
+"""Attempts to connect to a missing node, one in a second, from one line of its log to the next."""
 
 
 def find_program() -> Path:

@@ -14,7 +14,7 @@ import pytest
 
 from engine.bucket.protocols import Bucket
 from engine.fleet.errors import NatsServerFailed
-from engine.fleet.nats_server import LOG, NatsServer, is_shown
+from engine.fleet.nats_server import ERROR_REPORTS, LOG, SHOWN_ATTEMPTS, NatsServer, is_shown
 from tests.engine.fleet.cluster import Cluster, create_nodes, process_state
 from tests.support.blobs import put
 from tests.support.buckets import Use
@@ -98,6 +98,10 @@ def test_client_that_only_checks_the_port_is_not_reported(cluster: Cluster) -> N
 )
 def test_errors_of_servers_that_start_together_are_not_forwarded(line: str, shown: bool) -> None:
     assert is_shown(line) == shown
+
+
+def test_servers_report_the_attempts_that_are_forwarded() -> None:
+    assert all(attempt % ERROR_REPORTS == 0 for attempt in SHOWN_ATTEMPTS)
 
 
 def test_configuration_encrypts_store_without_containing_the_key(cluster: Cluster) -> None:
