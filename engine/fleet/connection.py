@@ -29,10 +29,7 @@ CLOSE_SECONDS = 3.0
 TRY_SECONDS = 2.0
 """How long one try waits for an answer."""
 FIRST_TRY_SECONDS = 0.1
-"""How long the first try after an election waits, and half as long as the next one.
-
-A server publishes the news that it leads a stream before it takes requests for it.
-"""
+"""The same after an election, then doubled: a server announces that it leads before it takes requests."""
 PATIENCE_SECONDS = 20.0
 """How long a request is repeated: longer than an election, shorter than clients of the control API wait."""
 FIRST_PAUSE_SECONDS, PAUSE_SECONDS = 0.001, 0.05

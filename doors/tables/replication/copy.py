@@ -39,19 +39,18 @@ class Content:
     def __init__(self, path: Path) -> None:
         """Open a transaction. Raises SQLite's errors."""
         self._connection = open_replica(path)
+        self.close = self._connection.close
         self._connection.execute("BEGIN")
         read_log_position(self._connection)
 
     def digest(self) -> str:
-        """Return the digest, empty for a damaged file, and close. Raises `InterruptError`."""
+        """Return the digest, empty for a damaged file. Raises `InterruptError`."""
         try:
             return digest_of(self._connection)
         except apsw.InterruptError:
             raise
         except (Error, UnicodeDecodeError):
             return ""
-        finally:
-            self._connection.close()
 
     def interrupt(self) -> None:
         """End `digest` early, on another thread."""

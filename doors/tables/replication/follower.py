@@ -75,17 +75,19 @@ class CopyFollower:
         self._tasks: set[asyncio.Task[None]] = set()
         self.spawn(self._follow())
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the follower closes."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def aclose(self) -> None:
         """Stop following, and close the file."""
-        if self._content is not None:
-            self._content.interrupt()
-        await cancel(self._tasks)
+        while self._tasks:  # The last entry may start another one.
+            if self._content is not None:
+                self._content.interrupt()
+            await cancel(self._tasks)
         if self._copy is not None:
             await self.in_thread(self._copy.close)
 
@@ -237,7 +239,8 @@ class CopyFollower:
             if self._content is not None:
                 self._content.interrupt()
             self.digest, self._content = (log_position.sequence, None), content
-            self.spawn(self._take_digest(content, log_position.sequence))
+            task = self.spawn(self._take_digest(content, log_position.sequence))
+            task.add_done_callback(lambda _: content.close())  # Also if it never began.
         self._notify()
 
     async def _take_digest(self, content: Content, sequence: int) -> None:
