@@ -107,7 +107,7 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         monkeypatch.setattr("engine.fleet.tables_log.UNUSED_NS", 0)
         await node.change("INSERT INTO t (v) VALUES ('last')")
         await taker.store()
-        blobs = log._snapshots._blobs("shop")
+        blobs = log._blobs("shop")
         named = {each.digest for each in (await log.snapshots("shop")).stored}
         assert {blob.digest async for blob in blobs.list()} == named
         assert len(await blobs._contents.subjects(">")) == len(named) == 2
@@ -171,7 +171,7 @@ def test_snapshot_whose_upload_grew_after_its_size_was_read_is_complete(
         async def size_before(self: StreamBlobs, digest: Digest) -> int:
             return 0
 
-        blobs = log._snapshots._blobs("shop")
+        blobs = log._blobs("shop")
         assert await blobs.upload(Digest(snapshot.digest), len(content), 0, part()) == 1_000_000
         monkeypatch.setattr(StreamBlobs, "received", size_before)
         await log.add_snapshot("shop", snapshot, file)
