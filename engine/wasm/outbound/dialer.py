@@ -32,8 +32,8 @@ connecting: ContextVar[Call | None] = ContextVar("connecting", default=None)
 """The call whose task connects: a lookup sets `dns_ns` of it."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
-_LOCAL = tuple(map(ip_network, ("192.0.0.0/24", "3fff::/20", "168.63.129.16/32")))
-"""Networks that Python 3.11 takes for global; the last one is the host of a virtual machine of Azure."""
+_LOCAL = tuple(map(ip_network, ("192.0.0.0/24", "2001::/23", "3fff::/20", "168.63.129.16/32")))
+"""Networks that versions of Python take for global; the last one is the host of a machine of Azure."""
 
 
 class AddressDenied(Exception):
