@@ -24,7 +24,7 @@ _MAX_WORK = 64 << 20
 """Bytes that functions take about a second for."""
 _CHARACTERS_OF_A_CALL = 800
 """Characters of SQL that take as long as a call of a function: conversions and comparisons."""
-_WORK = {"like": 8, "glob": 12, "highlight": 64, "snippet": 64} | dict.fromkeys(
+_WORK = {"like": 8, "glob": 48, "highlight": 64, "snippet": 64} | dict.fromkeys(
     ("json_patch", "jsonb_patch", "geopoly_overlap", "geopoly_within"), 512
 )
 """Work of a call, compared with others. The time of the last ones grows with the product of two sizes."""
