@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -148,14 +149,16 @@ def test_target_that_is_not_empty_is_refused(machines: Machines) -> None:
 def test_killed_rescue_is_repeated(machines: Machines, step: str) -> None:
     data, target = machines.folder(2), machines.root / "killed"
     before = contents(data)
-    killed = subprocess.Popen(
-        [*svc(), "fleet", "rescue", str(target), "--data", str(data)],
-        env=machines.environ,
-        stderr=subprocess.DEVNULL,
-    )
-    until(lambda: bool(list(machines.root.glob(f".svc-rescue-*/{step}"))))
-    killed.kill()
-    killed.wait()
+    command = [*svc(), "fleet", "rescue", str(target), "--data", str(data)]
+    for _ in range(20):  # The last step may end before it is killed.
+        shutil.rmtree(target, ignore_errors=True)
+        killed = subprocess.Popen(command, env=machines.environ, stderr=subprocess.DEVNULL)
+        while killed.poll() is None and not list(machines.root.glob(f".svc-rescue-*/{step}")):
+            time.sleep(0.001)
+        killed.kill()
+        killed.wait()
+        if not target.exists():
+            break
     assert not target.exists()
     done = rescue(machines, data, target)
     assert done.returncode == 0, done.stderr
