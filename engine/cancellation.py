@@ -1,13 +1,21 @@
-"""Cancellation of asyncio tasks, and protection from it."""
+"""Asyncio tasks that a set has until they end, their cancellation, and protection from it."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
 REPEAT_SECONDS = 0.5
 """Longer than a task needs to clean up."""
+
+
+def spawn(tasks: "set[asyncio.Task[_T]]", work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
+    """Start a task, which `tasks` has until it ends."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 async def cancel(tasks: "Iterable[asyncio.Future[Any]]") -> None:

@@ -23,7 +23,7 @@ from engine.bucket.copy import CopyReport
 from engine.bucket.errors import BucketError
 from engine.bucket.layout import mark_moved
 from engine.bucket.protocols import Bucket
-from engine.cancellation import cancel
+from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginEvent, LoginThrottle
 from engine.errors import SvcError
 from engine.fleet.bucket import NAMESPACE, JetStreamBucket
@@ -162,9 +162,7 @@ class Fleet:
             except Exception:
                 _log.exception("%s failed", name)
 
-        task = asyncio.create_task(run(), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        spawn(self._tasks, run())
 
     def _listen(self, sockets: list[socket.socket]) -> None:
         certificate = Certificate(self.folder / CERTIFICATE, self.folder / KEY)
@@ -379,9 +377,7 @@ async def share_attempts(connection: NatsConnection, namespace: str, throttle: L
             await connection.publish(subject, json.dumps({**asdict(event), "sender": sender}).encode())
 
     def announce(event: LoginEvent) -> None:
-        task = asyncio.create_task(send(event))
-        sending.add(task)
-        task.add_done_callback(sending.discard)
+        spawn(sending, send(event))
 
     await connection.subscribe(subject, receive)
     throttle.announce = announce

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from engine.bucket.errors import BucketError
-from engine.cancellation import cancel
+from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.fleet.connection import PAUSE_SECONDS, TRY_SECONDS, NatsConnection
 from engine.fleet.errors import FleetError, Unavailable
@@ -84,9 +84,7 @@ class NodeCalls:
                 await self._connection.publish(message.reply, reply)
 
         async def on_message(message: Any) -> None:
-            task = asyncio.create_task(answer(message))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            spawn(tasks, answer(message))
 
         subscription = await self._connection.subscribe(f"{self._subject}.{self._node}", on_message)
         try:

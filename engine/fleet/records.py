@@ -10,14 +10,14 @@ import json
 import time
 import zlib
 from base64 import b64decode
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.bucket.errors import BucketError
-from engine.cancellation import cancel
+from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError
@@ -99,17 +99,11 @@ class FleetRecords:
     async def start(self) -> None:
         """Publish and copy new records from now on. Raises `BucketError`."""
         await self._connection.subscribe(f"{self._subject}.*.*.*", self._receive)
-        self._spawn(self._send())
+        spawn(self._tasks, self._send())
 
     def catch_up(self) -> None:
         """Copy older records, too, now and whenever this node may lack some."""
-        self._spawn(self._watch())
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        spawn(self._tasks, self._watch())
 
     async def aclose(self) -> None:
         """Send the last records, which recorders that are closed have written, and stop."""
@@ -165,7 +159,7 @@ class FleetRecords:
                 session = (beat and beat.content.get("session"), self._connection.reconnects)
                 if self._sessions.get(node) != session:
                     self._sessions[node] = session
-                    self._spawn(self._copy_all(node))
+                    spawn(self._tasks, self._copy_all(node))
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _copy_all(self, node: str) -> None:
@@ -180,7 +174,7 @@ class FleetRecords:
         if key in self._copying:
             self._again.add(key)
         else:
-            self._copying[key] = self._spawn(self._copying_project(node, project))
+            self._copying[key] = spawn(self._tasks, self._copying_project(node, project))
         return self._copying[key]
 
     async def _copying_project(self, node: str, project: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
-from engine.cancellation import cancel
+from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment, RecordError, drift, new_deployment_id
 from engine.deploy.doors import Tenants
@@ -320,10 +320,7 @@ class Deployer:
 
     async def _uninterruptible(self, steps: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to completion even if the caller is canceled."""
-        job = asyncio.create_task(steps)
-        self._committing.add(job)
-        job.add_done_callback(self._committing.discard)
-        return await asyncio.shield(job)
+        return await asyncio.shield(spawn(self._committing, steps))
 
     async def aclose(self) -> None:
         """Stop loading, and wait for activations in progress."""

@@ -4,11 +4,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from engine.bucket.errors import BucketError
 from engine.bucket.protocols import VersionedValue
+from engine.cancellation import spawn
 from engine.errors import SvcError
 
 RETRY_SECONDS = 2.0
@@ -33,11 +33,6 @@ def follow(
     waiting: set[str] = set()
     reported = -math.inf
 
-    def spawn(work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
     async def follow_prefix(prefix: str) -> None:
         nonlocal reported
         after = 0
@@ -48,7 +43,7 @@ def follow(
                     project = key.removeprefix(prefix)
                     if project not in waiting:
                         waiting.add(project)
-                        spawn(refresh_project(project))
+                        spawn(tasks, refresh_project(project))
                 return
             except BucketError as error:
                 if time.monotonic() - reported > REPORT_SECONDS:
@@ -72,4 +67,4 @@ def follow(
                 return
 
     for prefix in prefixes:
-        spawn(follow_prefix(prefix))
+        spawn(tasks, follow_prefix(prefix))

@@ -16,7 +16,7 @@ from doors.tables.replication.errors import CannotApply, ReplicationError, stora
 from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.snapshots import SnapshotTaker, snapshot_file
 from doors.tables.sqlite.connections import Error, apsw
-from engine.cancellation import cancel, finish
+from engine.cancellation import cancel, finish, spawn
 from engine.errors import SvcError
 from engine.files.database_files import move_database, remove_database
 from engine.replication import ReplicatedLog
@@ -77,10 +77,7 @@ class CopyFollower:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the follower closes."""
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return spawn(self._tasks, work)
 
     async def aclose(self) -> None:
         """Stop following, and close the file."""

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from quart import Blueprint, Quart, Response, abort, g, render_template, request, send_file
 
+from engine.cancellation import spawn
 from engine.control.errors import STATUS
 from engine.errors import SvcError
 from engine.files.temporary import remove_abandoned
@@ -154,9 +155,7 @@ class Pages:
                 await session.close()
                 self._sessions.pop(session.id, None)
 
-        task = asyncio.create_task(end())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        spawn(self._ending, end())
 
     async def _check_repeatedly(self) -> None:
         """End pages that are gone or not used, and Consoles whose page is closed and not used."""
