@@ -24,7 +24,6 @@ LONG_FUNCTIONS = {
     "svc_tui/commands/logs.py: logs",
     "svc_tui/commands/serve.py: serve",
     "svc_tui/dev/server.py: run_dev",
-    "svc_tui/serve/server.py: run_service",
 }
 """Functions that are longer today. No other may become so."""
 HOOK = re.compile(r"_|(?:compose|render\w*|(?:on|action|check|watch|validate)_\w+)$")

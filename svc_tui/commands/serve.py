@@ -33,7 +33,7 @@ from svc_tui.terminal.signals import on_stop
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
-    from svc_tui.serve.server import ServiceSettings
+    from svc_tui.serve.settings import ServiceSettings
 
 GRACE_SECONDS = 10.0
 MIN_MEMORY_MIB = 256
@@ -159,7 +159,7 @@ def serve(
     if print_unit or print_socket:
         return
     # Imported on demand: with the control API, it takes most of a start.
-    from svc_tui.serve.server import ServiceSettings
+    from svc_tui.serve.settings import ServiceSettings
 
     raise_fd_limit()
     supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())

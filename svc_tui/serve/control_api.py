@@ -1,31 +1,36 @@
-"""The control API of a service, and the data folders of its projects."""
+"""The control API of a service with its Console, and the data folders of its projects."""
 
+import contextlib
+import os
+import secrets
+import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from quart import Blueprint, Quart
 
 from doors.tables.api.routes import blueprint as tables
+from engine.bucket.protocols import Bucket
 from engine.control import projects
-from engine.control.access import AnyOf, Authenticator
+from engine.control.access import AnyOf, StaticToken
 from engine.control.app import create_app
 from engine.control.auth import routes, user_routes
+from engine.control.auth.accounts import Accounts
 from engine.control.auth.routes import AuthServices
+from engine.control.auth.sessions import Sessions
+from engine.control.discovery import ControlEndpoint
 from engine.control.projects import unknown_project
-from engine.control.routes import deployments, fleet, gc, logs, manifest, quotas, state, usage
+from engine.control.routes import deployments, fleet, gc, logs, manifest, metrics, quotas, state, usage
 from engine.control.routes.manifest import DeployedManifest
-from engine.control.routes.state import StatusSource
 from engine.fleet.fleet import Fleet
+from engine.http.asgi import asgi_handler
+from engine.http.exchange import Handler
+from engine.http.sockets import authority, bind
 from engine.manifest.schema import is_name
 from engine.service.deployer import Deployer
 from svc_tui.composition import door_stats
-
-if TYPE_CHECKING:
-    from svc_tui.serve.fleet_node import NodeOfFleet
-    from svc_tui.serve.server import ServiceSettings
-
-SERVICE_DIR = "service"
-"""Data folder of the service itself. It cannot collide with projects, which have their own folder."""
+from svc_tui.console.web.hosted import HostedConsole
+from svc_tui.console.web.pages import IDLE_SECONDS, Pages
+from svc_tui.serve.runtime import Runtime
+from svc_tui.serve.settings import ServiceSettings, project_dir
 
 
 class ProjectDirs:
@@ -46,40 +51,63 @@ class ProjectDirs:
         return project_dir(self._data, project)
 
 
-def project_dir(data: Path, project: str) -> Path:
-    """Return a project's data folder within the service's."""
-    return data / "projects" / project if project else data / SERVICE_DIR
+class Control:
+    """The handlers of the control API and of the Console, and the endpoint for local clients."""
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        runtime: Runtime,
+        bucket: Bucket,
+        node: Fleet,
+        local: list[socket.socket],
+    ) -> None:
+        """`local` has the sockets of local clients."""
+        self.local = local
+        # Its token gives access to readers of the data directory.
+        self.endpoint = ControlEndpoint(
+            f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid()
+        )
+        accounts, deployer = Accounts(bucket.kv, settings.passwords), runtime.deployer
+        auth = AuthServices(accounts, Sessions(bucket.kv, accounts), runtime.throttle)
+        dirs, status, peers = ProjectDirs(settings.data, deployer), runtime.status(), runtime.peers
+        subjects = (
+            routes.blueprint(auth),
+            user_routes.blueprint(auth),
+            projects.blueprint(dirs),
+            tables(dirs),
+            usage.blueprint(dirs, status.memory),
+            logs.blueprint(dirs),
+            manifest.blueprint(DeployedManifest(deployer)),
+            state.blueprint(status, dirs, door_stats()),
+            quotas.blueprint(deployer),
+            gc.blueprint(deployer.collect_garbage),
+            fleet.blueprint(node, peers.facts, peers.repair),
+            deployments.blueprint(deployer, settings.url_of),
+            metrics.blueprint(runtime.meter, runtime.state),
+        )
+        access = AnyOf(StaticToken(self.endpoint.token), auth.sessions)
+        self.api = asgi_handler(create_app(access, subjects, in_fleet=peers.records is not None))
+        self.pages = Pages(idle_seconds=IDLE_SECONDS) if settings.console else None
+        self.console: Handler | None = None
+        if self.pages is not None:
+            hosted = HostedConsole(
+                self.pages, auth, dirs.names, api=self.endpoint.url, address=settings.address
+            )
+            self.console = asgi_handler(hosted.application())
 
 
-def create_control_api(
-    service: Deployer,
-    settings: "ServiceSettings",
-    auth: AuthServices,
-    project_dirs: ProjectDirs,
-    *,
-    local: Authenticator,
-    status: StatusSource,
-    node: Fleet,
-    peers: "NodeOfFleet",
-    metrics: Blueprint,
-) -> Quart:
-    """Return the service's control API.
+@contextlib.contextmanager
+def open_control(
+    settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet
+) -> Iterator[Control]:
+    """Return the control API of a service. Local clients connect by address.
 
-    `local` authenticates readers of the data directory, `peers` has the other nodes of the fleet.
+    The certificate does not name the address, so they get plain HTTP.
     """
-    subjects = (
-        routes.blueprint(auth),
-        user_routes.blueprint(auth),
-        projects.blueprint(project_dirs),
-        tables(project_dirs),
-        usage.blueprint(project_dirs, status.memory),
-        logs.blueprint(project_dirs),
-        manifest.blueprint(DeployedManifest(service)),
-        state.blueprint(status, project_dirs, door_stats()),
-        quotas.blueprint(service),
-        gc.blueprint(service.collect_garbage),
-        fleet.blueprint(node, peers.facts, peers.repair),
-        deployments.blueprint(service, settings.url_of),
-        metrics,
-    )
-    return create_app(AnyOf(local, auth.sessions), subjects, in_fleet=peers.records is not None)
+    local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
+    try:
+        yield Control(settings, runtime, bucket, node, local)
+    finally:
+        for sock in local:
+            sock.close()

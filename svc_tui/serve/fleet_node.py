@@ -23,7 +23,7 @@ from engine.timeline.copies import read_page
 from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.json_format import format_utc
 from engine.usage.store import USAGE_FILE, UsageStore
-from svc_tui.serve.control_api import project_dir
+from svc_tui.serve.settings import project_dir
 
 REPAIR = "repair"
 REPAIR_SECONDS = 1200.0

@@ -1,0 +1,228 @@
+"""What a service runs, without its sockets: timelines, Doors, guests, workers and deployments."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+from engine.bucket.protocols import Bucket
+from engine.cancellation import cancel
+from engine.control.auth.login_throttle import LoginThrottle
+from engine.control.routes.state import StatusSource
+from engine.control.schemas.memory import MemoryState
+from engine.deploy.doors import Tenants
+from engine.deploy.history import LIVE
+from engine.deploy.serving import ServingTable
+from engine.deploy.versions import VersionFactory
+from engine.errors import SvcError
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.fleet import Fleet, share_attempts
+from engine.fleet.records import ProjectFiles
+from engine.http.sockets import authority, bind
+from engine.lane import ignore_progress
+from engine.log_forwarding import LogForwarder
+from engine.manifest.collector import ProjectCollector
+from engine.metrics.families import PoolState, ServiceState
+from engine.metrics.meter import ServiceMeter
+from engine.otlp.exports import Exports
+from engine.service.deployer import Deployer
+from engine.service.following import follow
+from engine.service.gc_schedule import run_gc_daily
+from engine.service.loading import START_SECONDS
+from engine.service.quotas import KEY_PREFIX as QUOTAS
+from engine.service.secrets import KEY_PREFIX as SECRETS
+from engine.service.secrets_key import SecretsKey
+from engine.timeline import database
+from engine.timeline.bus import TimelineBus
+from engine.timeline.rates import RateMeter
+from engine.timeline.recorder import TimelineRecorder
+from engine.usage import store
+from engine.usage.recorder import UsageRecorder
+from engine.wasm.execution.memory_budget import ResidentSet, default_budget
+from engine.wasm.execution.runner import Runner
+from engine.workers.pool import WorkerPool
+from engine.workers.protocol import WorkerConfig
+from svc_tui.composition import doors
+from svc_tui.serve.fleet_node import NodeOfFleet
+from svc_tui.serve.migrations import migrate
+from svc_tui.serve.settings import ServiceSettings, project_dir
+
+QUIET_SECONDS = 2.0
+"""After this time, the log says why the service does not serve yet."""
+_COMPILING = (
+    "the live deployments are compiled before this service serves, as at the first start on a machine; after"
+    f" {START_SECONDS:.0f} s it serves, and requests of those that are not ready wait"
+)
+
+
+class Runtime:
+    """The parts of a service that its projects use. Create it on the event loop, by `open_runtime`."""
+
+    def __init__(
+        self, settings: ServiceSettings, bucket: Bucket, node: Fleet, closing: contextlib.AsyncExitStack
+    ) -> None:
+        """`closing` closes each part in the reverse order of their registration. Raises `SvcError`."""
+        self._settings, self._bucket, self._node, self._closing = settings, bucket, node, closing
+        self._rates: dict[str, RateMeter] = {}
+        self.meter = ServiceMeter()
+        self.peers = NodeOfFleet(settings.data)
+        closing.push_async_callback(self.peers.aclose)
+        self._recorders = closing.enter_context(contextlib.ExitStack())
+        self._exports = Exports(settings.otlp, self.meter, self.state, self._collector, settings.log)
+        closing.push_async_callback(self._exports.aclose)
+        self.tenants = Tenants(doors(), self.folder, self._record)
+        closing.push_async_callback(self.tenants.aclose)
+        self.runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
+        closing.push_async_callback(self.runner.aclose)
+        versions = VersionFactory(self.runner, "deploy", ignore_progress, self.tenants.doors)
+        self.serving = ServingTable(versions, settings.domain, front=False)
+        self.serving.on_activate = self._on_activate
+        processes = len(settings.public)
+        # Workers forward requests for the Console, whose pages and processes belong to this process.
+        self.forwarded = bind("127.0.0.1", 0) if settings.console and processes > 1 else []
+        for sock in self.forwarded:
+            closing.callback(sock.close)
+        self.console_secret = secrets.token_urlsafe(32)
+        self.workers = self._worker_pool() if processes > 1 else None
+        self.deployer = Deployer(
+            bucket,
+            unpacked=settings.data / "unpacked",
+            cache=settings.data / "cache",
+            site=self.serving,
+            tenants=self.tenants,
+            domain=settings.domain,
+            key=SecretsKey.open(settings.data),
+            publish=self.workers.publish if self.workers else None,
+            migrate=partial(migrate, self.folder),
+        )
+        self.throttle = LoginThrottle()
+        self._following: set[asyncio.Task[None]] = set()
+        closing.push_async_callback(cancel, self._following)
+        closing.push_async_callback(node.stop)
+        collecting = asyncio.create_task(run_gc_daily(bucket.kv, self.deployer.collect_garbage, settings.log))
+        closing.push_async_callback(cancel, [collecting])
+        closing.push_async_callback(self.deployer.aclose)
+        closing.callback(self.runner.stop_all)
+        closing.callback(collecting.cancel)
+
+    async def start(self) -> None:
+        """Load the live deployments. In a fleet, follow the changes of other nodes. Raises `SvcError`."""
+        bucket, node = self._bucket, self._node
+        if isinstance(bucket, JetStreamBucket):
+            await self.peers.start(bucket, node)
+        loop = asyncio.get_running_loop()
+        compiling = loop.call_later(QUIET_SECONDS, self._settings.log, "info", _COMPILING)
+        await self.deployer.start(self._warn)
+        compiling.cancel()
+        if isinstance(bucket, JetStreamBucket):
+            follow(self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS), self.deployer.refresh)
+            assert self.peers.records is not None and node.presence is not None
+            self.peers.records.catch_up()
+            await share_attempts(bucket.connection, bucket.namespace, self.throttle)
+            preparation = self.peers.prepare_everywhere(node.presence, self.deployer.prepare)
+            self.deployer.ready_elsewhere = preparation.everywhere
+
+    def folder(self, project: str) -> Path:
+        """Return the data folder of a project; the empty name is the service itself."""
+        return project_dir(self._settings.data, project)
+
+    def memory(self) -> MemoryState:
+        """Return the memory of all processes."""
+        used = ResidentSet().read() + (self.workers.resident_bytes() if self.workers else 0)
+        return MemoryState(budget=self._settings.memory or default_budget(), used=used)
+
+    async def state(self) -> ServiceState:
+        """Return the state of all processes."""
+        own = PoolState(self.runner.pool.running(), self.runner.pool.queued())
+        pools = [own, *(await self.workers.pool_states() if self.workers else ())]
+        memory = self.memory()
+        return ServiceState(
+            pools,
+            memory_used=memory.used,
+            memory_budget=memory.budget,
+            counters=self._exports.families(),
+        )
+
+    def status(self) -> StatusSource:
+        """Return the status of the projects."""
+        return StatusSource(
+            kind="service",
+            project=self.serving.project,
+            status=self.serving.status,
+            rates=self._rates.get,
+            uses=self.tenants.uses,
+            url_of=self._settings.url_of,
+            memory=self.memory,
+            quota=self.serving.quota,
+        )
+
+    def _record(self, project: str, timeline: TimelineBus) -> None:
+        """Store the records of a new timeline, count them, and send them to the fleet and to collectors."""
+        records = self.peers.records
+        publisher = records.publisher(project) if records is not None and project else None
+        path = self.folder(project) / database.TIMELINE_FILE
+        usage_path = self.folder(project) / store.USAGE_FILE
+        recorder = TimelineRecorder(path, timeline, self._warn, publisher=publisher)
+        publish = publisher.publish_usage if publisher is not None else None
+        usage_recorder = UsageRecorder(usage_path, timeline, self._warn, publish=publish)
+        self._recorders.callback(usage_recorder.close)
+        self._recorders.callback(recorder.close)
+        if publisher is not None:
+            publisher.follow(ProjectFiles(path, usage_path, timeline, recorder, usage_recorder))
+        self._rates[project] = RateMeter(partial(self.serving.project, project))
+        timeline.subscribe(self._rates[project])
+        timeline.subscribe(self.meter.follower(project))
+        timeline.on_measurements(self.meter.measurer(project))
+        self._exports.follow(project, timeline)
+
+    def _on_activate(self, project: str) -> None:
+        if self.peers.records is not None:
+            self.tenants.timeline(project)  # It gets the records of other nodes before its own first one.
+        self._exports.refresh(project)
+
+    def _collector(self, project: str) -> ProjectCollector | None:
+        return self.serving.collector(project)
+
+    def _warn(self, error: SvcError) -> None:
+        self._settings.log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
+
+    def _worker_pool(self) -> WorkerPool:
+        settings = self._settings
+        config = WorkerConfig(
+            multi_project=True,
+            data=settings.data / "projects",
+            cache=settings.data / "cache",
+            mode="deploy",
+            domain=settings.domain,
+            dev=False,
+            grace=settings.grace,
+            certificate=settings.certificate,
+            per_address=settings.per_address,
+            scheme=settings.scheme,
+            max_body=settings.max_body,
+            memory=settings.memory_shares()[1],
+            processes=len(settings.public),
+            console=(authority(self.forwarded[0]), self.console_secret) if self.forwarded else None,
+        )
+        return WorkerPool(
+            sockets=settings.public,
+            config=config,
+            timeline_of=self.tenants.timeline,
+            uses_of=self.tenants.uses,
+            warn=lambda text: settings.log("warning", text),
+            program="svc_tui.worker",
+        )
+
+
+@contextlib.asynccontextmanager
+async def open_runtime(settings: ServiceSettings, bucket: Bucket, node: Fleet) -> AsyncIterator[Runtime]:
+    """Open the parts of a service, whose live deployments are loaded then. Raises `SvcError`."""
+    async with contextlib.AsyncExitStack() as closing:
+        forwarder = LogForwarder(settings.log)
+        closing.callback(forwarder.uninstall)
+        runtime = Runtime(settings, bucket, node, closing)
+        forwarder.install()
+        await runtime.start()
+        yield runtime
