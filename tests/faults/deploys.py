@@ -29,6 +29,7 @@ class Deploys:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Deploy and read within the context, then wait until all nodes serve the last version."""
+        self._sent = max(page for page in self._pages() if page is not None)
         with ThreadPoolExecutor() as threads:
             working = [
                 threads.submit(self._deploy),
