@@ -32,7 +32,7 @@ class FolderBlobs:
         self._folder = root / layout.BLOBS
         self._damaged = root / layout.DAMAGED
         self._uploads = root / layout.UPLOADS
-        self._busy: set[Digest] = set()
+        self._busy: set[str] = set()
         self._threads = BlockingCalls(THREADS)
         # Held from checking a blob to removing or moving it, so that its name is not reused in between.
         self._naming = threading.Lock()
@@ -136,27 +136,28 @@ class FolderBlobs:
             raise disk_error(path, error) from error
         return True
 
-    async def received(self, digest: Digest) -> int:
+    async def received(self, digest: Digest, owner: str = "") -> int:
         """See the protocol."""
-        return await self._threads.call(uploads.received, self._uploads / as_digest(digest))
+        return await self._threads.call(uploads.received, self._uploads / _upload_name(digest, owner))
 
     async def upload(
-        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
+        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
     ) -> int | StaleRevision:
         """See the protocol. Raises `UploadBusy`."""
         if await self.touch(digest):
             return size
-        if digest in self._busy:
+        name = _upload_name(digest, owner)
+        if name in self._busy:
             raise UploadBusy(digest)
-        self._busy.add(digest)
+        self._busy.add(name)
         try:
-            upload = Upload(self._uploads / digest, digest, size)
+            upload = Upload(self._uploads / name, digest, size)
             try:
                 return await self._add(upload, digest, offset, chunks)
             finally:
                 upload.close()
         finally:
-            self._busy.discard(digest)
+            self._busy.discard(name)
 
     async def _add(
         self, upload: Upload, digest: Digest, offset: int, chunks: AsyncIterable[bytes]
@@ -179,6 +180,10 @@ class FolderBlobs:
     async def aclose(self) -> None:
         """Wait for what is under way."""
         await self._threads.aclose()
+
+
+def _upload_name(digest: Digest, owner: str) -> str:
+    return f"{as_digest(digest)}.{owner}" if owner else as_digest(digest)
 
 
 def _listing(folder: Path) -> list[BlobInfo]:

@@ -73,17 +73,18 @@ class Blobs(Protocol):
     async def delete(self, digest: Digest, before_ns: int) -> bool:
         """Delete a blob unless it was stored or touched since that time; return whether it was deleted."""
 
-    async def received(self, digest: Digest) -> int:
-        """Return how many bytes of an upload are stored: the offset to resume at."""
+    async def received(self, digest: Digest, owner: str = "") -> int:
+        """Return how many bytes of an owner's upload are stored: the offset to resume at."""
 
     async def upload(
-        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
+        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
     ) -> int | StaleRevision:
         """Append to an upload of `size` bytes in total; return the number of bytes stored.
 
         At `size` bytes it becomes a blob. If `chunks` ends early or raises, the received bytes are retained
-        for a later call. A wrong `offset` returns a conflict with the right one. Raises `UploadBusy`, and
-        `DigestMismatch` for wrong or excess content, which discards the upload.
+        for a later call. A wrong `offset` returns a conflict with the right one. Each owner, such as a
+        project, has an upload of its own. Raises `UploadBusy` if it is in progress, and `DigestMismatch` for
+        wrong or excess content, which discards the upload.
         """
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""Resumable uploads: partial blobs in `uploads/<sha256>`.
+"""Resumable uploads: partial blobs in `uploads/<sha256>.<owner>`.
 
 Methods block, and raise `BucketError` when the disk fails.
 """
@@ -91,7 +91,7 @@ def received(path: Path) -> int:
         raise disk_error(path, error) from error
 
 
-def delete_stale(folder: Path, before_ns: int, busy: set[Digest], count_only: bool) -> int:
+def delete_stale(folder: Path, before_ns: int, busy: set[str], count_only: bool) -> int:
     """Delete, or only count, inactive uploads without new data since a time."""
     forgotten = 0
     try:

@@ -1,8 +1,9 @@
-"""Blobs as messages of at most 1 MiB on a stream, with one record per digest in a key-value store.
+"""Blobs as messages of at most 1 MiB on a stream, with records in a key-value store.
 
-A record names the subject of the content by a random id, and says whether it is complete. One compare-and-set
-of the record creates or removes a blob. Each message expects the one before, so that two processes cannot mix
-their uploads. Content that no record names is an orphan and is purged.
+A record names the subject of the content by a random id: that of a blob has its digest as key, that of an
+upload the digest and the owner. One compare-and-set of the record creates or removes a blob. Each message
+expects the one before, so that two processes cannot mix their uploads. Content that no record names is an
+orphan and is purged.
 """
 
 import asyncio
@@ -44,8 +45,9 @@ class _Record:
 
 @dataclass(slots=True)
 class _PartialUpload:
-    """An upload in progress: its record and revision, and how far its content is stored."""
+    """An upload in progress: the key of its record, and how far its content is stored."""
 
+    key: str
     record: _Record
     revision: int
     received: int = 0
@@ -57,10 +59,10 @@ class StreamBlobs:
 
     def __init__(self, contents: JetStream, records: StreamKeyValue) -> None:
         self._contents, self._records = contents, records
-        self._busy: set[Digest] = set()
+        self._busy: set[str] = set()
 
-    async def _record(self, digest: Digest) -> tuple[_Record, int] | None:
-        value = await self._records.get(as_digest(digest))
+    async def _record(self, key: str) -> tuple[_Record, int] | None:
+        value = await self._records.get(key)
         return (_Record(**json.loads(value.value)), value.revision) if value is not None else None
 
     async def get(self, digest: Digest) -> bytes:
@@ -69,7 +71,7 @@ class StreamBlobs:
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         """See the protocol. Raises `BlobMissing` and `BlobCorrupt`."""
-        entry = await self._record(digest)
+        entry = await self._record(as_digest(digest))
         if entry is None or not entry[0].complete:
             raise BlobMissing(digest)
         record, revision = entry
@@ -83,7 +85,7 @@ class StreamBlobs:
         except _Incomplete:
             sha256 = hashlib.sha256(b"incomplete")
         if sha256.hexdigest() != as_digest(digest):
-            now = await self._record(digest)
+            now = await self._record(as_digest(digest))
             if now is None:  # Deleted while it was read.
                 raise BlobMissing(digest)
             # Without its record, the next deploy of the same content restores it.
@@ -123,7 +125,7 @@ class StreamBlobs:
 
     async def touch(self, digest: Digest) -> bool:
         """See the protocol."""
-        while (entry := await self._record(digest)) is not None and entry[0].complete:
+        while (entry := await self._record(as_digest(digest))) is not None and entry[0].complete:
             record, revision = entry
             used = replace(record, used_ns=max(time.time_ns(), record.used_ns + 1))
             if isinstance(await self._records.cas(as_digest(digest), used.json, revision), int):
@@ -139,63 +141,71 @@ class StreamBlobs:
 
     async def delete(self, digest: Digest, before_ns: int) -> bool:
         """See the protocol."""
-        entry = await self._record(digest)
+        entry = await self._record(as_digest(digest))
         if entry is None or not entry[0].complete or entry[0].used_ns >= before_ns:
             return False
         return await self._remove(digest, *entry)
 
-    async def _remove(self, digest: Digest, record: _Record, revision: int) -> bool:
+    async def _remove(self, key: str, record: _Record, revision: int) -> bool:
         """Remove a record, then its content; return whether the record was as given."""
-        if not isinstance(await self._records.cas(as_digest(digest), None, revision), int):
+        if not isinstance(await self._records.cas(key, None, revision), int):
             return False
         await self._contents.purge(record.id)
         return True
 
-    async def received(self, digest: Digest) -> int:
+    async def received(self, digest: Digest, owner: str = "") -> int:
         """See the protocol."""
-        upload = await self._resume(digest)
+        upload = await self._resume(_upload_key(digest, owner))
         return upload.received if upload is not None else 0
 
-    async def _resume(self, digest: Digest) -> _PartialUpload | None:
-        entry = await self._record(digest)
-        if entry is None or entry[0].complete:
+    async def _resume(self, key: str) -> _PartialUpload | None:
+        entry = await self._record(key)
+        if entry is None:
             return None
         last = await self._contents.last(entry[0].id)
         if last is None:
-            return _PartialUpload(*entry)
-        return _PartialUpload(*entry, received=int(last.headers[END]), sequence=last.sequence)
+            return _PartialUpload(key, *entry)
+        return _PartialUpload(key, *entry, received=int(last.headers[END]), sequence=last.sequence)
 
     async def upload(
-        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
+        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
     ) -> int | StaleRevision:
-        """See the protocol. Raises `UploadBusy`, also when another process uploads the same content."""
-        digest = as_digest(digest)
+        """See the protocol. Raises `UploadBusy`, also when another process uploads for the same owner."""
+        key = _upload_key(digest, owner)
         if await self.touch(digest):
             return size
-        if digest in self._busy:
+        if key in self._busy:
             raise UploadBusy(digest)
-        self._busy.add(digest)
+        self._busy.add(key)
         try:
-            upload = await self._resume(digest)
+            upload = await self._resume(key)
             if upload is not None and upload.received > size:
                 await self._discard(digest, upload)
                 upload = None
             received = upload.received if upload is not None else 0
             if offset != received:
                 return StaleRevision(received)
-            return await self._add(digest, upload or await self._begin(digest), size, chunks)
+            return await self._add(digest, upload or await self._begin(digest, key), size, chunks)
         finally:
-            self._busy.discard(digest)
+            self._busy.discard(key)
 
-    async def _begin(self, digest: Digest) -> _PartialUpload:
+    async def _begin(self, digest: Digest, key: str) -> _PartialUpload:
         record = _Record(secrets.token_hex(8), 0, time.time_ns(), complete=False)
-        revision = await self._records.cas(digest, record.json, None)
-        if isinstance(revision, StaleRevision):
+        upload = _PartialUpload(key, record, revision=0)
+        await self._store(digest, upload, record, None)
+        return upload
+
+    async def _store(
+        self, digest: Digest, upload: _PartialUpload, record: _Record, revision: int | None
+    ) -> None:
+        """Store the record of an upload. Raises `UploadBusy` if another process has changed it."""
+        stored = await self._records.cas(upload.key, record.json, revision)
+        if isinstance(stored, StaleRevision):
             raise UploadBusy(digest)
-        return _PartialUpload(record, revision)
+        upload.revision = stored
 
     async def _discard(self, digest: Digest, upload: _PartialUpload) -> None:
-        if not await self._remove(digest, upload.record, upload.revision):
+        if not await self._remove(upload.key, upload.record, upload.revision):
             raise UploadBusy(digest)
 
     async def _add(
@@ -233,32 +243,52 @@ class StreamBlobs:
             if sha256.hexdigest() != digest:
                 await self._discard(digest, upload)
                 raise DigestMismatch(digest, f"sha256:{sha256.hexdigest()}")
-            record = replace(upload.record, size=size, used_ns=time.time_ns(), complete=True)
-            if isinstance(await self._records.cas(digest, record.json, upload.revision), StaleRevision):
-                raise UploadBusy(digest)
+            await self._complete(digest, upload)
         elif upload.received > received:
             used = replace(upload.record, used_ns=time.time_ns())
-            await self._records.cas(digest, used.json, upload.revision)
+            await self._records.cas(upload.key, used.json, upload.revision)
         if failure is not None:
             raise failure
         return upload.received
+
+    async def _complete(self, digest: Digest, upload: _PartialUpload) -> None:
+        """Make a blob of an upload, unless the upload of another owner is one already."""
+        now = time.time_ns()
+        # From here on, `delete_uploads` of another process does not take the content for abandoned.
+        await self._store(digest, upload, replace(upload.record, used_ns=now), upload.revision)
+        blob = replace(upload.record, size=upload.received, used_ns=now, complete=True)
+        entry = await self._record(digest)
+        # Uploads of older versions have the key of the blob.
+        revision = entry[1] if entry is not None and not entry[0].complete else None
+        if isinstance(await self._records.cas(digest, blob.json, revision), int):
+            await self._records.cas(upload.key, None, upload.revision)
+        elif await self.touch(digest):
+            await self._discard(digest, upload)
+        else:
+            raise UploadBusy(digest)
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """See the protocol. Purges orphaned contents, too."""
         # Listed before the records: a new upload creates its record before its content.
         contents = set() if count_only else await self._contents.subjects(">")
         count = 0
-        for value in await self._records.list(""):
-            record = _Record(**json.loads(value.value))
-            digest = Digest(value.key)
+        values = [(each, _Record(**json.loads(each.value))) for each in await self._records.list("")]
+        blobs = {record.id for _, record in values if record.complete}
+        for value, record in values:
             contents.discard(record.id)
-            if record.complete or record.used_ns >= before_ns or digest in self._busy:
+            if record.complete or record.used_ns >= before_ns or value.key in self._busy:
                 continue
-            if count_only or await self._remove(digest, record, value.revision):
+            if record.id in blobs:  # Its process was killed when the blob was complete.
+                await self._records.cas(value.key, None, value.revision)
+            elif count_only or await self._remove(value.key, record, value.revision):
                 count += 1
         for id_ in contents:
             await self._contents.purge(id_)
         return count
+
+
+def _upload_key(digest: Digest, owner: str) -> str:
+    return f"{as_digest(digest)}/{owner}"
 
 
 class _Incomplete(Exception):

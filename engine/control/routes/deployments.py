@@ -63,7 +63,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     async def received(project: str, digest: str) -> types.UploadOut:
         """Return how many bytes of an upload were received, as the offset to resume at."""
         require(project, "deployer")
-        return types.UploadOut(received=await blobs.received(as_digest(digest)))
+        return types.UploadOut(received=await blobs.received(as_digest(digest), project))
 
     @routes.put("/v1/projects/<project>/blobs/<digest>")
     @openapi.takes("application/octet-stream")
@@ -75,7 +75,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         size, offset = query_args.size, query_args.offset
         if size > MAX_BLOB_BYTES:
             raise SvcError(f"the file has {size} bytes; the limit is {MAX_BLOB_BYTES}", code="body-too-large")
-        stored = await blobs.upload(as_digest(digest), size, offset, request.body)
+        stored = await blobs.upload(as_digest(digest), size, offset, request.body, project)
         if isinstance(stored, StaleRevision):
             raise SvcError(
                 f"the upload has {stored.current} bytes, not {offset}",

@@ -209,6 +209,33 @@ def test_concurrent_upload_of_one_digest_raises_upload_busy(use: Use) -> None:
     use(scenario)
 
 
+def test_owners_upload_one_digest_side_by_side(use: Use) -> None:
+    name = Digest(sha256(b"right").hexdigest())
+
+    async def scenario(bucket: Bucket) -> None:
+        waiting, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> AsyncGenerator[bytes, None]:
+            yield b"ri"
+            waiting.set()
+            await go_on.wait()
+            yield b"ght"
+
+        uploading = asyncio.ensure_future(bucket.blobs.upload(name, 5, 0, slow(), "slow"))
+        await waiting.wait()
+        assert await bucket.blobs.received(name, "shop") == 0
+        assert await bucket.blobs.upload(name, 5, 0, pieces(b"rig"), "shop") == 3
+        assert await bucket.blobs.received(name, "shop") == 3
+        assert await bucket.blobs.upload(name, 5, 3, pieces(b"ht"), "shop") == 5
+        go_on.set()
+        assert await uploading == 5
+        assert await bucket.blobs.get(name) == b"right"
+        assert await bucket.blobs.delete_uploads(FUTURE) == 0
+        assert await bucket.blobs.get(name) == b"right"
+
+    use(scenario)
+
+
 def test_delete_uploads_removes_abandoned_uploads(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert await bucket.blobs.upload(NEVER, 9, 0, pieces(b"begun")) == 5

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import httpx
 import pytest
 
 from svc_tui.client import ApiError, Client
+from tests.support.waiting import until
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
 JS = MANIFEST.replace('"static"', '"js"').replace('output = "site"\n', 'entry = "a.js"\n')
@@ -160,6 +163,30 @@ def test_invalid_upload_is_rejected(shop: Shop, digest: str, size: int, code: st
         path = f"/v1/projects/shop/blobs/{digest}"
         shop.client.call("PUT", path, content=[b"abc"], params={"size": size, "offset": 0})
     assert exc_info.value.code == code
+
+
+def test_slow_upload_does_not_stop_another_projects(shop: Shop) -> None:
+    content = b"a file of both projects"
+    path = f"/v1/projects/{{}}/blobs/{hashlib.sha256(content).hexdigest()}"
+    params = {"size": len(content), "offset": 0}
+    finish = threading.Event()
+
+    def slow() -> Iterator[bytes]:
+        yield content[:5]
+        finish.wait()
+        yield content[5:]
+
+    def put(project: str, chunks: Iterable[bytes]) -> int:
+        return shop.client.call("PUT", path.format(project), content=chunks, params=params)["received"]
+
+    with ThreadPoolExecutor() as threads:
+        uploading = threads.submit(put, "other", slow())
+        try:
+            until(lambda: any((shop.hosted.data / "uploads").iterdir()))
+            assert put("shop", [content]) == len(content)
+        finally:
+            finish.set()
+        assert uploading.result() == len(content)
 
 
 @pytest.mark.parametrize(
