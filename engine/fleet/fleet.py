@@ -30,7 +30,7 @@ from engine.fleet.bucket import NAMESPACE, JetStreamBucket
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError, WorkersRefused
 from engine.fleet.joining import Admission, Log, admit_member, join_fleet, wait_for_nodes, wait_until
-from engine.fleet.members import FleetStatus, Presence, check_membership, observe
+from engine.fleet.members import FindTables, FleetOut, Presence, Tables, check_membership, observe
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import (
     AUTHORITY,
@@ -343,8 +343,8 @@ class Fleet:
             await target.aclose()
         return report
 
-    async def status(self) -> FleetStatus:
-        """Return the state of all members as this node observes it. Raises `SvcError`."""
+    async def status(self, find: FindTables | None = None, project: str = "") -> FleetOut:
+        """Return the state of all members as this node observes it, and of tables. Raises `SvcError`."""
         node = self.require_node()
         reading = asyncio.ensure_future(self.registry().members())
         await asyncio.wait([reading], timeout=READ_SECONDS if self._members else None)
@@ -352,13 +352,15 @@ class Fleet:
             await cancel([reading])
         elif reading.exception() is None or not self._members:
             self._members = reading.result()
-        return FleetStatus(
+        tables = await find([each.id for each in self._members], project) if find is not None else Tables()
+        return FleetOut(
             fleet=node.fleet,
             node=node.node,
             serving=node.state == "member",
             healthy=self._server is None or await self._server.healthy(),
+            quorum=bool(tables.leader),
             needed=KEEPERS,
-            members=[observe(member, node.node, self.presence) for member in self._members],
+            nodes=[observe(member, node.node, self.presence, tables) for member in self._members],
         )
 
 

@@ -7,13 +7,14 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.bucket.errors import BucketError
+from engine.control.schema import StrictModel
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue
@@ -22,6 +23,7 @@ from engine.fleet.questions import Document, Questions
 from engine.fleet.registry import MEMBERS, Member, removed
 from engine.fleet.stream import JetStream
 from engine.fleet.tables_log import STREAM
+from engine.timeline.json_format import format_utc
 
 HEARTBEAT_SECONDS = 0.5
 PRESENT_SECONDS = 2.0
@@ -141,72 +143,91 @@ async def listening(addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
     return [address for address, answers in zip(addresses, found, strict=True) if answers]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberStatus:
-    """A member as this node observes it. `skew_seconds` is `None` unless it is present.
+class CopyOut(StrictModel):
+    """A copy of a project's tables that is not up to date, since when, and why."""
 
-    `seen_ns` is the Unix time of its last heartbeat, if any.
+    project: str
+    since: str
+    problem: str
+
+
+class NodeOut(StrictModel):
+    """A node. `role`: keeper (runs a nats-server) or agent. `skew_seconds`: its clock minus this one's.
+
+    `seen` is the time of its last sign of life. `lag_ms`: how far its copy of the tables is behind their log;
+    null if it is unknown, as before the first use. `leads`: the node orders the writes to tables.
+    `starting`: it does not serve yet. `draining`: it takes no requests. `copies`: what is wrong with its
+    tables.
     """
 
-    member: Member
+    id: str
+    address: str
+    role: str
+    version: str
     present: bool
     starting: bool
     draining: bool
     this: bool
-    version: str
     skew_seconds: float | None
-    seen_ns: int | None
+    seen: str | None
+    lag_ms: int | None
+    leads: bool
+    copies: list[CopyOut]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetStatus:
-    """`serving` says whether the fleet serves, `healthy` whether this node's nats-server is in its quorum."""
+class FleetOut(StrictModel):
+    """The fleet. `healthy`: this node's nats-server is in contact with a majority.
+
+    `quorum`: a majority of the keepers answers this node, so that writes are stored.
+    """
 
     fleet: str
     node: str
     serving: bool
     healthy: bool
+    quorum: bool
     needed: int
-    members: list[MemberStatus]
+    nodes: list[NodeOut]
 
 
-def observe(member: Member, this: str, presence: Presence | None) -> MemberStatus:
-    """Return the status of a member; `this` is the id of the observing node.
+class Tables(NamedTuple):
+    """The leader of the tables' log, empty without a majority, and the answers of nodes to `TABLES`."""
 
-    `presence` is `None` before the fleet serves.
-    """
+    leader: str = ""
+    answers: Mapping[str, Document] = {}
+
+
+FindTables = Callable[[Collection[str], str], Awaitable[Tables]]
+"""Asks nodes about the tables of a project, or of "" about all tables."""
+
+
+def observe(member: Member, this: str, presence: Presence | None, tables: Tables) -> NodeOut:
+    """Return a member as the node `this` observes it. `presence` is `None` before the fleet serves."""
     beat = presence.last(member.id) if presence is not None else None
     present = member.id in presence.present() if presence is not None else member.id == this
-    return MemberStatus(
-        member=member,
+    seen_ns = time.time_ns() - int((time.monotonic() - beat.arrived) * 1e9) if beat is not None else None
+    answer = tables.answers.get(member.id, {})
+    return NodeOut(
+        id=member.id,
+        address=str(member.address),
+        role=member.role,
+        version=beat.content["version"] if beat is not None else member.version,
         present=present,
         starting=presence is not None and member.id in presence.starting(),
         draining=present and beat is not None and bool(beat.content.get("draining")),
         this=member.id == this,
-        version=beat.content["version"] if beat is not None else member.version,
         skew_seconds=round(beat.skew_ns / 1e9, 1) if beat is not None and present else None,
-        seen_ns=time.time_ns() - int((time.monotonic() - beat.arrived) * 1e9) if beat is not None else None,
+        seen=format_utc(seen_ns) if seen_ns is not None else None,
+        lag_ms=answer.get("lag_ms"),
+        leads=member.id == tables.leader,
+        copies=[CopyOut(**copy) for copy in answer.get("troubles", ())],
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetFacts:
-    """`quorum`: the log of the tables has a leader, thus a majority. `leader` is that node, or empty.
-
-    `lag_ms` of a node: how far its copy of the tables is behind the log, `None` if it is unknown. `troubles`
-    of a node: its copies that are not up to date, each as a document with `project`, `since` and `problem`.
-    """
-
-    quorum: bool = False
-    leader: str = ""
-    lag_ms: Mapping[str, int | None] = field(default_factory=dict)
-    troubles: Mapping[str, Sequence[Document]] = field(default_factory=dict)
-
-
-async def find_facts(
+async def find_tables(
     connection: NatsConnection, questions: Questions, nodes: Collection[str], project: str
-) -> FleetFacts:
-    """Ask nodes about the tables of a project, or of "" about all tables."""
+) -> Tables:
+    """See `FindTables`."""
 
     async def ask(node: str) -> Document:
         try:
@@ -215,13 +236,7 @@ async def find_facts(
             return {}
 
     leader, tables = await asyncio.gather(_leader(connection), asyncio.gather(*map(ask, nodes)))
-    answers = dict(zip(nodes, tables, strict=True))
-    return FleetFacts(
-        quorum=bool(leader),
-        leader=leader,
-        lag_ms={node: answer.get("lag_ms") for node, answer in answers.items()},
-        troubles={node: answer.get("troubles", ()) for node, answer in answers.items()},
-    )
+    return Tables(leader, dict(zip(nodes, tables, strict=True)))
 
 
 async def _leader(connection: NatsConnection) -> str:

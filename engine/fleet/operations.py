@@ -11,7 +11,7 @@ from engine.bucket.errors import BucketError, disk_error
 from engine.fleet.connection import ClusterAddress, NatsConnection, Patience, error_code
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
-from engine.fleet.members import FleetFacts
+from engine.fleet.members import FleetOut
 from engine.fleet.node import STORE, SYSTEM_SEED, FleetNode, cluster_address
 from engine.fleet.registry import Member
 
@@ -48,23 +48,22 @@ async def drain(fleet: Fleet) -> Drained:
     return Drained(node.node, streams)
 
 
-async def prepare_upgrade(fleet: Fleet, facts: FleetFacts) -> Drained:
+async def prepare_upgrade(fleet: Fleet, status: FleetOut) -> Drained:
     """Drain this node for an upgrade, after checks that the others can do without it. Raises `SvcError`."""
     node = fleet.require_node()
     present = await _present(fleet)
     members = await fleet.registry().members()
     if away := [member.id for member in members if member.id not in present]:
         raise FleetError(f"{away[0]} is away: upgrade one node at a time, while all others run", _STATUS)
-    status = await fleet.status()
-    if busy := [each.member.id for each in status.members if each.draining and not each.this]:
+    if busy := [each.id for each in status.nodes if each.draining and not each.this]:
         raise FleetError(f"{busy[0]} is drained", "Start its service again first.")
     late = behind(await stream_copies(fleet.cluster.connection), [each.id for each in members])
     if late or not status.healthy:
         raise FleetError(f"{(late or [node.node])[0]} lacks the last writes", "Wait until it has them.")
-    for id_, copy in [(id_, copy) for id_, copies in facts.troubles.items() for copy in copies]:
+    for id_, copy in [(each.id, copy) for each in status.nodes for copy in each.copies]:
         raise FleetError(
-            f"the tables of {copy['project']} on {id_} are not up to date: {copy['problem']}",
-            f"Wait until they are. If they stay so: svc fleet repair {copy['project']} --from NODE",
+            f"the tables of {copy.project} on {id_} are not up to date: {copy.problem}",
+            f"Wait until they are. If they stay so: svc fleet repair {copy.project} --from NODE",
         )
     return await drain(fleet)
 

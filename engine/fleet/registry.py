@@ -45,6 +45,11 @@ class Member:
         return NodeAddress(self.host, self.port)
 
     @property
+    def role(self) -> str:
+        """`keeper` or `agent`."""
+        return "keeper" if self.keeper else "agent"
+
+    @property
     def number(self) -> int:
         """The number in the id."""
         return int(self.id[1:].partition("-")[0])

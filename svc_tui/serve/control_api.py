@@ -82,7 +82,7 @@ class Control:
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
             gc.blueprint(deployer.collect_garbage),
-            fleet.blueprint(node, peers.facts, peers.repair),
+            fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),
             metrics.blueprint(runtime.meter, runtime.state),
         )

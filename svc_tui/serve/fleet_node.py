@@ -14,7 +14,7 @@ from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
-from engine.fleet.members import TABLES, FleetFacts, Presence, find_facts
+from engine.fleet.members import TABLES, Presence, Tables, find_tables
 from engine.fleet.questions import Document, NodeCalls, Preparation, Prepare, Questions
 from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
@@ -85,11 +85,11 @@ class NodeOfFleet:
         """Prepare deployments that other nodes activate from now on; return what asks them to."""
         return Preparation(self._questions, presence.node, presence.present, prepare)
 
-    async def facts(self, nodes: Collection[str], project: str) -> FleetFacts:
-        """Return what nodes answer about the fleet and the tables of a project ("": of all)."""
+    async def tables(self, nodes: Collection[str], project: str) -> Tables:
+        """See `FindTables`."""
         if self._bucket is None:
-            return FleetFacts()
-        return await find_facts(self._bucket.connection, self._questions, nodes, project)
+            return Tables()
+        return await find_tables(self._bucket.connection, self._questions, nodes, project)
 
     async def repair(self, project: str, node: str, commit: bool) -> list[str]:
         """Return the nodes whose copies of the tables differ from that of a node; `commit`: they take it.

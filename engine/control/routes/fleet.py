@@ -1,7 +1,6 @@
 """Routes of the fleet: its state and tokens for owners, and the admission of joining nodes."""
 
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import fields
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import Field
@@ -14,16 +13,13 @@ from engine.control.auth.routes import auth_blueprint
 from engine.control.schema import StrictModel
 from engine.fleet import operations
 from engine.fleet.fleet import Fleet
-from engine.fleet.members import FleetFacts, FleetStatus
+from engine.fleet.members import FindTables, FleetOut
 from engine.fleet.node import MAX_PORT, NodeAddress
-from engine.fleet.registry import JoinRequest, Member
+from engine.fleet.registry import JoinRequest
 from engine.http.asgi import asgi_handler
 from engine.http.exchange import Handler
-from engine.timeline.json_format import format_utc
 
 HOUR_NS = 3600 * 10**9
-Facts = Callable[[Collection[str], str], Awaitable[FleetFacts]]
-"""Returns facts about nodes of the fleet and the tables of a project, or of all."""
 Repair = Callable[[str, str, bool], Awaitable[list[str]]]
 """Compares the copies of a project's tables with that of a node, or has all nodes take that one."""
 
@@ -47,53 +43,6 @@ class FleetTokenOut(StrictModel):
 
     token: str
     missing: int
-
-
-class CopyOut(StrictModel):
-    """A copy of a project's tables that is not up to date, since when, and why."""
-
-    project: str
-    since: str
-    problem: str
-
-
-class NodeOut(StrictModel):
-    """A node. `role`: keeper (runs a nats-server) or agent. `skew_seconds`: its clock minus this one's.
-
-    `seen` is the time of its last sign of life. `lag_ms`: how far its copy of the tables is behind their log;
-    null if it is unknown, as before the first use. `leads`: the node orders the writes to tables.
-    `starting`: it does not serve yet. `draining`: it takes no requests. `copies`: what is wrong with its
-    tables.
-    """
-
-    id: str
-    address: str
-    role: str
-    version: str
-    present: bool
-    starting: bool
-    draining: bool
-    this: bool
-    skew_seconds: float | None
-    seen: str | None
-    lag_ms: int | None
-    leads: bool
-    copies: list[CopyOut]
-
-
-class FleetOut(StrictModel):
-    """The fleet. `healthy`: this node's nats-server is in contact with a majority.
-
-    `quorum`: a majority of the keepers answers this node, so that writes are stored.
-    """
-
-    fleet: str
-    node: str
-    serving: bool
-    healthy: bool
-    quorum: bool
-    needed: int
-    nodes: list[NodeOut]
 
 
 class RepairRequest(StrictModel):
@@ -151,20 +100,16 @@ class JoinBody(FoundRequest):
     time_ns: int
 
 
-def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
+def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Blueprint:
     """Return the routes. Those that change the fleet are for owners of every project."""
     routes = Blueprint("fleet", __name__)
-
-    async def observe(project: str) -> tuple[FleetStatus, FleetFacts]:
-        status = await fleet.status()
-        return status, await facts([each.member.id for each in status.members], project)
 
     @routes.get("/v1/fleet")
     @validate_response(FleetOut)
     async def status() -> FleetOut:
         """Return the nodes of the fleet as this one observes them."""
         require(ALL_PROJECTS, "owner")
-        return _status(*await observe(""))
+        return await fleet.status(tables, "")
 
     @routes.get("/v1/projects/<project>/fleet")
     @validate_response(FleetOfProjectOut)
@@ -173,7 +118,7 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         caller = require(project, "viewer")
         if fleet.node is None:
             return FleetOfProjectOut(fleet=None)
-        status = _status(*await observe(project))
+        status = await fleet.status(tables, project)
         if caller.role(ALL_PROJECTS) != "owner":
             for node in status.nodes:
                 node.address = ""
@@ -202,7 +147,7 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         """Create a fleet with this service as its first node."""
         require(ALL_PROJECTS, "owner")
         await fleet.found(NodeAddress(data.host, data.port))
-        return _status(await fleet.status(), FleetFacts())
+        return await fleet.status()
 
     @routes.post("/v1/fleet/tokens")
     @validate_request(FleetTokenRequest)
@@ -212,7 +157,7 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         require(ALL_PROJECTS, "owner")
         created = await fleet.new_token(data.hours * HOUR_NS, keeper=data.keeper)
         state = await fleet.status()
-        return FleetTokenOut(token=created.text, missing=max(0, state.needed - len(state.members)))
+        return FleetTokenOut(token=created.text, missing=max(0, state.needed - len(state.nodes)))
 
     @routes.post("/v1/fleet/drain")
     @validate_request(DrainRequest)
@@ -221,7 +166,7 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         """Stop taking requests on this node, and wait until the last one has ended."""
         require(ALL_PROJECTS, "owner")
         if data.upgrade:
-            drained = await operations.prepare_upgrade(fleet, (await observe(""))[1])
+            drained = await operations.prepare_upgrade(fleet, await fleet.status(tables, ""))
         else:
             drained = await operations.drain(fleet)
         return DrainOut(node=drained.node, streams=drained.streams)
@@ -232,35 +177,9 @@ def blueprint(fleet: Fleet, facts: Facts, repair: Repair) -> Blueprint:
         """Remove another node, which does not run."""
         require(ALL_PROJECTS, "owner")
         member = await operations.remove(fleet, node)
-        return RemovedOut(id=member.id, address=str(member.address), role=_role(member))
+        return RemovedOut(id=member.id, address=str(member.address), role=member.role)
 
     return routes
-
-
-def _role(member: Member) -> str:
-    return "keeper" if member.keeper else "agent"
-
-
-def _status(status: FleetStatus, facts: FleetFacts) -> FleetOut:
-    nodes = []
-    for each in status.members:
-        id_, seen_ns = each.member.id, each.seen_ns
-        node = NodeOut(
-            **_fields(each, "member", "seen_ns"),
-            id=id_,
-            address=str(each.member.address),
-            role=_role(each.member),
-            seen=format_utc(seen_ns) if seen_ns is not None else None,
-            lag_ms=facts.lag_ms.get(id_),
-            leads=id_ == facts.leader,
-            copies=[CopyOut(**copy) for copy in facts.troubles.get(id_, ())],
-        )
-        nodes.append(node)
-    return FleetOut(**_fields(status, "members"), quorum=facts.quorum, nodes=nodes)
-
-
-def _fields(value: Any, *without: str) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields(value) if each.name not in without}
 
 
 def join_handler(fleet: Fleet) -> Handler:
