@@ -25,10 +25,10 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service compat soak fuzz fleet-faults clean
+.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service compat soak fuzz fleet-faults clean
 
 # Downloads and compilations of the toolchains run at the same time.
-ifneq ($(filter test,$(MAKECMDGOALS)),)
+ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=5
 endif
 
@@ -66,9 +66,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@$(UV) --editable '.[dev]' 2>/dev/null || $(PIP) --editable '.[dev]'
 	@touch "$@"
 
-test: toolchains bytecode
-	@echo "· running all tests"
-	@$(PYTESTS) -m "not alone"
+# `test-all` also runs the long tests of what rarely changes.
+test test-all: toolchains bytecode
+	@echo "· running the tests"
+	@$(PYTESTS) -m "not alone$(if $(filter test,$@), and not nightly)"
 	@echo "· running the tests that measure, one by one"
 	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 
@@ -116,7 +117,7 @@ lint: $(VENV)/.installed-dev
 	@"$(BIN)/mypy" --no-error-summary
 
 check: lint
-	@$(PYTESTS) -m "not slow"
+	@$(PYTESTS) -m "not slow and not nightly"
 
 format: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format .

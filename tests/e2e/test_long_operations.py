@@ -1,6 +1,7 @@
-"""Operations of the crypto Door that take minutes, beside other projects of a service and at its end."""
+"""Operations and statements that take minutes, beside other projects of a service and at its end."""
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from wasmtime import wat2wasm
 
 from tests.conformance.guest import Guest
-from tests.support.service import Server, environ_of, login, prepare
+from tests.support.service import Server, environ_of, login, prepare, run
 
 pytestmark = pytest.mark.slow
 RUN_LIMIT = 300
@@ -41,12 +42,22 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "second": ("/v1/derive", SCRYPT),
     "accounts": ("/v1/password/hash", {"password": "secret"}),
 }
+NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n)"
+STATEMENTS = [
+    f"{NUMBERS} select count(*) as n from n",
+    f"{NUMBERS} select json_group_array(i) as n from n",
+    f"{NUMBERS} select i from n order by -i",
+    f"{NUMBERS} select sum(instr(x, y)) as n from n,"
+    " (select hex(zeroblob(20000)) as x, hex(zeroblob(10000)) || 1 as y)",
+]
+END_SECONDS = 15.0
+"""Far below the limits of the statements, above the end of a service without requests."""
 
 
-def project(root: Path, path: str, members: dict[str, Any]) -> Path:
-    """Create a project whose guest calls the crypto Door, and answers after it."""
+def project(root: Path, path: str, members: dict[str, Any], door: str = "crypto") -> Path:
+    """Create a project whose guest calls a Door, and answers after it."""
     guest = Guest()
-    guest.call("ask", "crypto", path, json.dumps(members))
+    guest.call("ask", door, path, json.dumps(members))
     guest.answer(b"done")
     root.mkdir()
     (root / "svc.toml").write_text(MANIFEST.format(root.name, RUN_LIMIT))
@@ -85,3 +96,29 @@ def test_long_operations_leave_time_to_others_and_end_with_the_service(server: S
         server.process.wait(timeout=60)
         for each in long:
             each.exception()
+
+
+@pytest.mark.parametrize("sql", STATEMENTS, ids=["count", "collect", "sort", "instr"])
+def test_statements_end_with_the_service(tmp_path: Path, sql: str) -> None:
+    environ = environ_of(tmp_path / "home")
+    server = Server(tmp_path / "data", environ, "--grace", "2")
+    try:
+        root = project(tmp_path / "shop", "/v1/query", {"sql": sql}, "tables")
+        (root / "tables").mkdir()
+        (root / "tables" / "1.sql").write_text("create table note (id integer primary key);")
+        login(server, root, environ)
+        prepare(root, environ, "deploy")
+        with ThreadPoolExecutor(4) as threads:
+            asking = [threads.submit(ask, server, "shop") for _ in range(2)]
+            asking += [
+                threads.submit(run, root, environ, "tables", "--service", "query", sql) for _ in range(2)
+            ]
+            time.sleep(1.5)
+            assert not any(each.done() for each in asking)
+            server.process.terminate()
+            server.process.wait(timeout=END_SECONDS)
+            for each in asking:
+                each.exception()
+    finally:
+        server.process.kill()
+        server.process.communicate()
