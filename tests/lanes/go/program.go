@@ -440,8 +440,12 @@ func concurrency() {
 	})
 	http.HandleFunc("GET /garbage", func(w http.ResponseWriter, r *http.Request) {
 		kept := map[string][]byte{}
+		most := 50
+		if text := r.FormValue("kept"); text != "" {
+			most, _ = strconv.Atoi(text)
+		}
 		for n := range 3000 {
-			kept[strconv.Itoa(n%50)] = make([]byte, 50_000)
+			kept[strconv.Itoa(n%most)] = make([]byte, 50_000)
 		}
 		fmt.Fprint(w, len(kept))
 	})

@@ -11,6 +11,8 @@ import (
 type added interface {
 	// Renew fetches the start values that two runs must not share, and returns the environment.
 	Renew() []string
+	// LimitMemory lets the garbage collector know the limit of the instance.
+	LimitMemory()
 	// MakeRoom grows the heap by about the memory of one request, before a request arrives.
 	MakeRoom()
 	// InitProgram initializes the packages of the program.
@@ -70,5 +72,6 @@ func getReady() {
 			_ = syscall.Setenv(name, value)
 		}
 	}
+	methods.LimitMemory()
 	methods.InitProgram()
 }
