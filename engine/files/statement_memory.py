@@ -30,6 +30,8 @@ MAX_COLLECTED_BYTES = 64 << 20
 """Maximum memory of a statement of a guest, or of one that reads the timeline."""
 TURN_SECONDS = 0.02
 """Duration of a turn while others wait."""
+STEP_SECONDS = 1.0
+"""After this time in one step, as of a search for many words, a statement has no turn any more."""
 MAX_STEPS = 500
 _FIRST_STEPS = 8
 """Steps of a statement between two calls of `give_way`. They follow from the duration of the last ones."""
@@ -93,6 +95,9 @@ class StatementMemory:
             _order.append(self)
             while _order[0] is not self and not stopped():
                 _turn.wait(TURN_SECONDS)
+                first = _order[0]
+                if first._used_before is not None and time.monotonic() - first._called > STEP_SECONDS:
+                    _order.append(_order.pop(0))
             if _order[0] is self:
                 self._used_before = apsw.memory_used()
             self._called = time.monotonic()

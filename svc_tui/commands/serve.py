@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import sys
+import threading
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from svc_tui.serve.settings import ServiceSettings
 
 GRACE_SECONDS = 10.0
+END_SECONDS = 10.0
+"""Time after `--grace` until the process ends without the threads that are in an endless step of SQLite."""
 MIN_MEMORY_MIB = 256
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -224,6 +227,9 @@ async def _run(
         supervisor.notify("STOPPING=1")
         close_spare()
         stop.set()
+        ending = threading.Timer(settings.grace + END_SECONDS, _end)
+        ending.daemon = True
+        ending.start()
 
     on_stop(on_signal)
     with suppress(FleetStopped):
@@ -243,6 +249,11 @@ async def _run(
             await serving
             stopped = time.monotonic()
     return None if stop.is_set() else stopped
+
+
+def _end() -> None:
+    stderr.log("warning", "a statement cannot be interrupted; the service ends without it")
+    os._exit(0)
 
 
 def _collector(url: str) -> Collector:

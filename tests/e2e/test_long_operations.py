@@ -50,7 +50,15 @@ STATEMENTS = [
     f"{NUMBERS} select sum(instr(x, y)) as n from n,"
     " (select hex(zeroblob(20000)) as x, hex(zeroblob(10000)) || 1 as y)",
 ]
-END_SECONDS = 15.0
+TABLES = """\
+create table note (id integer primary key);
+create virtual table texts using fts5(text);
+insert into texts values (replace(hex(zeroblob(240000)), '00', 'a '));
+"""
+STATEMENTS.append(
+    "select count(*) as n from texts('NEAR(' || replace(hex(zeroblob(300)), '00', 'a ') || ', 9999999)')"
+)
+END_SECONDS = 20.0
 """Far below the limits of the statements, above the end of a service without requests."""
 
 
@@ -98,14 +106,14 @@ def test_long_operations_leave_time_to_others_and_end_with_the_service(server: S
             each.exception()
 
 
-@pytest.mark.parametrize("sql", STATEMENTS, ids=["count", "collect", "sort", "instr"])
+@pytest.mark.parametrize("sql", STATEMENTS, ids=["count", "collect", "sort", "instr", "search"])
 def test_statements_end_with_the_service(tmp_path: Path, sql: str) -> None:
     environ = environ_of(tmp_path / "home")
     server = Server(tmp_path / "data", environ, "--grace", "2")
     try:
         root = project(tmp_path / "shop", "/v1/query", {"sql": sql}, "tables")
         (root / "tables").mkdir()
-        (root / "tables" / "1.sql").write_text("create table note (id integer primary key);")
+        (root / "tables" / "1.sql").write_text(TABLES)
         login(server, root, environ)
         prepare(root, environ, "deploy")
         with ThreadPoolExecutor(4) as threads:

@@ -136,6 +136,15 @@ def test_statement_in_long_steps_gives_its_turn_to_others(tmp_path: Path) -> Non
     assert turns >= 5
 
 
+def test_statement_in_an_endless_step_has_no_turn() -> None:
+    with connected() as (_, endless), endless, connected() as (connection, memory):
+        began = time.monotonic()
+        with memory:
+            assert connection.execute(SMALL).fetchall() == [(6_000_001,)]
+        assert time.monotonic() - began < 60
+        assert not memory.oversized
+
+
 def test_interrupt_ends_the_wait_for_a_turn() -> None:
     with connected() as (_, holder), connected() as (waiting, memory), holder:
         thread = threading.Thread(target=lambda: memory.__enter__().__exit__())
