@@ -5,8 +5,10 @@ live one last. It changes by compare-and-set, so an activation is atomic, and on
 revision is a conflict.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import shorten
 
 from pydantic import TypeAdapter
 
@@ -155,3 +157,25 @@ def _live(cell: VersionedValue) -> Live:
             f"the record of what is live in {cell.key.removeprefix(LIVE)} is corrupt",
             "Restore control.db from a backup.",
         ) from error
+
+
+class RevisionConflict(SvcError):
+    """Another change went live since the client read the revision; this change was not applied."""
+
+    code = "conflict"
+
+
+def revision_conflict(project: str, live: Live | None) -> RevisionConflict:
+    """Return the error for a deploy that is based on another version than the live one."""
+    if live is None:
+        return RevisionConflict(
+            f"{project} is not live any more", "Look again with --plan, and deploy again."
+        )
+    activation = live.activations[-1]
+    when = time.strftime("%H:%M:%S", time.gmtime(activation.at_ns // 10**9))
+    message = f" ({shorten(activation.message, 100)})" if activation.message else ""
+    return RevisionConflict(
+        f"{activation.by or 'another user'} deployed {activation.deployment} of {project} at {when} UTC"
+        f"{message}, after this change was planned; nothing was changed",
+        "Run `svc deploy --plan` to see the changes, then deploy again.",
+    )

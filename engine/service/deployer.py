@@ -20,14 +20,13 @@ from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment, RecordError, drift, new_deployment_id
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.history import DeploymentError, DeploymentHistory, Live
+from engine.deploy.history import DeploymentError, DeploymentHistory, Live, revision_conflict
 from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.versions import BuildResult, Publication
 from engine.errors import SvcError
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project
 from engine.quota import Quota
-from engine.service.conflict import revision_conflict
 from engine.service.health_check import check_health
 from engine.service.loading import LiveDeployments
 from engine.service.policy import (

@@ -27,8 +27,7 @@ from svc_tui.client.urls import is_loopback
 from svc_tui.commands.fleet import parse_address
 from svc_tui.commands.options import MaxBody, Workers
 from svc_tui.garbage_collection import collect_for_server
-from svc_tui.serve.systemd import SystemdHandoff
-from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
+from svc_tui.serve.systemd import SystemdHandoff, check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.signals import on_stop
 from svc_tui.user_home import Home

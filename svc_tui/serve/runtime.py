@@ -23,7 +23,6 @@ from engine.fleet.records import ProjectFiles
 from engine.http.sockets import authority, bind
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
-from engine.manifest.collector import ProjectCollector
 from engine.metrics.families import PoolState, ServiceState
 from engine.metrics.meter import ServiceMeter
 from engine.otlp.exports import Exports
@@ -70,7 +69,9 @@ class Runtime:
         self.peers = NodeOfFleet(settings.data)
         closing.push_async_callback(self.peers.aclose)
         self._recorders = closing.enter_context(contextlib.ExitStack())
-        self._exports = Exports(settings.otlp, self.meter, self.state, self._collector, settings.log)
+        self._exports = Exports(
+            settings.otlp, self.meter, self.state, lambda name: self.serving.collector(name), settings.log
+        )
         closing.push_async_callback(self._exports.aclose)
         self.tenants = Tenants(doors(), self.folder, self._record)
         closing.push_async_callback(self.tenants.aclose)
@@ -181,9 +182,6 @@ class Runtime:
         if self.peers.records is not None:
             self.tenants.timeline(project)  # It gets the records of other nodes before its own first one.
         self._exports.refresh(project)
-
-    def _collector(self, project: str) -> ProjectCollector | None:
-        return self.serving.collector(project)
 
     def _warn(self, error: SvcError) -> None:
         self._settings.log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)

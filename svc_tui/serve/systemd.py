@@ -1,20 +1,36 @@
-"""systemd integration: socket activation (sd_listen_fds(3)) and readiness notification (sd_notify(3)).
+"""systemd: units from `template.service` and `template.socket`, socket activation and notification.
 
-Sockets that systemd holds stay open while svc restarts, so connections queue instead of being refused.
+Sockets that systemd holds stay open while svc restarts, so connections queue instead of being refused
+(sd_listen_fds(3), sd_notify(3)).
 """
 
 import os
+import re
 import socket
-from collections.abc import MutableMapping
+import sys
+from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
 from engine.http.connection_limits import Address, parse_ip
-from engine.http.sockets import authority, resolve_localhost
+from engine.http.sockets import BACKLOG, authority, resolve_localhost
 
 FIRST_DESCRIPTOR = 3
 """File descriptor of the first socket."""
+_PATHS = ("--data", "--tls-cert", "--tls-key")
+_PRINTS = ("--print-unit", "--print-socket")
+_PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
+_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_START_SECONDS = 900
+"""Start timeout: after an update or a restore, all live components are compiled again."""
+_MEMORY_MAX = "90%"
+"""Limit of the unit's cgroup. The default memory budget is 80 % of it; compilers use the rest."""
+_STOP_SECONDS = 20
+"""Stop timeout beyond the graceful-shutdown timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +101,83 @@ def _listening(number: int) -> socket.socket:
 def _address(opened: socket.socket) -> tuple[Address | None, int]:
     host, port = opened.getsockname()[:2]
     return parse_ip(host), port
+
+
+def check_name(name: str) -> None:
+    """Raise `SvcError` for an invalid name of the units and their Linux user (useradd(8))."""
+    if not _NAME.fullmatch(name):
+        raise InvalidUsage(
+            f'invalid name "{name}" for systemd units and their user',
+            "Use up to 31 lower-case letters, digits, - and _, not starting with a digit or -.",
+        )
+
+
+def service_unit(name: str, arguments: Sequence[str], data: Path, *, grace: float, memory_mib: int) -> str:
+    """Return a unit that runs `svc` with these arguments as the user `name`, with write access only to
+    `data`.
+
+    Its file name is `name`.service. Paths in it are absolute, because systemd starts programs in `/`; `grace`
+    is in seconds, `memory_mib` the memory budget or 0. `name`.socket provides the sockets, so that svc needs
+    no privilege for ports below 1024.
+    """
+    program = str(Path(sys.prefix) / "bin" / "svc")
+    # The folder of `svc -C DIR serve` is already part of the absolute paths.
+    words = enumerate(pairwise(arguments), 1)
+    first = next((i for i, (before, word) in words if word == "serve" and before != "-C"), 1)
+    options = [argument for argument in arguments[first:] if argument not in _PRINTS]
+    if "--data" not in options and not any(option.startswith("--data=") for option in options):
+        options += ["--data", str(data)]
+    command = " ".join(_quoted(word).replace("$", "$$") for word in [program, *_absolute(options)])
+    return _template("service").format(
+        name=name,
+        command=command,
+        home=_quoted(f"SVC_HOME={data}"),
+        data=_quoted(str(data)),
+        start=_START_SECONDS,
+        stop=grace + _STOP_SECONDS,
+        memory=f"{memory_mib * 5 // 4}M" if memory_mib else _MEMORY_MAX,
+    )
+
+
+def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
+    """Return the unit `name`.socket with these hosts and ports.
+
+    Raises `SvcError` for addresses that systemd cannot listen on.
+    """
+    lines = []
+    for host, port in addresses:
+        for address in resolve_localhost(host):
+            if not port or parse_ip(address) is None:
+                raise InvalidUsage(
+                    f"systemd cannot listen on {host} port {port}",
+                    "Use an IP address and a port other than 0, as in 0.0.0.0:443.",
+                )
+            lines.append(
+                f"ListenStream=[{address}]:{port}" if ":" in address else f"ListenStream={address}:{port}"
+            )
+    return _template("socket").format(name=name, listen="\n".join(lines), backlog=BACKLOG)
+
+
+def _template(kind: str) -> str:
+    return files("svc_tui.serve").joinpath(f"template.{kind}").read_text("utf-8").rstrip("\n")
+
+
+def _quoted(word: str) -> str:
+    """Return a word escaped for a unit file (systemd.syntax(7); systemd.unit(5) for `%`)."""
+    if _PLAIN.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
+    return f'"{escaped}"'
+
+
+def _absolute(options: Sequence[str]) -> list[str]:
+    result = []
+    for before, option in zip(("", *options), options, strict=False):
+        name, equals, path = option.partition("=")
+        if before in _PATHS:
+            result.append(str(Path(option).expanduser().absolute()))
+        elif equals and name in _PATHS:
+            result.append(f"{name}={Path(path).expanduser().absolute()}")
+        else:
+            result.append(option)
+    return result

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from svc_tui.main import run
-from svc_tui.serve.systemd_units import service_unit, socket_unit
+from svc_tui.serve.systemd import service_unit, socket_unit
 
 
 def test_unit_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

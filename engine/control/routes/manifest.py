@@ -17,13 +17,12 @@ from engine.control.app import require
 from engine.control.projects import unknown_project
 from engine.control.schemas import manifest as types
 from engine.deploy.deployment import Deployment
-from engine.deploy.history import Live
+from engine.deploy.history import Live, RevisionConflict, revision_conflict
 from engine.manifest import MANIFEST
 from engine.manifest.edit import Change, ManifestChanged, inverse, mounts_diff, plan, redrawn, write
 from engine.manifest.load import NoProject, parse, read
 from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError, ManifestProblem
-from engine.service.conflict import RevisionConflict, revision_conflict
 from engine.service.deployer import Deployer
 
 

@@ -7,14 +7,13 @@ import pytest
 
 from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Digest
-from engine.deploy.history import DeploymentError
+from engine.deploy.history import DeploymentError, RevisionConflict
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
 from engine.grant import Grant
 from engine.manifest.edit import AddMount, redrawn
 from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
-from engine.service.conflict import RevisionConflict
 from engine.service.health_check import HealthCheckFailed
 from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError
