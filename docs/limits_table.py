@@ -17,7 +17,7 @@ from doors.tables.grid.temporary_space import MAX_BYTES as MAX_GRIDS_BYTES
 from doors.tables.guest import protocol, reader, session, stored_answers, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
-from doors.tables.schema.tables import MAX_COLUMNS
+from doors.tables.schema.apply import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE, SMALL_BYTES
 from doors.telemetry import metric, otlp_json, record
 from doors.telemetry.http import MAX_REQUEST_BYTES

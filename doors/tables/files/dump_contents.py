@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from doors.tables.schema.notes import INTERNAL_TABLES
+from doors.tables.schema.rebuild import last_rowid
 from doors.tables.schema.references import broken_index, index_options
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import NOTES, Table, find, read, reserved
@@ -67,15 +68,13 @@ def _part(connection: Connection, table: Table) -> Part:
     is_column = len(table.key) == 1 and scalar(connection, sql, table.name, table.key[0])
     order = number or ", ".join(map(quoted, table.key))
     columns = tuple(column.name for column in table.columns if not column.generated)
-    sequence = scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'")
-    last = sequence and scalar(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table.name)
     return Part(
         table.name,
         _sql(connection, table.name),
         columns=columns,
         order=f" ORDER BY {order}" if order else "",
         rowid_name="" if is_column else number,
-        last=last,
+        last=last_rowid(connection, table),
     )
 
 

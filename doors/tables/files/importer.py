@@ -12,7 +12,7 @@ from doors.tables.files.format import STEP, FileProgress, Format
 from doors.tables.files.text_reader import chunks
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.schema.names import check_name
+from doors.tables.schema.apply import check_name
 from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.catalog import Column, Table, read
 from doors.tables.sqlite.connections import open_owner

@@ -12,7 +12,7 @@ from doors.tables.files import csv_file
 from doors.tables.files.format import STEP, FileProgress, Format
 from doors.tables.files.json_file import minified, objects
 from doors.tables.files.text_reader import FileLines
-from doors.tables.schema import tables as schema
+from doors.tables.schema.apply import create_table
 from doors.tables.schema.change import CreateTable
 from doors.tables.sqlite.catalog import Column, Table, find, read
 from doors.tables.sqlite.errors import (
@@ -62,7 +62,7 @@ def load(
         connection.execute("COMMIT")
         with transaction(connection, error_prefix):
             if create:
-                schema.create(connection, CreateTable(table.name, table.columns, table.note))
+                create_table(connection, CreateTable(table.name, table.columns, table.note))
             elif replace:
                 connection.execute(f"DELETE FROM {quoted(table.name)}")
             for inserted in _insert_staged(connection, find(read(connection), table.name), columns, count):

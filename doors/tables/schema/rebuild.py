@@ -54,7 +54,7 @@ def rebuild(
         " WHERE tbl_name = ? AND type IN ('index', 'trigger') AND sql IS NOT NULL",
         table.name,
     )
-    last = _last_rowid(connection, table)
+    last = last_rowid(connection, table)
     staged = [f"c{at}" for at in range(len(sources))]
     # Columns without a type do not convert values.
     run(f"CREATE TABLE {staging} (place INTEGER PRIMARY KEY, {', '.join(['number', *staged])})")
@@ -85,7 +85,7 @@ def _key_is_rowid(connection: Connection, table: str) -> bool:
     return key_types == [("INTEGER",)]
 
 
-def _last_rowid(connection: Connection, table: Table) -> int | None:
+def last_rowid(connection: Connection, table: Table) -> int | None:
     """Return the highest rowid that AUTOINCREMENT ever assigned, or None."""
     if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
         return None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from doors.tables.schema.names import ROW_NAMES
+from doors.tables.schema.rows import ROW_NAMES
 from doors.tables.sqlite.catalog import Table, read
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, quoted, rows
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from doors.tables.schema.names import ROW_NAMES
 from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.errors import Connection, TablesError, Value, fold, quoted, rows
 from doors.tables.types.convert import convert, preview
 from doors.tables.types.registry import TypeName
+
+ROW_NAMES = ("rowid", "oid", "_rowid_")
+"""SQLite's names of the rowid."""
 
 
 def row_name(table: Table) -> str | None:
