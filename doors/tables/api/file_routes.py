@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, Literal
@@ -269,11 +269,7 @@ def _with_file(file: BinaryIO, write: Callable[[ChunkWriter], None]) -> Callable
 def _load(data: Path, file: BinaryIO, query: ImportQuery, sink: ChunkWriter) -> None:
     last, reported_at = FileProgress(0), 0.0
     try:
-        with (
-            _disk_errors(),
-            open_for_writing(data) as connection,
-            sink.interrupting(connection.interrupt),
-        ):
+        with _disk_errors(), open_for_writing(data) as connection:
             _check(query, {fold(name) for name in read(connection)})
             steps: Iterator[FileProgress] = load(
                 connection,
@@ -315,15 +311,7 @@ def _check(query: ImportQuery, existing: set[str]) -> None:
 
 
 def _line(progress: FileProgress, *, done: bool) -> bytes:
-    members = {
-        "done": done,
-        "rows": progress.rows,
-        "bytes": progress.bytes,
-        "total": progress.total,
-        "table": progress.table,
-        "skipped": progress.skipped,
-    }
-    return ndjson.line(members)
+    return ndjson.line({"done": done} | asdict(progress))
 
 
 def _preview(file: BinaryIO, query: PreviewQuery, sink: ChunkWriter) -> None:

@@ -3,9 +3,8 @@
 import asyncio
 import io
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any
 
 _BUFFERED_CHUNKS = 4
@@ -45,16 +44,6 @@ class ChunkWriter(io.RawIOBase):
         """True once the client has disconnected."""
         return self._stream.disconnected
 
-    @contextmanager
-    def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """Call `interrupt` repeatedly once the client has disconnected, until the context ends."""
-        self._stream.interrupt = interrupt
-        try:
-            yield
-        finally:
-            with self._stream.lock:
-                self._stream.interrupt = None
-
     def check(self) -> None:
         """Raise `StreamDisconnected` if the client has disconnected."""
         self._stream.check()
@@ -74,9 +63,6 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue(_BUFFERED_CHUNKS)
         self.disconnected = False
-        self.interrupt: Callable[[], None] | None = None
-        self.lock = threading.Lock()
-        """Guards against the interrupt of a closed connection."""
         self._first = b""
         self._finished: asyncio.Future[None] | None = None
 
@@ -144,15 +130,12 @@ class Stream:
         return None
 
     async def _stop(self) -> None:
-        """Stop the thread at its next chunk, interrupt its statement, and wait for it."""
+        """Stop the thread at its next chunk, and wait for it."""
         self.disconnected = True
         assert self._finished is not None
         while not self._finished.done():
             while not self._chunks.empty():
                 self._chunks.get_nowait()
-            with self.lock:
-                if self.interrupt is not None:
-                    self.interrupt()
             await asyncio.wait({self._finished}, timeout=0.05)
         if not self._finished.cancelled():
             self._finished.exception()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
@@ -13,7 +14,7 @@ from doors.tables.files.json_file import text_json
 from doors.tables.files.sql_dump import dump
 from doors.tables.grid.view_sql import GridView, clauses
 from doors.tables.schema.rows import row_name
-from doors.tables.sqlite.catalog import Table, find, read
+from doors.tables.sqlite.catalog import find, read
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
@@ -47,16 +48,16 @@ def save(
     """Write a snapshot of tables to a file; yield the progress.
 
     `csv`, `json` and `jsonl` take one table or view; `sql` and `db` take any number, and all if `tables` is
-    empty. Memory use is constant. The connection may be read-only and must not be in a transaction. The
-    statement is interrupted once `stopped` returns true. Raises `TablesError`, and the errors of `output`.
+    empty. Memory use is constant. The connection may be read-only and must not be in a transaction. Its
+    statements are interrupted once `stopped` returns true. Raises `TablesError`, and the errors of `output`.
     """
     error_prefix = "cannot export the tables"
-    with _snapshot(connection, error_prefix):
+    with _snapshot(connection, error_prefix, stopped):
         if format in ("sql", "db"):
             write = _save_dump if format == "sql" else _save_database
             yield from write(connection, output, tables)
         elif len(tables) == 1:
-            yield from _save_rows(connection, output, format, find(read(connection), tables[0]), stopped)
+            yield from _save_rows(connection, output, format, GridView(tables[0]))
         else:
             raise TablesError(
                 f"a {format} file holds one table, not {len(tables) or 'all'}",
@@ -72,19 +73,20 @@ def save_view(
     stopped: Callable[[], bool],
 ) -> Iterator[FileProgress]:
     """Export the rows of a view in its order, which is a stable sort."""
-    with _snapshot(connection, "cannot export the table"):
-        yield from _save_rows(connection, output, format, find(read(connection), view.table), stopped, view)
+    with _snapshot(connection, "cannot export the table", stopped):
+        yield from _save_rows(connection, output, format, view)
 
 
 @contextmanager
-def _snapshot(connection: Connection, error_prefix: str) -> Iterator[None]:
+def _snapshot(connection: Connection, error_prefix: str, stopped: Callable[[], bool]) -> Iterator[None]:
     """Read from one snapshot of the database, without blocking writers."""
     if connection.in_transaction:
         raise ValueError("the connection is in a transaction already")
     try:
         connection.execute("BEGIN")
         try:
-            yield
+            with StatementLimit(connection, math.inf, stopped=stopped):
+                yield
         finally:
             connection.execute("ROLLBACK")
     except UnicodeDecodeError:
@@ -97,13 +99,9 @@ def _snapshot(connection: Connection, error_prefix: str) -> Iterator[None]:
 
 
 def _save_rows(
-    connection: Connection,
-    output: BinaryIO,
-    format: Format,
-    table: Table,
-    stopped: Callable[[], bool],
-    view: GridView | None = None,
+    connection: Connection, output: BinaryIO, format: Format, view: GridView
 ) -> Iterator[FileProgress]:
+    table = find(read(connection), view.table)
     columns = [column for column in table.columns if not column.generated]
     if not columns:
         raise TablesError(
@@ -111,20 +109,20 @@ def _save_rows(
             "Check that the tables it reads from exist.",
         )
     names = ", ".join(quoted(column.name) for column in columns)
-    view_clauses = clauses(table, view or GridView(table.name))
+    view_clauses = clauses(table, view)
     tie_breaker = (row_name(table) if table.kind == "table" else "") or ", ".join(map(quoted, table.key))
     order = view_clauses.order
     if tie_breaker:
         order += f", {tie_breaker}" if order else f" ORDER BY {tie_breaker}"
     sql = f"SELECT {names} FROM {quoted(table.name)} AS t{view_clauses.where}{order}"
-    read_rows = _rows_of_table if table.kind == "table" else _rows_of_view
+    read_rows = connection.execute if table.kind == "table" else partial(_rows_of_view, connection)
     types = [column.type for column in columns]
     keys = [f"{text_json(column.name)}:" for column in columns]
     header = csv_file.format_header([column.name for column in columns])
     size = output.write({"csv": header, "json": "["}.get(format, "").encode())
     count = 0
     lines: list[str] = []
-    for row in read_rows(connection, sql, view_clauses.values, stopped):
+    for row in read_rows(sql, view_clauses.values):
         if format == "csv":
             lines.append(
                 csv_file.format_row([text_cell(value, type) for value, type in zip(row, types, strict=True)])
@@ -143,19 +141,10 @@ def _save_rows(
     yield FileProgress(count, size, table=table.name)
 
 
-def _rows_of_table(
-    connection: Connection, sql: str, values: Sequence[Any], stopped: Callable[[], bool]
-) -> Iterator[Sequence[Any]]:
-    with StatementLimit(connection, math.inf, stopped=stopped):
-        yield from connection.execute(sql, values)
-
-
-def _rows_of_view(
-    connection: Connection, sql: str, values: Sequence[Any], stopped: Callable[[], bool]
-) -> Iterator[Sequence[Any]]:
+def _rows_of_view(connection: Connection, sql: str, values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Yield rows, each with limits on its time and memory: a view may compute anything."""
     memory = StatementMemory(connection, MAX_ROW_BYTES)
-    limits = StatementLimit(connection, ROW_SECONDS, stopped=stopped, memory=memory)
+    limits = StatementLimit(connection, ROW_SECONDS, memory=memory)
     try:
         with limits, memory:
             cursor = connection.execute(sql, values)

@@ -1,5 +1,6 @@
 """Atomic import of a file into tables, as a generator that yields the progress."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace as changed
@@ -28,6 +29,7 @@ from doors.tables.sqlite.errors import (
 )
 from doors.tables.sqlite.tokens import statements
 from doors.tables.types.infer import preview
+from engine.files.statement_limit import StatementLimit
 from engine.files.temporary import temporary_folder
 
 _BLOCK = 1 << 20
@@ -47,7 +49,7 @@ def load(
 
     `csv`, `json` and `jsonl` files are appended to one `table`; `replace` deletes its rows first. A missing
     table is created from `columns`, or from the columns that `preview` infers. `sql` and `db` files contain
-    their tables; `replace` drops those of the same names. A statement of a dump ends if `stopped`.
+    their tables; `replace` drops those of the same names. Statements are interrupted once `stopped` is true.
 
     The import is atomic: if the generator raises `TablesError` or is closed early, nothing is imported.
     Other writers wait only for the final transaction. Memory use is constant. The connection is unrestricted,
@@ -56,10 +58,9 @@ def load(
     if format in ("sql", "db"):
         if table or columns:
             raise TablesError(f"a {format} file defines its own tables", "Omit the name of the table.")
-        if format == "sql":
-            yield from _import_dump(connection, source, replace, stopped)
-        else:
-            yield from _import_database(connection, source, replace)
+        copy_tables = _import_dump if format == "sql" else _import_database
+        with StatementLimit(connection, math.inf, stopped=stopped):
+            yield from copy_tables(connection, source, replace, stopped)
         return
     if not table:
         raise TablesError(f"a {format} file does not name its table", "Name the table to import into.")
@@ -76,7 +77,9 @@ def load(
         raise TablesError(f"{existing.name} is not a table", "Import into a table.")
     else:
         target = existing
-    yield from table_rows.load(connection, source, format, target, create=existing is None, replace=replace)
+    create = existing is None
+    with StatementLimit(connection, math.inf, stopped=stopped):
+        yield from table_rows.load(connection, source, format, target, create=create, replace=replace)
 
 
 def _import_dump(
@@ -88,17 +91,20 @@ def _import_dump(
     with (
         temporary_folder("svc-import-") as folder,
         closing(open_owner(folder / "x.db")) as staging,
+        StatementLimit(staging, math.inf, stopped=stopped),
     ):
         staging.execute("pragma synchronous = off")
         with transaction(staging, "nothing was imported"):
             parsed = statements(chunks(source), script.MAX_STATEMENT_BYTES)
-            for count in script.run_steps(staging, "", parsed, allow_internal=True, stopped=stopped):
+            for count in script.run_steps(staging, "", parsed, allow_internal=True):
                 if count % STEP == 0:
                     yield FileProgress(count, source.tell(), total)
         yield from _copy_into(connection, staging, replace)
 
 
-def _import_database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
+def _import_database(
+    connection: Connection, source: BinaryIO, replace: bool, stopped: Callable[[], bool]
+) -> Iterator[FileProgress]:
     """Read a database file from a private copy."""
     error_prefix = "nothing was imported"
     with temporary_folder("svc-import-") as folder:
@@ -108,7 +114,7 @@ def _import_database(connection: Connection, source: BinaryIO, replace: bool) ->
             while block := source.read(_BLOCK):
                 copy_file.write(block)
         try:
-            with closing(open_file(path)) as uploaded:
+            with closing(open_file(path)) as uploaded, StatementLimit(uploaded, math.inf, stopped=stopped):
                 if problems := rows(uploaded, "pragma quick_check(3)"):
                     texts = [row[0] for row in problems if row[0] != "ok"]
                     if texts:

@@ -82,19 +82,18 @@ def run_steps(
     allow_internal: bool = False,
     seconds: float = TIMEOUT_SECONDS,
     deadline: float = math.inf,
-    stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[int]:
     """Run statements in the caller's transaction; yield the number of completed ones after each.
 
     `name` is the file name for messages; if empty, they have the line alone. With `allow_internal` the script
     may create and fill svc's own tables, as dumps do. `seconds` is the time limit of each statement, and
-    `deadline` that of all, in seconds of `monotonic`. A statement ends if `stopped`. Raises `TablesError`.
+    `deadline` that of all, in seconds of `monotonic`. Raises `TablesError`.
     """
     with _restricted(connection, notes.INTERNAL_TABLES if allow_internal else ()) as refusals:
         try:
             for count, statement in enumerate(script, 1):
                 end = min(deadline, time.monotonic() + seconds)
-                _run_statement(connection, name, statement, refusals, end, stopped)
+                _run_statement(connection, name, statement, refusals, end)
                 yield count
         except StatementTooLong as error:
             raise TablesError(
@@ -105,12 +104,7 @@ def run_steps(
 
 
 def _run_statement(
-    connection: Connection,
-    name: str,
-    statement: ParsedStatement,
-    refusals: "_Refusals",
-    end: float,
-    stopped: Callable[[], bool],
+    connection: Connection, name: str, statement: ParsedStatement, refusals: "_Refusals", end: float
 ) -> None:
     nul = statement.sql.find("\0")
 
@@ -136,7 +130,7 @@ def _run_statement(
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
     length = connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_STATEMENT_BYTES)
     try:
-        with StatementLimit(connection, seconds, stopped=stopped, memory=memory), ExitStack() as turn:
+        with StatementLimit(connection, seconds, memory=memory), ExitStack() as turn:
             refusals.turn = lambda: turn.enter_context(memory)
             if len(statement.sql) > _LONG_CHARACTERS:
                 refusals.take_turn()

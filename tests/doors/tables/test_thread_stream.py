@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import math
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from doors.tables.api.thread_stream import ChunkWriter, Stream
 from doors.tables.files.importer import load
 from doors.tables.sqlite.connections import close_owner, open_owner
 from doors.tables.sqlite.errors import TablesError
+from engine.files.statement_limit import StatementLimit
 
 FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
 
@@ -22,7 +24,7 @@ def test_disconnect_interrupts_the_statement_in_progress() -> None:
     def produce(sink: ChunkWriter) -> None:
         connection = apsw.Connection(":memory:")
         try:
-            with sink.interrupting(connection.interrupt):
+            with StatementLimit(connection, math.inf, stopped=lambda: sink.disconnected):
                 sink.write(b"begun")
                 connection.execute(FOREVER).fetchall()
         except apsw.InterruptError as error:
