@@ -19,7 +19,7 @@ from tests.faults.faulty_fleet import FaultyFleet
 from tests.support.service import run
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow(seconds=60)
+pytestmark = [pytest.mark.nightly, pytest.mark.slow(seconds=60)]
 COUNT = "SELECT count(*) AS n FROM entries"
 
 

@@ -13,7 +13,7 @@ from engine.manifest.load import load
 from svc_tui.composition import lanes
 from tests.support.toolchains import use_rust
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(1800)]
 SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "polyglot"
 LEFT_OUT = shutil.ignore_patterns(".svc", "target", "go.work", "go.work.sum")
 

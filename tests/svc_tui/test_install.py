@@ -98,6 +98,7 @@ def test_description_of_the_wheel_has_no_relative_link(wheel: Path) -> None:
     assert re.findall(r"\]\((?!https?:)[^)]*\)", description) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow(seconds=100)
 @pytest.mark.timeout(1200)
 def test_installed_wheel_creates_and_serves_a_project_on_every_python(wheel: Path, tmp_path: Path) -> None:

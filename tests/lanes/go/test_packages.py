@@ -14,7 +14,7 @@ from tests.lanes.go.module import Module, Reply
 from tests.lanes.tables import Guests
 from tests.support.forms import multipart
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 SOURCES = Path(__file__).with_name("packages")
 SCHEMA = """
 create table authors (

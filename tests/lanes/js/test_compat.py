@@ -13,7 +13,7 @@ from bench.compat.upstream import upstream
 from bench.compat.workspace import PackagesMissing, installed, node, workspace
 from tests.lanes.js.sources import MODES
 
-pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow(seconds=60), pytest.mark.timeout(900)]
 PACKAGES = ("hono", "jose", "marked", "zod", "iron-session", "react-dom", "graphql-yoga", "date-fns-tz")
 CHOSEN = [*(case for case in cases("packages") if case.name in PACKAGES), *cases("wintertc")]
 Measured = tuple[dict[str, Results], dict[str, dict[str, Results]]]

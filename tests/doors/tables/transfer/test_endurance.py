@@ -11,7 +11,7 @@ import pytest
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import rows, scalar
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 
 ROWS = 40_000
 ATTEMPTS = 10
