@@ -6,36 +6,40 @@ so each import gets a unique name. The format is in the WebAssembly core specifi
 modules.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from engine.wasm_binary import (
     COMPONENT_HEADER,
+    CORE_MODULE,
+    EXPORTS,
+    FUNCTION,
+    IMPORTS,
     MODULE_HEADER,
+    TYPES,
     BinaryReader,
+    CoreSignature,
     UnsupportedBinary,
     name,
+    read_exports,
     read_sections,
+    read_types,
     section,
+    signature_at,
     uleb,
 )
 from lanes.wit_imports import parse_interfaces
 
-_TYPES, _IMPORTS, _EXPORTS = 1, 2, 7
-_VALUES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64"}
-
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An imported function. `alias` is its name in the renamed module; types are "i32", "i64", …"""
+    """An imported function. `alias` is its name in the renamed module."""
 
     module: str
     name: str
     alias: str
-    parameters: tuple[str, ...]
-    results: tuple[str, ...]
+    signature: CoreSignature
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,76 +47,53 @@ class UnboundModule:
     """A module with unique import names. `binary` is the complete module."""
 
     binary: bytes
-    imports: tuple[Import, ...]
-    exports: frozenset[str]
+    imports: list[Import]
+    exports: frozenset[bytes]
 
 
 def read(data: bytes) -> UnboundModule:
     """Read a module. Raises `UnsupportedBinary` unless it has the form that Go writes."""
-    try:
-        return _read(data)
-    except (IndexError, KeyError, UnicodeDecodeError) as error:
-        raise UnsupportedBinary(f"not a module as Go writes it: {error!r}") from error
-
-
-def _read(data: bytes) -> UnboundModule:
     binary = bytearray(MODULE_HEADER)
-    types: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
-    imports: tuple[Import, ...] = ()
-    exports: frozenset[str] = frozenset()
+    types: list[CoreSignature] = []
+    imports: list[Import] = []
+    exports: frozenset[bytes] = frozenset()
     for kind, body in read_sections(data):
-        reader = BinaryReader(body)
-        if kind == _TYPES:
-            for _ in range(reader.uleb()):
-                if reader.byte() != 0x60:
-                    raise UnsupportedBinary("a type that is not a function's")
-                types.append((_values(reader), _values(reader)))
-        elif kind == _IMPORTS:
-            body, imports = _rename_imports(reader, types)
-        elif kind == _EXPORTS:
-            exports = frozenset(_exports(reader))
+        if kind == TYPES:
+            types = read_types(body)
+        elif kind == IMPORTS:
+            body, imports = _rename_imports(BinaryReader(body), types)
+        elif kind == EXPORTS:
+            exports = frozenset(read_exports(body))
         binary += section(kind, body)
     return UnboundModule(bytes(binary), imports, exports)
 
 
-def _rename_imports(
-    reader: BinaryReader, types: list[tuple[tuple[str, ...], tuple[str, ...]]]
-) -> tuple[bytes, tuple[Import, ...]]:
+def _rename_imports(reader: BinaryReader, types: list[CoreSignature]) -> tuple[bytes, list[Import]]:
     count = reader.uleb()
     binary, imports = bytearray(uleb(count)), []
     counts: dict[tuple[str, str], int] = {}
     for _ in range(count):
-        module, field = reader.name().decode(), reader.name().decode()
-        if reader.byte() != 0:
+        module, field = reader.text(), reader.text()
+        if reader.byte() != FUNCTION:
             raise UnsupportedBinary(f"{module} {field} is imported and is not a function")
         index = reader.uleb()
         occurrence = counts[module, field] = counts.get((module, field), 0) + 1
         alias = field if occurrence == 1 else f"{field} {occurrence}"
-        imports.append(Import(module, field, alias, *types[index]))
+        imports.append(Import(module, field, alias, signature_at(types, index)))
         binary += name(module.encode()) + name(alias.encode()) + b"\0" + uleb(index)
-    return bytes(binary), tuple(imports)
-
-
-def _exports(reader: BinaryReader) -> Iterator[str]:
-    for _ in range(reader.uleb()):
-        yield reader.name().decode()
-        reader.byte()
-        reader.uleb()
-
-
-def _values(reader: BinaryReader) -> tuple[str, ...]:
-    return tuple(_VALUES[byte] for byte in reader.name())
+    return bytes(binary), imports
 
 
 VERSION = "0.2.4"
 HANDLER = f"wasi:http/incoming-handler@{VERSION}"
 HANDLE = f"{HANDLER}#handle"
-_CORE_MODULE_SECTION = 1
 _PREVIEW1 = "wasi_snapshot_preview1"
 _LIBRARY = "svc"
 """Module name of the adapter functions that the guest library imports."""
 _ARENA = "svc_arena"
 _ENOSYS, _ENOENT = 52, 44
+_I32 = b"\x7f"
+"""The result type of functions that return an error number."""
 _DROP = "[resource-drop]"
 _ADAPTER_CALLS = {
     "wasi:cli/environment": ("get-environment",),
@@ -141,7 +122,7 @@ class NoHandler(Exception):
 
 def component(module: UnboundModule) -> bytes:
     """Return the component of a module. Raises `NotHosted` and `NoHandler`."""
-    if not {HANDLE, _ARENA, "_initialize", "memory"} <= module.exports:
+    if not {HANDLE.encode(), _ARENA.encode(), b"_initialize", b"memory"} <= module.exports:
         raise NoHandler
     # Imported on demand: builds of other lanes do without it.
     from wasmtime import wat2wasm
@@ -149,7 +130,7 @@ def component(module: UnboundModule) -> bytes:
     frame: bytes = bytes(wat2wasm(_text(module)))
     binary, pending = bytearray(COMPONENT_HEADER), True
     for kind, body in read_sections(frame, COMPONENT_HEADER):
-        if pending and kind == _CORE_MODULE_SECTION:
+        if pending and kind == CORE_MODULE:
             body, pending = module.binary, False
         binary += section(kind, body)
     return bytes(binary)
@@ -218,7 +199,7 @@ def _text(module: UnboundModule) -> str:
   (with "wasi" (instance {" ".join(_adapter_imports(names))}))))
 (core module $fixup
   (import "" "table" (table {count} funcref))
-{nl.join(f'  (import "" "{n}" (func $f{n}{_signature(i)}))' for n, i in enumerate(module.imports))}
+{nl.join(f'  (import "" "{n}" (func $f{n} {i.signature.text()}))' for n, i in enumerate(module.imports))}
   (elem (i32.const 0) func {" ".join(f"$f{n}" for n in range(count))}))
 (core instance (instantiate $fixup (with "" (instance
   (export "table" (table $shim "table"))
@@ -260,24 +241,16 @@ def _adapter_imports(names: dict[tuple[str, str], str]) -> list[str]:
     return exports
 
 
-def _signature(item: Import) -> str:
-    parameters = f" (param {' '.join(item.parameters)})" if item.parameters else ""
-    results = f" (result {' '.join(item.results)})" if item.results else ""
-    return parameters + results
-
-
 def _trampoline(number: int, item: Import) -> str:
-    gets = " ".join(f"local.get {n}" for n in range(len(item.parameters)))
-    return (
-        f'  (func (export "{number}"){_signature(item)} {gets} i32.const {number} '
-        f"call_indirect{_signature(item)})"
-    )
+    gets = " ".join(f"local.get {n}" for n in range(len(item.signature.parameters)))
+    text = item.signature.text()
+    return f'  (func (export "{number}") {text} {gets} i32.const {number} call_indirect {text})'
 
 
 def _stub(item: Import) -> str:
     errno = _ENOENT if item.name.startswith("path_") else _ENOSYS
-    body = f"i32.const {errno}" if item.results == ("i32",) else "unreachable"
-    return f'  (func (export "{item.alias}"){_signature(item)} {body})'
+    body = f"i32.const {errno}" if item.signature.results == _I32 else "unreachable"
+    return f'  (func (export "{item.alias}") {item.signature.text()} {body})'
 
 
 def _grouped(module: UnboundModule) -> str:

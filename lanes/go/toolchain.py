@@ -5,7 +5,7 @@ Go is the one on PATH if it is new enough, else a managed one in the cache.
 - net/http: every http.Transport goes through the host, not only the default one. Programs and packages create
   their own transports for timeouts or connection limits, which have no effect here.
 - runtime: the packages of the program are initialized at its first request, not when the runtime starts.
-  The host can then start the runtime in advance (`engine/wasm/binary/preinit/run.py`).
+  The host can then start the runtime in advance (`engine/wasm/binary/preinit.py`).
 - mime/multipart: files of a form stay in memory, up to the memory limit. A guest has no file system.
 - net: sockets and lookups fail with an error that names net/http. Go's own fake network refuses connections.
 - time: `time.Local` is the time zone of `TZ`.

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.wasm.binary.reader import read_outline
-from engine.wasm_binary import BinaryReader, UnsupportedBinary, read_sections
+from engine.wasm_binary import MEMORIES, BinaryReader, UnsupportedBinary, read_sections
 
 PAGE_BYTES = 65536
 MAX_MEMORIES = 8
 """Maximum memories of a component."""
-_MEMORY_SECTION = 5
 _HAS_MAXIMUM, _IS_64_BIT = 1, 4
 
 
@@ -57,7 +56,7 @@ def read_memories(module: bytes) -> list[MemoryType]:
 
     Raises UnsupportedBinary.
     """
-    reader = BinaryReader(dict(read_sections(module)).get(_MEMORY_SECTION, b"\0"))
+    reader = BinaryReader(dict(read_sections(module)).get(MEMORIES, b"\0"))
     return [_read_type(reader) for _ in range(min(reader.uleb(), MAX_MEMORIES + 1))]
 
 

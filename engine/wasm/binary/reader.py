@@ -260,10 +260,7 @@ def _canon(reader: BinaryReader, outline: ComponentOutline) -> None:
 def _extern_name(reader: BinaryReader) -> str:
     if reader.byte() > 1:
         raise UnsupportedBinary("name with options")
-    try:
-        return reader.name().decode()
-    except UnicodeDecodeError as error:
-        raise UnsupportedBinary("name is not UTF-8") from error
+    return reader.text()
 
 
 def _extern_type(reader: BinaryReader) -> str:

@@ -15,7 +15,7 @@ from wasmtime.component import Component
 
 from engine.files.sealed import is_sealed, write_sealed
 from engine.wasm.binary.memory_image import split_memory, without_code
-from engine.wasm.binary.preinit.run import preinitialize
+from engine.wasm.binary.preinit import preinitialize
 from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
 from engine.wasm.compile.image_file import code_file, find_code, image_file, write_image
 from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine

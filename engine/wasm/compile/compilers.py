@@ -39,7 +39,7 @@ def code_key(compiler: Compiler) -> str:
 def _additions() -> str:
     """Return a digest of what compilation adds to components."""
     folder, digest = Path(__file__).parents[1], hashlib.sha256()
-    paths = (*folder.glob("weave/*.py"), *folder.glob("binary/preinit/*.py"))
+    paths = (*folder.glob("weave/*.py"), folder / "binary" / "preinit.py", folder.with_name("wasm_binary.py"))
     for path in (folder / "guest_side" / "library.wasm", *sorted(paths)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

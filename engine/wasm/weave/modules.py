@@ -10,7 +10,7 @@
 from collections.abc import Sequence
 
 from engine.wasm.capi.ascii_packing import BLOCK_BYTES, BLOCK_CHARS, wat_functions
-from engine.wasm.weave.core_module import CoreSignature
+from engine.wasm_binary import CoreSignature
 
 MAX_LIBRARY_PAGES = 64
 """Maximum pages of the library's memory, of 64 KiB."""

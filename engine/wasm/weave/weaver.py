@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wasmtime import wat2wasm
 
+from engine.wasm.binary.memory_limits import read_memories
 from engine.wasm.binary.reader import (
     ComponentInstance,
     ComponentOutline,
@@ -25,16 +26,51 @@ from engine.wasm.binary.reader import (
     read_outline,
 )
 from engine.wasm.weave.builder import CORE_SORTS, ComponentBuilder, CoreItem
-from engine.wasm.weave.core_module import CoreFunctions, CoreSignature, export_memories, read_functions
 from engine.wasm.weave.interface import DIRECT_INTERFACES, HOST, HOST_INTERFACE, RUN, RUN_SIGNATURE
 from engine.wasm.weave.modules import access_module, memory_module, thunk_module, unavailable_module
-from engine.wasm_binary import UnsupportedBinary
+from engine.wasm_binary import (
+    EXPORTS,
+    MEMORY,
+    MODULE_HEADER,
+    BinaryReader,
+    CoreFunctions,
+    CoreSignature,
+    UnsupportedBinary,
+    read_functions,
+    read_sections,
+    replace_sections,
+    uleb,
+)
+from engine.wasm_binary import name as encode_name
 
 HANDLER_INTERFACE = "wasi:http/incoming-handler"
 _ALIASES = {"headers": "fields", "trailers": "fields", "io-error": "error"}
 """Second names that interfaces give to resources of others."""
 _LIBRARY = Path(__file__).parents[1] / "guest_side" / "library.wasm"
 _POST_RETURN = 5
+_AFTER_EXPORTS = (8, 9, 10, 11, 12)
+
+
+def export_memories(module: bytes, functions: CoreFunctions) -> tuple[bytes, dict[bytes, str]]:
+    """Return the module with an export for each memory that it defines, and their index types by name.
+
+    A module that exports them is unchanged. Raises UnsupportedBinary.
+    """
+    memories = dict(enumerate(read_memories(module), functions.imported_memories))
+    names = dict(functions.memory_exports)
+    for index in memories.keys() - names.keys():
+        sections = list(read_sections(module))
+        if EXPORTS not in dict(sections):
+            at = next((i for i, (kind, _) in enumerate(sections) if kind in _AFTER_EXPORTS), len(sections))
+            sections.insert(at, (EXPORTS, b"\0"))
+        reader = BinaryReader(dict(sections)[EXPORTS])
+        count, body = reader.uleb() + 1, reader.data[reader.at :]
+        names[index] = b"memory"
+        while names[index] in body:
+            names[index] += b"-"
+        added = encode_name(names[index]) + bytes([MEMORY]) + uleb(index)
+        module = replace_sections(MODULE_HEADER, sections, {EXPORTS: uleb(count) + body + added})
+    return module, {names[index]: memory.index_type for index, memory in memories.items()}
 
 
 class _Library:

@@ -6,7 +6,7 @@ import pytest
 from wasmtime import Engine, Store, wat2wasm
 from wasmtime.component import Component, Linker
 
-from engine.wasm.binary.preinit.run import preinitialize
+from engine.wasm.binary.preinit import preinitialize
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import compile_config
 

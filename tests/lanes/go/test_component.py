@@ -40,9 +40,9 @@ def test_imports_get_unique_names() -> None:
         ("[constructor]fields", "[constructor]fields"),
         ("into", "into"),
     ]
-    assert binary.imports[2].parameters == ("i32",) * 5 + ("i64", "i64", "i32", "i32")
-    assert binary.imports[2].results == ("i32",)
-    assert {"memory", "_initialize", HANDLE} <= binary.exports
+    signature = "(param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)"
+    assert binary.imports[2].signature.text() == signature
+    assert {b"memory", b"_initialize", HANDLE.encode()} <= binary.exports
     assert read(binary.binary).exports == binary.exports
     wasmtime.Module(wasmtime.Engine(), binary.binary)
 
