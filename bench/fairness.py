@@ -2,9 +2,10 @@
 
 In one project, a heavy guest computes and never calls its host, or asks its host for the time without end
 (host calls are Python, and share the interpreter with the event loop). On a service, the heavy guests are of
-another project: 900 streams of ten HTTP/2 connections with windows of zero, or 40 requests at once that take
-80 MB each of a memory budget of 1 GiB. Rounds are interleaved, so that all sides see the same machine; the
-median of their ratios counts.
+another project: 900 streams of ten HTTP/2 connections with windows of zero, 40 requests at once that take 80
+MB each of a memory budget of 1 GiB, two that derive keys by scrypt for minutes, or statements of a user
+without end, which count, collect, sort and search in values, four at a time. Rounds are interleaved, so that
+all sides see the same machine; the median of their ratios counts.
 """
 
 import asyncio
@@ -19,9 +20,11 @@ from statistics import median, quantiles
 import h2.config
 import h2.connection
 import h2.settings
+from httpx import AsyncClient
 
 from bench.processes import svc_dev, write_results
 from bench.service import DOMAIN, Serving, bundle, deploy
+from engine.cancellation import cancel
 from engine.wasm.execution.memory_budget import ResidentSet
 
 ROUNDS = 5
@@ -33,8 +36,18 @@ CONNECTIONS, STREAMS = 10, 90
 GUESTS = 40
 BUDGET_MIB = 1024
 RSS_SECONDS = 0.02
+NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n)"
+STATEMENTS = (
+    f"{NUMBERS} select count(*) as n from n",
+    f"{NUMBERS} select json_group_array(i % 2) as n from n where i < 3000000",
+    f"{NUMBERS} select i from n order by -i",
+    f"{NUMBERS} select sum(instr(x, y)) as n from n,"
+    " (select hex(zeroblob(20000)) as x, hex(zeroblob(10000)) || 1 as y)",
+)
 MANIFEST = '[project]\nname = "{name}"\n\n[resource.web]\nlane = "js"\npublic = true\nrun_limit_secs = 900\n'
 SOURCE = """\
+import { scryptSync } from 'node:crypto';
+
 const piece = new Uint8Array(65536);
 
 export default {
@@ -42,6 +55,9 @@ export default {
     const path = new URL(request.url).pathname;
     if (path === '/loop') for (;;);
     if (path === '/calls') for (;;) performance.now();
+    if (path === '/scrypt') {
+      return new Response(scryptSync('x', 'y', 65536, { N: 2, r: 1, p: 400000, maxmem: 1e9 }).length);
+    }
     if (path === '/large') {
       let left = 320;
       return new Response(new ReadableStream({
@@ -68,15 +84,35 @@ def _request(path: str, host: str) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def endless(port: int, path: str) -> AsyncIterator[None]:
-    """Run a guest that never ends, until the block exits."""
-    _, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(_request(path, "localhost"))
+async def endless(port: int, path: str, host: str = "localhost", requests: int = 1) -> AsyncIterator[None]:
+    """Run guests that do not end, until the block exits."""
+    writers = []
+    for _ in range(requests):
+        writers.append((await asyncio.open_connection("127.0.0.1", port))[1])
+        writers[-1].write(_request(path, host))
     await asyncio.sleep(0.5)
     try:
         yield
     finally:
-        writer.close()
+        for writer in writers:
+            writer.close()
+        await asyncio.sleep(1.5)
+
+
+@contextlib.asynccontextmanager
+async def statements(api: AsyncClient) -> AsyncIterator[None]:
+    """Run statements of a user, and each again after its answer, until the block exits."""
+
+    async def run(sql: str) -> None:
+        while True:
+            await api.post("/v1/projects/heavy/sql", json={"sql": sql})
+
+    running = [asyncio.create_task(run(sql)) for sql in STATEMENTS]
+    await asyncio.sleep(0.5)
+    try:
+        yield
+    finally:
+        await cancel(running)
         await asyncio.sleep(1.5)
 
 
@@ -201,7 +237,14 @@ def beside_another_project(folder: Path) -> tuple[dict[str, list[float]], FullMe
         assert serving.process is not None
         port, host = serving.port, f"web--heavy.{DOMAIN}"
         memory = FullMemory(port, host, serving.process.pid)
-        heavy: dict[str, Heavy] = {"windows": lambda: closed_windows(port, host), "memory": memory}
+        headers = {"authorization": f"Bearer {serving.token}"}
+        api = AsyncClient(base_url=serving.control, headers=headers, timeout=60)
+        heavy: dict[str, Heavy] = {
+            "windows": lambda: closed_windows(port, host),
+            "memory": memory,
+            "scrypt": lambda: endless(port, "/scrypt", host, 2),
+            "statements": lambda: statements(api),
+        }
         return asyncio.run(measure(port, f"web--light.{DOMAIN}", heavy)), memory
     finally:
         serving.stop()

@@ -75,7 +75,7 @@ class Serving:
         self._program = program
         self._options = options
         self.process: subprocess.Popen[str] | None = None
-        self.port, self.control, self._token = 0, "", ""
+        self.port, self.control, self.token = 0, "", ""
 
     def start(self) -> None:
         """Start it, wait until it serves, and claim it the first time."""
@@ -94,16 +94,16 @@ class Serving:
         found = re.search(r":(\d+)$", output.readline().strip())
         assert found is not None
         self.port = int(found[1])
-        if not self._token:
+        if not self.token:
             while not (code := re.search(r"with the code ([a-z0-9-]+)", self.log.read_text())):
                 time.sleep(0.01)
             payload = {"code": code[1], "user": "bench", "password": PASSWORD}
             with Client(self.control, "") as client:
-                self._token = client.call("POST", "/v1/claim", payload)["token"]
+                self.token = client.call("POST", "/v1/claim", payload)["token"]
 
     def client(self) -> Client:
         """Return a client with a session."""
-        return Client(self.control, self._token)
+        return Client(self.control, self.token)
 
     def kill(self) -> None:
         """End it at once, wherever it is."""

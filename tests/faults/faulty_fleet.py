@@ -71,6 +71,15 @@ class FaultyFleet:
         with self.machines.at(node):
             return asyncio.run(connect())
 
+    def ended(self) -> str:
+        """Return the status and the log of each node that does not run, although it should."""
+        servers = [(node, self.machines.servers[node - 1].process) for node in self.alive]
+        return "".join(
+            f"node {node} ended with {process.returncode}: {process.communicate()[1]}"
+            for node, process in servers
+            if process.poll() is not None
+        )
+
     def copies(self) -> list[StreamCopies]:
         """Return where the streams of the fleet are stored."""
         return self.ask(stream_copies)

@@ -108,8 +108,8 @@ def run_case(fleet: FaultyFleet, case: Case, seed: int, histories: Path) -> Verd
         rows = _rows(fleet, history)
         report = fleet.check_log()
         problem = "\n".join(report.flagged)
-    except (AssertionError, OSError, subprocess.CalledProcessError):
-        problem = traceback.format_exc()
+    except (AssertionError, OSError, subprocess.CalledProcessError, httpx.TransportError):
+        problem = traceback.format_exc() + fleet.ended()
     verdict = history.check(rows)
     verdict.entries, verdict.flagged, verdict.problem = report.entries, len(report.flagged), problem
     if not verdict.sound:
