@@ -20,7 +20,7 @@ from doors.tables.migrations import script
 from doors.tables.schema.apply import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE, SMALL_BYTES
 from doors.telemetry import metric, otlp_json, record
-from doors.telemetry.http import MAX_REQUEST_BYTES
+from doors.telemetry.door import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.span import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
 from engine import measurement, stepwise_json, trace
@@ -46,7 +46,7 @@ from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
 from engine.manifest.schema import ResourceTable
 from engine.otlp import exports
-from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
+from engine.service.deployer import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
 from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
 from engine.timeline.query import READ_SECONDS, WINDOW_BYTES
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY

@@ -4,24 +4,46 @@ A blob is written in `uploads/`, synced, and moved last, so a blob in `blobs/` i
 moved to `damaged/`, so that the next deploy of the same content restores it.
 """
 
+import asyncio
 import os
 import shutil
 import threading
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from engine.bucket import durable, layout, uploads
-from engine.bucket.blocking_calls import BlockingCalls
-from engine.bucket.errors import BlobCorrupt, UploadBusy, disk_error
+from engine.bucket.errors import BlobCorrupt, BucketClosed, UploadBusy, disk_error
 from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest, is_digest
 from engine.bucket.uploads import Upload
 from engine.bucket.verifying_reader import CorruptContent, VerifyingReader
+from engine.cancellation import finish
 
+P = ParamSpec("P")
 T = TypeVar("T")
 THREADS = 4
 PIECE_BYTES = 256 * 1024
+
+
+class BlockingCalls:
+    """A small thread pool."""
+
+    def __init__(self, count: int) -> None:
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="bucket")
+        self._closed = False
+
+    async def call(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function and return its result. Raises its errors, and `BucketClosed`."""
+        if self._closed:
+            raise BucketClosed
+        return await finish(asyncio.wrap_future(self._pool.submit(step, *args, **kwargs)))
+
+    async def aclose(self) -> None:
+        """Wait for running calls."""
+        self._closed = True
+        await asyncio.to_thread(self._pool.shutdown)
 
 
 class FolderBlobs:

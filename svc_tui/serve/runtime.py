@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from doors.tables.api.owner_threads import run_with_connection
+from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
+from doors.tables.sqlite.owner import open_for_writing
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
 from engine.control.auth.login_throttle import LoginThrottle
@@ -17,6 +20,7 @@ from engine.deploy.history import LIVE
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
+from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.fleet import Fleet, share_attempts
 from engine.fleet.records import ProjectFiles
@@ -45,8 +49,35 @@ from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors
 from svc_tui.serve.fleet_node import NodeOfFleet
-from svc_tui.serve.migrations import migrate
 from svc_tui.serve.settings import ServiceSettings, project_dir
+
+
+async def migrate(folder_of: Callable[[str], Path], project: str, files: Mapping[str, str]) -> None:
+    """Apply a project's migrations by file name. `folder_of` returns the data folder of a project.
+
+    Raises `SvcError`.
+    """
+
+    def read() -> tuple[Migration, ...]:
+        with temporary_folder("svc-migrations-") as folder:
+            tables = folder / MIGRATIONS_FOLDER
+            tables.mkdir()
+            for name, text in files.items():
+                (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+            return find(folder)
+
+    try:
+        if migrations := await asyncio.to_thread(read):
+            owned = folder_of(project)
+            await run_with_connection(
+                owned, open_for_writing(owned, ERROR_PREFIX), lambda connection: apply(connection, migrations)
+            )
+    except OSError as error:
+        raise SvcError(
+            f"cannot apply the migrations of {project}: {error.strerror}",
+            "Check that the service's disk and the disk for temporary files have space.",
+        ) from error
+
 
 QUIET_SECONDS = 2.0
 """After this time, the log says why the service does not serve yet."""

@@ -5,12 +5,14 @@ bytes each. Cursors have no gaps: without a filter, row `i` of a list is the rec
 filter, `cursors` sends all that pass, one range of the timeline at a time, and then those of new records.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
 from quart import Blueprint, Response
@@ -22,7 +24,6 @@ from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
-from engine.control.routes import log_stream
 from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
@@ -33,12 +34,75 @@ from engine.timeline.json_format import to_json
 from engine.timeline.query import (
     WINDOW_BYTES,
     CursorPage,
+    RecordPage,
     TimelineReader,
     open_reader,
 )
 from engine.timeline.record import LineRecord, RequestRecord
 from engine.timeline.record_filter import RecordFilter
+from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
+
+MAX_TAIL = 100_000
+_Page = TypeVar("_Page", RecordPage, CursorPage)
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function in a thread of the project."""
+
+
+class LogsQuery(LogFilter):
+    """Records as NDJSON: all conditions must hold.
+
+    `tail` limits the result to the last records, `after` is a cursor of a record or a position of a stream
+    (exclusive), `follow` continues with new records.
+    """
+
+    tail: int | None = Field(None, ge=0, le=MAX_TAIL)
+    after: int | None = Field(None, ge=0, le=MAX_CURSOR)
+    follow: bool = False
+
+
+async def follow(
+    run: Run, poll: Callable[[], _Page], encode: Callable[[_Page], bytes], more: Callable[[_Page], bool]
+) -> AsyncIterator[bytes]:
+    """Yield the lines of new pages until the client disconnects; after each quiet second, the position."""
+    quiet = 0.0
+    while True:
+        page = await run(poll)
+        if lines := encode(page):
+            yield lines
+            quiet = 0.0
+        if not more(page):
+            await asyncio.sleep(ndjson.POLL_SECONDS)
+            quiet += ndjson.POLL_SECONDS
+        if quiet >= ndjson.KEEPALIVE_SECONDS:
+            yield ndjson.line({"position": page.position})
+            quiet = 0.0
+
+
+async def records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
+    """Yield the records of a timeline."""
+    since_ns, until_ns = query.times()
+    record_filter = query.filter()
+    record_range = RecordRange(since_ns, query.after, query.tail, until_ns)
+    position = 0
+    try:
+        with closing(select(path, record_filter, record_range)) as pages:
+            while (page := await run(lambda: next(pages, None))) is not None:
+                yield _record_lines(page)
+                position = page.position
+        if query.follow:
+            yield ndjson.line({"position": position})
+            with closing(TimelineFollower(path, record_filter, position)) as follower:
+                async for lines in follow(run, follower.poll, _record_lines, attrgetter("more")):
+                    yield lines
+    except SvcError as error:
+        yield ndjson.line({"error": problem_members(error)})
+
+
+def _record_lines(page: RecordPage) -> bytes:
+    dropped = ndjson.line({"dropped": page.dropped}) if page.dropped else b""
+    return dropped + b"".join(ndjson.line(to_json(entry)) for entry in page.entries)
+
 
 MAX_RECORDS = 1000
 """Maximum number of records in a response."""
@@ -155,8 +219,8 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
 
     @routes.get("/v1/projects/<project>/logs")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_querystring(log_stream.LogsQuery)
-    async def logs(project: str, query_args: log_stream.LogsQuery) -> Response:
+    @validate_querystring(LogsQuery)
+    async def logs(project: str, query_args: LogsQuery) -> Response:
         """Send records as NDJSON, oldest first. `{"dropped": n}` counts records removed before their turn.
 
         A following stream sends `{"position": cursor}` after the existing records, and again after each
@@ -166,7 +230,7 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
         query_args.filter()
-        return ndjson.ndjson_response(log_stream.records(streams.of(project), path, query_args))
+        return ndjson.ndjson_response(records(streams.of(project), path, query_args))
 
     @routes.get("/v1/projects/<project>/logs/window")
     @validate_querystring(LogWindowQuery)
@@ -305,7 +369,7 @@ def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: l
 
 
 async def _cursors(
-    run: log_stream.Run, path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
+    run: Run, path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
 ) -> AsyncIterator[bytes]:
     try:
         first, last = await run(lambda: _bounds(path, query))
@@ -322,7 +386,7 @@ async def _cursors(
                     partial(follower.scan_cursors, scan_records),
                     lambda p: p.position - p.after >= scan_records,
                 )
-                async for lines in log_stream.follow(run, scan, _cursor_lines, full):
+                async for lines in follow(run, scan, _cursor_lines, full):
                     yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})

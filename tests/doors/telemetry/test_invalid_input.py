@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
-from doors.telemetry.http import MAX_REQUEST_BYTES
+from doors.telemetry.door import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_json import MAX_VALUES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.record import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_FIELDS, MAX_PARTS, MAX_VALUE_BYTES

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import Artifact, ComponentArtifact, StaticBundle
-from engine.build import inputs
 from engine.build.builder import Builder
 from engine.files.digest import content_digest
 from engine.lane import GENERATED_HEADER, BuildRequest
@@ -205,7 +204,7 @@ def test_static_resource_without_command_tracks_every_served_file(project: Proje
 
 
 def test_inputs_above_limit_are_never_cached(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "MAX_BYTES", 2)
+    monkeypatch.setattr("engine.build.cache.MAX_BYTES", 2)
     assert [project.rebuilt(), project.rebuilt()] == [True, True]
 
 

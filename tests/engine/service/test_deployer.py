@@ -14,7 +14,7 @@ from engine.grant import Grant
 from engine.manifest.edit import AddMount, redrawn
 from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
-from engine.service.health_check import HealthCheckFailed
+from engine.service.deployer import HealthCheckFailed
 from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError
 from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
