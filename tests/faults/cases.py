@@ -40,7 +40,7 @@ SLOW_SYNC_US = 300_000
 JUMPS = (3600, -3600, 0)
 """Differences of a clock from that of the machine, one after another, in seconds."""
 FAR_ROWS, FAR_ROW_BYTES = 60, 1_000_000
-"""Rows after which the log is trimmed, but for the last two snapshots."""
+"""Rows after which the log of a small file is trimmed, but for the last two snapshots."""
 
 
 def leader_and_follower_killed(fleet: FaultyFleet) -> None:
@@ -152,14 +152,16 @@ def far_behind(fleet: FaultyFleet) -> None:
 
     try:
         write("CREATE TABLE IF NOT EXISTS far (id INTEGER PRIMARY KEY, data BLOB)")
-        for number in range(FAR_ROWS):
-            write("INSERT OR REPLACE INTO far VALUES ($1, randomblob($2))", number, FAR_ROW_BYTES)
 
         async def trimmed(connection: NatsConnection) -> int:
             log = TablesLog(connection, NAMESPACE, "", "", set)
             return (await log.snapshots("shop")).trimmed
 
-        until(lambda: fleet.ask(trimmed, writer) > position, 120)
+        number, end = 0, time.monotonic() + 240
+        while number < FAR_ROWS or fleet.ask(trimmed, writer) <= position:
+            assert time.monotonic() < end
+            write("INSERT OR REPLACE INTO far VALUES ($1, randomblob($2))", number % FAR_ROWS, FAR_ROW_BYTES)
+            number += 1
         fleet.machines.restart(behind)
         fleet.wait_for_copies()
         cold = next(node for node in fleet.alive if node != writer and node != behind)

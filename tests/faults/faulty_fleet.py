@@ -71,14 +71,14 @@ class FaultyFleet:
         with self.machines.at(node):
             return asyncio.run(connect())
 
-    def ended(self) -> str:
-        """Return the status and the log of each node that does not run, although it should."""
-        servers = [(node, self.machines.servers[node - 1].process) for node in self.alive]
-        return "".join(
-            f"node {node} ended with {process.returncode}: {process.communicate()[1]}"
-            for node, process in servers
-            if process.poll() is not None
-        )
+    def revive(self) -> str:
+        """Start the nodes that should run and do not; return the status and the log of each."""
+        processes = {node: self.machines.servers[node - 1].process for node in self.alive}
+        ended = [node for node, process in processes.items() if process.poll() is not None]
+        logs = [f"node {node} ended with {processes[node].returncode}" for node in ended]
+        logs += [str(processes[node].communicate()[1]) for node in ended]
+        self.machines.restart(*ended)
+        return "\n".join(logs)
 
     def copies(self) -> list[StreamCopies]:
         """Return where the streams of the fleet are stored."""

@@ -109,7 +109,7 @@ def run_case(fleet: FaultyFleet, case: Case, seed: int, histories: Path) -> Verd
         report = fleet.check_log()
         problem = "\n".join(report.flagged)
     except (AssertionError, OSError, subprocess.CalledProcessError, httpx.TransportError):
-        problem = traceback.format_exc() + fleet.ended()
+        problem = traceback.format_exc() + fleet.revive()
     verdict = history.check(rows)
     verdict.entries, verdict.flagged, verdict.problem = report.entries, len(report.flagged), problem
     if not verdict.sound:
