@@ -11,9 +11,8 @@ from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
-from doors.tables.grid.grid import MAX_KEY_BYTES
+from doors.tables.grid.grid import MAX_GRIDS_BYTES, MAX_KEY_BYTES
 from doors.tables.grid.grid import MAX_TEMPORARY_BYTES as MAX_GRID_BYTES
-from doors.tables.grid.temporary_space import MAX_BYTES as MAX_GRIDS_BYTES
 from doors.tables.guest import protocol, reader, session, stored_answers, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script

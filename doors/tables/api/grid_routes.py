@@ -15,7 +15,7 @@ from doors.tables.api.grid_sessions import Grids
 from doors.tables.files.exporter import save_view
 from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid, RowState
-from doors.tables.grid.view_sql import GridFilter, GridView, Op, Sort
+from doors.tables.grid.view_sql import GridQuery
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.types.json import encode
@@ -27,43 +27,6 @@ from engine.stepwise_json import exact_decoder
 MAX_ROWS = 1000
 """Maximum rows of a window, and of a refresh request."""
 _MAX_START = 2**53
-
-
-class SortBy(StrictModel):
-    """Sort by a column. The first of a list has priority; the sort is stable."""
-
-    column: str
-    descending: bool = False
-
-
-class FilterBy(StrictModel):
-    """A condition on a column. `value` is a cell, or its text ("42", "2026-01-02", "yes").
-
-    `=` with null matches NULL, and `!=` with a value matches NULL too. `contains` and `starts` compare text
-    and ignore the case of ASCII letters. `empty` matches NULL and empty text, and takes no value.
-    """
-
-    column: str
-    op: Op
-    value: Any = None
-
-
-class GridQuery(StrictModel):
-    """Rows to show: all filters apply, and some column of any type contains the text `search`."""
-
-    table: str
-    sort: list[SortBy] = Field(default=[], max_length=32)
-    filter: list[FilterBy] = Field(default=[], max_length=64)
-    search: str = Field(default="", max_length=1000)
-
-    def view(self) -> GridView:
-        """Return the view that a `Grid` shows."""
-        return GridView(
-            self.table,
-            tuple(Sort(each.column, each.descending) for each in self.sort),
-            tuple(GridFilter(each.column, each.op, each.value) for each in self.filter),
-            self.search,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +133,7 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
     async def open_grid(project: str, data: GridQuery) -> GridOpened:
         """Open a grid, which is closed after ten minutes without use; needs the role viewer."""
         folder = require_data_dir(projects, project, "viewer")
-        id, response = await grids.open(folder, data.view(), _describe)
+        id, response = await grids.open(folder, data, _describe)
         return replace(response, grid=id)
 
     @routes.get("/v1/projects/<project>/grid/<grid>")
@@ -243,14 +206,13 @@ def _describe(grid: Grid) -> GridOpened:
 
 
 def _window(grid: Grid, start: int, n: int) -> bytes:
-    window = grid.window(start, n)
+    rows, keys, versions = grid.window(start, n)
     # Each call of the encoder holds the interpreter's lock, so rows are encoded one at a time.
-    rows, keys = (b",".join(map(encode, each)) for each in (window.rows, window.keys))
     return b'{"start":%d,"rows":[%b],"keys":[%b],"versions":%b,"stale":%b}' % (
         start,
-        rows,
-        keys,
-        encode(window.versions),
+        b",".join(map(encode, rows)),
+        b",".join(map(encode, keys)),
+        encode(versions),
         encode(grid.stale()),
     )
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from doors.tables.grid.grid import Grid
-from doors.tables.grid.temporary_space import TemporarySpace
-from doors.tables.grid.view_sql import GridView
+from doors.tables.grid.grid import Grid, TemporarySpace
+from doors.tables.grid.view_sql import GridQuery
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.sqlite.owner import database_path
 from engine.control.errors import NotFound
@@ -40,7 +39,7 @@ class Grids:
         self._open: dict[str, _OpenGrid] = {}
         self._spaces = WeakValueDictionary[Path, TemporarySpace]()
 
-    async def open(self, data: Path, view: GridView, describe: Callable[[Grid], _T]) -> tuple[str, _T]:
+    async def open(self, data: Path, view: GridQuery, describe: Callable[[Grid], _T]) -> tuple[str, _T]:
         """Open a grid on the database in a data folder; return its id and the result of `describe`.
 
         Raises `TablesError`, and `SvcError` with the code `unavailable` if too many grids are open.

@@ -12,7 +12,7 @@ from doors.tables.files.dump_contents import contents_of
 from doors.tables.files.format import STEP, FileProgress, Format, RowsFormat
 from doors.tables.files.json_file import text_json
 from doors.tables.files.sql_dump import dump
-from doors.tables.grid.view_sql import GridView, clauses
+from doors.tables.grid.view_sql import GridQuery, clauses
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import find, read
 from doors.tables.sqlite.errors import (
@@ -57,7 +57,7 @@ def save(
             write = _save_dump if format == "sql" else _save_database
             yield from write(connection, output, tables)
         elif len(tables) == 1:
-            yield from _save_rows(connection, output, format, GridView(tables[0]))
+            yield from _save_rows(connection, output, format, GridQuery(table=tables[0]))
         else:
             raise TablesError(
                 f"a {format} file holds one table, not {len(tables) or 'all'}",
@@ -69,7 +69,7 @@ def save_view(
     connection: Connection,
     output: BinaryIO,
     format: RowsFormat,
-    view: GridView,
+    view: GridQuery,
     stopped: Callable[[], bool],
 ) -> Iterator[FileProgress]:
     """Export the rows of a view in its order, which is a stable sort."""
@@ -99,7 +99,7 @@ def _snapshot(connection: Connection, error_prefix: str, stopped: Callable[[], b
 
 
 def _save_rows(
-    connection: Connection, output: BinaryIO, format: Format, view: GridView
+    connection: Connection, output: BinaryIO, format: Format, view: GridQuery
 ) -> Iterator[FileProgress]:
     table = find(read(connection), view.table)
     columns = [column for column in table.columns if not column.generated]

@@ -6,6 +6,7 @@ block checkpoints of the write-ahead log.
 
 import hashlib
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,8 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from doors.tables.grid.order import Order, count_added, materialize, positions
-from doors.tables.grid.temporary_space import TemporarySpace
-from doors.tables.grid.view_sql import GridView, clauses
+from doors.tables.grid.view_sql import GridQuery, clauses
 from doors.tables.replication.registry import find_replica
 from doors.tables.rows.identity import Identity, identity
 from doors.tables.sqlite.catalog import Table, find, read
@@ -29,7 +29,7 @@ from doors.tables.sqlite.errors import (
     scalar,
     wrap_error,
 )
-from doors.tables.types.grid_cell import CUT, cell, selected, stored
+from doors.tables.types.grid_cell import CUT, Selected, cell, cells, results, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
 from engine.files.statement_limit import StatementLimit
@@ -39,6 +39,8 @@ TIMEOUT_SECONDS = 30.0
 """Time limit of each call."""
 MAX_TEMPORARY_BYTES = 512 << 20
 """Maximum bytes of the temporary file with the order."""
+MAX_GRIDS_BYTES = 1 << 30
+"""Maximum bytes of the temporary files of a project's grids."""
 MAX_CELL_BYTES = 64 << 20
 """Maximum bytes of one complete cell."""
 MAX_KEY_BYTES = 16 << 20
@@ -54,17 +56,23 @@ class RowNotFound(TablesError):
     code = "row-gone"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Rows of a grid: cells in the order of its columns, None for a row that was deleted meanwhile.
+class TemporarySpace:
+    """The temporary bytes of each open grid of a project, which share them. Their threads use it."""
 
-    A key has the values of the grid's key columns; without such columns, one number that is valid for this
-    grid. A version changes with the cells of its row.
-    """
+    def __init__(self) -> None:
+        self._sizes: dict[object, int] = {}
+        self._lock = threading.Lock()
 
-    rows: list[Cells | None]
-    keys: list[Cells | None]
-    versions: list[str]
+    def set(self, grid: object, size: int) -> bool:
+        """Count the bytes of a grid instead of its earlier ones; return whether all fit together."""
+        with self._lock:
+            self._sizes[grid] = size
+            return sum(self._sizes.values()) <= MAX_GRIDS_BYTES
+
+    def remove(self, grid: object) -> None:
+        """Remove the bytes of a closed grid."""
+        with self._lock:
+            self._sizes.pop(grid, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class RowState:
 class Grid:
     """An open grid. Every method raises `TablesError`: `gone`, `changed`, `timeout`, and SQLite's own."""
 
-    def __init__(self, path: Path, view: GridView, space: TemporarySpace) -> None:
+    def __init__(self, path: Path, view: GridQuery, space: TemporarySpace) -> None:
         """Open the file. The grids of a project share `space`."""
         self._space, self._order_bytes = space, 0
         self._stopped = False
@@ -125,8 +133,8 @@ class Grid:
         with self._snapshot():
             return bool(self._version() != self._data_version)
 
-    def window(self, start: int, n: int) -> Window:
-        """Return up to `n` rows from position `start`, counted from 0."""
+    def window(self, start: int, n: int) -> tuple[list[Cells | None], list[Cells | None], list[str]]:
+        """Return up to `n` rows from position `start`, counted from 0, their keys, and their versions."""
         order = self._order
         numbers = range(order.first + start, order.first + min(start + n, order.count))
         condition = f"{order.position} BETWEEN {numbers.start} AND {numbers.stop - 1}"
@@ -134,15 +142,12 @@ class Grid:
         with self._snapshot():
             self._check_key_bytes(order, condition)
             selected_rows = self._select(head, order.source, condition, keys=True)
-        by_position = {row[0]: row[2:] for row in selected_rows if row[1]}
-        result = Window([], [], [])
-        for position in numbers:
-            row = by_position.get(position)
-            cells = self._cells(row[3 * self._key_length :]) if row else None
-            result.rows.append(cells)
-            result.keys.append(self._key_cells(row) if row else None)
-            result.versions.append(_version(cells))
-        return result
+        by_position = {row[0]: results(row[2:]) for row in selected_rows if row[1]}
+        found = [by_position.get(position) for position in numbers]
+        types = [self.table.column(name).type for name in self.identity.key] or [INTEGER.name]
+        shown = [self._cells(row[len(types) :]) if row else None for row in found]
+        keys = [cells(row[: len(types)], types, cut=MAX_CELL_BYTES) if row else None for row in found]
+        return shown, keys, [_version(each) for each in shown]
 
     def _check_key_bytes(self, order: Order, condition: str) -> None:
         """Raise `TablesError` if the keys of rows, which are not cut, are too large for a window."""
@@ -171,7 +176,7 @@ class Grid:
             )
         if not result:
             raise RowNotFound("the row is gone", "Refresh the grid.")
-        return cell(result, self.table.columns[index].type, cut=MAX_CELL_BYTES)
+        return cell(Selected(*result), self.table.columns[index].type, cut=MAX_CELL_BYTES)
 
     def refresh(self, known_rows: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[RowState]]:
         """Materialize the order again; return the number of added rows, and the states of rows.
@@ -226,8 +231,8 @@ class Grid:
             except RowNotFound:
                 matching = []
             if matching:
-                cells = self._cells(matching[0][width:])
-                states.append((matching[0][:width], "unchanged" if _version(cells) == version else "changed"))
+                current = _version(self._cells(results(matching[0][width:])))
+                states.append((matching[0][:width], "unchanged" if current == version else "changed"))
             else:
                 states.append(None)
         row_positions = positions(self._connection, order, [each[0] for each in states if each])
@@ -266,10 +271,6 @@ class Grid:
         matching = rows(self._connection, sql, *self._key_values(key))
         return matching[0] if matching else None
 
-    @property
-    def _key_length(self) -> int:
-        return len(self._key_expressions())
-
     def _key_expressions(self) -> Sequence[str]:
         """Return the expressions of a row's key."""
         if not self.identity.key:
@@ -278,9 +279,10 @@ class Grid:
         return [columns[name] for name in self.identity.key]
 
     def _key_condition(self, key: Cells) -> str:
-        if len(key) != self._key_length:
-            raise TablesError(f"a key of {self.table.name} has {self._key_length} values, not {len(key)}")
-        return " AND ".join(f"{each} = ?" for each in self._key_expressions())
+        parts = self._key_expressions()
+        if len(key) != len(parts):
+            raise TablesError(f"a key of {self.table.name} has {len(parts)} values, not {len(key)}")
+        return " AND ".join(f"{each} = ?" for each in parts)
 
     def _key_values(self, key: Cells) -> list[Any]:
         try:
@@ -291,17 +293,8 @@ class Grid:
         except ValueError as error:
             raise RowNotFound(f"no row has this key: a value of it {error}") from None
 
-    def _cells(self, row: Sequence[Any]) -> Cells:
-        return [
-            cell(row[3 * index : 3 * index + 3], column.type, cut=CUT)
-            for index, column in enumerate(self.table.columns)
-        ]
-
-    def _key_cells(self, row: Sequence[Any]) -> Cells:
-        types = [self.table.column(name).type for name in self.identity.key] or [INTEGER.name]
-        return [
-            cell(row[3 * index : 3 * index + 3], type, cut=MAX_CELL_BYTES) for index, type in enumerate(types)
-        ]
+    def _cells(self, row: Sequence[Selected]) -> Cells:
+        return cells(row, (column.type for column in self.table.columns), cut=CUT)
 
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:

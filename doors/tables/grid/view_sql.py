@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import Field
+
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import TablesError, Value, quoted
 from doors.tables.types.convert import format_value
 from doors.tables.types.grid_cell import stored
 from doors.tables.types.registry import TEXT, TYPES
+from engine.control.schema import StrictModel
 from engine.stepwise_json import Verbatim
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -17,31 +20,32 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts", "empty", "not-empty"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sort:
-    """A column to sort by."""
+class SortBy(StrictModel):
+    """Sort by a column. The first of a list has priority; the sort is stable."""
 
     column: str
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GridFilter:
-    """A condition on a column. `value` is a cell or its text; `empty` takes none."""
+class FilterBy(StrictModel):
+    """A condition on a column. `value` is a cell, or its text ("42", "2026-01-02", "yes").
+
+    `=` with null matches NULL, and `!=` with a value matches NULL too. `contains` and `starts` compare text
+    and ignore the case of ASCII letters. `empty` matches NULL and empty text, and takes no value.
+    """
 
     column: str
     op: Op
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class GridView:
-    """The rows to show: all filters apply, and some column contains the text `search`."""
+class GridQuery(StrictModel):
+    """Rows to show: all filters apply, and some column of any type contains the text `search`."""
 
     table: str
-    sort: tuple[Sort, ...] = ()
-    filter: tuple[GridFilter, ...] = ()
-    search: str = ""
+    sort: list[SortBy] = Field(default=[], max_length=32)
+    filter: list[FilterBy] = Field(default=[], max_length=64)
+    search: str = Field(default="", max_length=1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Clauses:
         return not (self.where or self.order)
 
 
-def clauses(table: Table, view: GridView) -> Clauses:
+def clauses(table: Table, view: GridQuery) -> Clauses:
     """Return the clauses of a view over a table with the alias `t`. Raises `TablesError`."""
     conditions: list[str] = []
     values: list[Value] = []
@@ -78,7 +82,7 @@ def clauses(table: Table, view: GridView) -> Clauses:
     )
 
 
-def _condition(table: Table, grid_filter: GridFilter) -> tuple[str, Sequence[Value]]:
+def _condition(table: Table, grid_filter: FilterBy) -> tuple[str, Sequence[Value]]:
     column = table.column(grid_filter.column)
     name = _name(column)
     match grid_filter.op:
@@ -94,7 +98,7 @@ def _condition(table: Table, grid_filter: GridFilter) -> tuple[str, Sequence[Val
     return f"{name} {grid_filter.op} ?", (_value(table, column, grid_filter),)
 
 
-def _value(table: Table, column: Column, grid_filter: GridFilter) -> Value:
+def _value(table: Table, column: Column, grid_filter: FilterBy) -> Value:
     try:
         return stored(grid_filter.value, table, column, "")
     except ValueError as error:
@@ -105,7 +109,7 @@ def _value(table: Table, column: Column, grid_filter: GridFilter) -> Value:
         ) from None
 
 
-def _text(grid_filter: GridFilter) -> str:
+def _text(grid_filter: FilterBy) -> str:
     value = grid_filter.value
     if isinstance(value, str | int | float | Verbatim) and not isinstance(value, bool):
         text = format_value(value, TEXT)

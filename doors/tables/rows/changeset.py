@@ -36,7 +36,7 @@ from doors.tables.sqlite.errors import (
     wrap_error,
 )
 from doors.tables.types.convert import preview
-from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
+from doors.tables.types.grid_cell import CUT, cells, full_cell, results, same, selected, stored, value_of
 from doors.tables.types.json import encode
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
@@ -231,8 +231,8 @@ class _TableChanges:
                 raise _InvalidChange(f"the expected value of {column.name} is truncated", column.name)
         differs = [
             column.name
-            for index, (column, value) in enumerate(columns)
-            if not same(value_of(matching[0][3 * index : 3 * index + 3]), value, self.table, column)
+            for result, (column, value) in zip(results(matching[0]), columns, strict=True)
+            if not same(value_of(result), value, self.table, column)
         ]
         if differs:
             raise _Stale(key, "changed", differs)
@@ -283,7 +283,6 @@ class _TableChanges:
         matching = rows(self.connection, self.select_row, *key)
         if not matching:
             return None
-        return {
-            column.name: cell(matching[0][3 * index : 3 * index + 3], column.type, cut=CUT)
-            for index, column in enumerate(self.table.columns)
-        }
+        columns = self.table.columns
+        row = cells(results(matching[0]), (each.type for each in columns), cut=CUT)
+        return {column.name: cell for column, cell in zip(columns, row, strict=True)}

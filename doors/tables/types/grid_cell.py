@@ -12,9 +12,9 @@ A cell gives the stored value exactly, also when it is not of its column's type.
 | more than 1024 bytes, in a window of rows | `{"size": bytes, "text": "…"}`, or with `"base64"` |
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import Value
@@ -29,8 +29,16 @@ CUT = 1024
 """Bytes of a value that a window of rows gives. A larger value is cut to this and sent with its size."""
 
 
+class Selected(NamedTuple):
+    """The three result columns of `selected`."""
+
+    value: Any
+    size: int | None
+    is_text: bool
+
+
 def selected(expression: str, *, cut: int, as_bytes: bool = False) -> str:
-    """Return three result columns for `cell`: the value, its size in bytes, and whether it is text.
+    """Return the result columns of a `Selected`: the value, its size in bytes, and whether it is text.
 
     With `as_bytes` text is selected as bytes, so that text that is not UTF-8 can be read.
     """
@@ -41,8 +49,18 @@ def selected(expression: str, *, cut: int, as_bytes: bool = False) -> str:
     return f"iif({size} > {cut}, substr({blob}, 1, {cut}), {value}), {size}, {text}"
 
 
-def cell(result: Sequence[Any], type: TypeName, *, cut: int) -> Any:
-    """Return the cell for the three values of `selected`."""
+def results(row: Sequence[Any]) -> list[Selected]:
+    """Return the results of consecutive expressions of `selected`; none for a row without them."""
+    return [Selected(*row[at : at + 3]) for at in range(0, len(row) - 2, 3)]
+
+
+def cells(row: Sequence[Selected], types: Iterable[TypeName], *, cut: int) -> list[Any]:
+    """Return the cells for results of the types of columns."""
+    return [cell(result, type, cut=cut) for result, type in zip(row, types, strict=True)]
+
+
+def cell(result: Selected, type: TypeName, *, cut: int) -> Any:
+    """Return the cell for a result."""
     value, size, is_text = result
     if size is not None and size > cut:
         start = {"text": value.decode(errors="ignore")} if is_text else {"base64": encode_base64(value)}
@@ -50,10 +68,10 @@ def cell(result: Sequence[Any], type: TypeName, *, cut: int) -> Any:
     return full_cell(value_of(result), type)
 
 
-def value_of(result: Sequence[Any]) -> Value:
-    """Return the value of the three values of `selected`; as bytes for text that is not UTF-8."""
-    value: Value = result[0]
-    if result[2] and isinstance(value, bytes):
+def value_of(result: Selected) -> Value:
+    """Return the stored value; as bytes for text that is not UTF-8."""
+    value: Value = result.value
+    if result.is_text and isinstance(value, bytes):
         with suppress(UnicodeDecodeError):
             return value.decode()
     return value

@@ -7,7 +7,6 @@ import pytest
 
 from doors.tables.api import grid_sessions
 from doors.tables.grid import grid as grid_of_rows
-from doors.tables.grid import temporary_space
 from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
 from svc_tui.client import ApiError, Client
@@ -165,7 +164,7 @@ def test_sort_over_temporary_size_limit_is_refused(users: Shop, monkeypatch: pyt
 
 
 def test_grids_of_a_project_share_temporary_space(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(temporary_space, "MAX_BYTES", 2 << 20)
+    monkeypatch.setattr(grid_of_rows, "MAX_GRIDS_BYTES", 2 << 20)
     create_many_rows(users, 20_000)
     grids = [open_grid(users, "many", sort=[{"column": "name"}])]
     with pytest.raises(ApiError) as exc_info:
