@@ -13,7 +13,7 @@ from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
 from doors.tables.grid.grid import MAX_GRIDS_BYTES, MAX_KEY_BYTES
 from doors.tables.grid.grid import MAX_TEMPORARY_BYTES as MAX_GRID_BYTES
-from doors.tables.guest import protocol, reader, session, stored_answers, writer
+from doors.tables.guest import protocol, reader, session, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
 from doors.tables.schema.apply import MAX_COLUMNS
@@ -170,7 +170,7 @@ LIMITS: dict[str, list[Row]] = {
         ("statements of a batch", f"{protocol.MAX_STATEMENTS:,}", "", "413 `too-large`"),
         ("values in a request of more than 64 KiB", f"{protocol.MAX_VALUES:,}", "", "413 `too-large`"),
         ("idempotency key", f"{protocol.MAX_KEY} characters", "", "400 `bad-request`"),
-        ("answer to a write with one", size(stored_answers.MAX_ANSWER), "", "413 `too-large`"),
+        ("answer to a write with one", size(writer.MAX_ANSWER), "", "413 `too-large`"),
         ("time of a read", f"{reader.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         ("time of a request that writes", f"{writer.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         ("turn of a write while others wait", f"{writer.TURN_SECONDS} s", "", "it runs again after them"),

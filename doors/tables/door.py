@@ -6,7 +6,7 @@ The engine fixes the project when it opens the Door; no request can name another
 import asyncio
 import json
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -16,8 +16,8 @@ from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, has_many_values, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
+from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
-from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import find_replica, is_active
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, is_replica
@@ -25,7 +25,7 @@ from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.files.reserve import shortage
-from engine.files.statement_limit import MAX_WRITTEN_BYTES
+from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes
 from engine.files.write_ahead_log import lost_commits
 from engine.grant import Grant
 from engine.quota import change_command
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN = 64
 """Maximum number of open database files."""
+_CHECK_SECONDS = 0.05
 
 
 class TablesDoor:
@@ -275,7 +276,7 @@ class OpenDatabase:
     ) -> None:
         """Open or create the file, which takes milliseconds. Raises `GuestProblem`."""
         self.in_progress = 0
-        self._written = WrittenBytesLimit(max_written)
+        self._written = _WrittenBytesLimit(max_written)
         self._check_timer: asyncio.TimerHandle | None = None
         self._writer = Writer(path, max_bytes, replay)
         self.replicated = find_replica(path) is not None
@@ -326,7 +327,7 @@ class OpenDatabase:
         self.in_progress += 1
         future.add_done_callback(self._on_done)
         if self._check_timer is None:
-            self._check_timer = future.get_loop().call_later(CHECK_SECONDS, self._check_written)
+            self._check_timer = future.get_loop().call_later(_CHECK_SECONDS, self._check_written)
         return future
 
     def _check_written(self) -> None:
@@ -334,7 +335,7 @@ class OpenDatabase:
         if self.in_progress:
             self._written.check([self._writer.session, *self._reader.sessions])
             loop = asyncio.get_running_loop()
-            self._check_timer = loop.call_later(CHECK_SECONDS, self._check_written)
+            self._check_timer = loop.call_later(_CHECK_SECONDS, self._check_written)
 
     def _on_done(self, _future: object) -> None:
         self.in_progress -= 1
@@ -343,3 +344,31 @@ class OpenDatabase:
         """Finish writes, stop reads and close the file."""
         self._reader.close()
         self._writer.close()
+
+
+class _WrittenBytesLimit:
+    """Limit of the bytes that a project's running statements write. Call it on one thread.
+
+    SQLite has no limit for the temporary files of large sorts and groups. Each statement runs on a thread of
+    its own, and Linux counts the bytes that a thread writes. Other systems have no such limit.
+    """
+
+    def __init__(self, limit: int = MAX_WRITTEN_BYTES) -> None:
+        self._limit = limit
+        self._counts: dict[int, tuple[int, int, int]] = {}
+        """By thread: the number of its request, the bytes written before it, and those at the last check."""
+
+    def check(self, sessions: Sequence[GuestSession]) -> None:
+        """Stop the statement that has written most if all together exceed the limit."""
+        written = {}
+        for session in sessions:
+            total = written_bytes(f"self/task/{session.thread}")
+            number, before, last = self._counts.get(session.thread, (-1, 0, 0))
+            if number != session.request_number:
+                number, before = session.request_number, last
+            self._counts[session.thread] = number, before, total
+            if session.running:
+                written[session] = total - before
+        if sum(written.values()) > self._limit:
+            session = max(written, key=lambda each: written[each])
+            session.stop_writing(self._counts[session.thread][0])

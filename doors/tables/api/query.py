@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
+from doors.tables.guest.authorizer import FILES, TRANSACTIONS, WRITES, GuestAuthorizer
 from doors.tables.guest.errors import GUEST_ERRORS, explain_full, name_references, to_problem
 from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
@@ -24,6 +24,7 @@ from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
 from engine.control.project_threads import PER_PROJECT
 from engine.errors import SvcError
+from engine.files.sql_functions import DENIED_FUNCTIONS
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from engine.files.statement_memory import StatementMemory
 
@@ -39,6 +40,14 @@ MAX_READ_BYTES = MAX_WRITTEN_BYTES // PER_PROJECT
 MAX_COLLECTED_BYTES = 128 << 20
 """Maximum memory of the values that a statement collects."""
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
+_READING_PRAGMAS = """
+    collation_list compile_options data_version foreign_key_check foreign_key_list freelist_count
+    function_list index_info index_list index_xinfo integrity_check module_list page_count page_size
+    pragma_list quick_check table_info table_list table_xinfo
+"""
+_READ_ONLY_PRAGMAS = frozenset(_READING_PRAGMAS.split())
+"""Pragmas that only read, with any argument."""
+_READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE})
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
 
 
@@ -78,10 +87,10 @@ def run(
     """Run a statement and return a `Result` as JSON. Raises `SvcError`, and then nothing was changed."""
     if changes_schema(sql):
         if not write:
-            raise _to_error(reads_only())
+            raise _to_error(_reads_only())
         return _change_schema(connection, sql, params)
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
-    authorizer = OwnerAuthorizer(writes=write)
+    authorizer = _OwnerAuthorizer(writes=write)
     limits = StatementLimit(connection, TIMEOUT_SECONDS, written=_max_written(write), memory=memory)
     try:
         connection.authorizer = authorizer
@@ -127,7 +136,7 @@ def _max_written(write: bool) -> int:
     return MAX_WRITTEN_BYTES if write else MAX_READ_BYTES
 
 
-def _make_plan(connection: Connection, authorizer: OwnerAuthorizer, sql: str) -> Plan:
+def _make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str) -> Plan:
     authorizer.unrestricted = True
     types = types_in(read(connection))
     authorizer.unrestricted = False
@@ -137,12 +146,12 @@ def _make_plan(connection: Connection, authorizer: OwnerAuthorizer, sql: str) ->
         if problem.code == "more-than-one-statement":
             problem.hint = "Run them one by one, or together as a migration with `svc tables migrate`."
         if problem.code == "not-allowed" and authorizer.refusal is None:
-            raise kind_refused() from problem
+            raise _kind_refused() from problem
         raise
 
 
 @contextmanager
-def _transaction(connection: Connection, authorizer: OwnerAuthorizer, write: bool) -> Iterator[None]:
+def _transaction(connection: Connection, authorizer: GuestAuthorizer, write: bool) -> Iterator[None]:
     _execute_internal(connection, authorizer, "begin immediate" if write else "begin")
     try:
         yield
@@ -153,7 +162,7 @@ def _transaction(connection: Connection, authorizer: OwnerAuthorizer, write: boo
         raise
 
 
-def _execute_internal(connection: Connection, authorizer: OwnerAuthorizer, sql: str) -> None:
+def _execute_internal(connection: Connection, authorizer: GuestAuthorizer, sql: str) -> None:
     authorizer.unrestricted = True
     connection.execute(sql)
     authorizer.unrestricted = False
@@ -216,3 +225,78 @@ def _to_error(problem: GuestProblem) -> SvcError:
     position = f", at character {problem.position} of the SQL" if problem.position else ""
     hint = problem.hint.removesuffix(ARRAYS_HINT).replace("/v1/batch", "`svc tables import`")
     return SvcError(f"{problem.detail}{position}", hint, code=_CODES.get(problem.code, problem.code))
+
+
+class _OwnerAuthorizer(GuestAuthorizer):
+    """The SQLite authorizer for one statement of an owner, which may read everything, and write rows.
+
+    Settings, other files and transactions are refused with a hint at the alternative.
+    """
+
+    __slots__ = ()
+
+    def _check(self, action: int, first: str, second: str) -> GuestProblem | None:
+        if action in _READS:
+            return None
+        if action == apsw.SQLITE_FUNCTION:
+            return self._call(second.lower())
+        if action == apsw.SQLITE_PRAGMA:
+            return None if first.lower() in _READ_ONLY_PRAGMAS else _setting(first)
+        if action in TRANSACTIONS:
+            return GuestProblem(
+                "not-allowed",
+                "each statement is already a transaction",
+                "Put changes that belong together into one statement or one migration (`tables/*.sql`).",
+            )
+        if action in FILES:
+            return GuestProblem(
+                "not-allowed",
+                "other files cannot be attached",
+                "Use `svc tables import` to copy the tables of another file.",
+            )
+        if action in WRITES and not first.lower().startswith("sqlite_"):
+            return self._row(first)
+        return _kind_refused()
+
+    def _call(self, name: str) -> GuestProblem | None:
+        self.work.add(name)
+        return (
+            GuestProblem("not-allowed", f"{name}() cannot be called here")
+            if name in DENIED_FUNCTIONS
+            else None
+        )
+
+    def _row(self, table: str) -> GuestProblem | None:
+        if not self.writes:
+            return _reads_only()
+        if table.lower().startswith("_svc"):
+            return GuestProblem(
+                "not-allowed", f"{table} is svc's own", "`svc tables alter T note …` writes notes."
+            )
+        return None
+
+
+def _reads_only() -> GuestProblem:
+    """Return the problem of a statement that writes in a request that only reads."""
+    return GuestProblem(
+        "writes-in-query",
+        "the statement writes, but the request only reads",
+        'Pass `--write` to `svc tables query`, "write": true to the API, or `--allow-writes` to `svc mcp`.',
+    )
+
+
+def _kind_refused() -> GuestProblem:
+    """Return the problem of a kind of statement that cannot be run."""
+    return GuestProblem(
+        "not-allowed",
+        "this kind of statement cannot be run here",
+        "Use `svc tables create`, `alter`, `index` and `drop` to change the schema.",
+    )
+
+
+def _setting(name: str) -> GuestProblem:
+    return GuestProblem(
+        "not-allowed",
+        f"PRAGMA {name} cannot be used here",
+        f"svc manages the settings of the database. Available: {', '.join(sorted(_READ_ONLY_PRAGMAS))}.",
+    )

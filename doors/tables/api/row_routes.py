@@ -15,9 +15,8 @@ from quart_schema import RequestSchemaValidationError, document_request, documen
 
 from doors.tables.api.file_routes import require_data_dir
 from doors.tables.api.owner_threads import run_with_connection
-from doors.tables.rows import changes
-from doors.tables.rows.changes import Outcome
-from doors.tables.rows.changeset import apply
+from doors.tables.rows import changeset
+from doors.tables.rows.changeset import Outcome, apply
 from doors.tables.sqlite.errors import Connection
 from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.types.json import encode
@@ -54,9 +53,9 @@ class InsertRow(StrictModel):
 
     insert: dict[str, Any]
 
-    def value(self) -> changes.Change:
+    def value(self) -> changeset.Change:
         """Return the change."""
-        return changes.Insert(self.insert)
+        return changeset.Insert(self.insert)
 
 
 class UpdateRow(StrictModel):
@@ -64,9 +63,9 @@ class UpdateRow(StrictModel):
 
     update: UpdateChange
 
-    def value(self) -> changes.Change:
+    def value(self) -> changeset.Change:
         """Return the change."""
-        return changes.Update(self.update.key, self.update.expected, self.update.set)
+        return changeset.Update(self.update.key, self.update.expected, self.update.set)
 
 
 class DeleteRow(StrictModel):
@@ -74,9 +73,9 @@ class DeleteRow(StrictModel):
 
     delete: DeleteChange
 
-    def value(self) -> changes.Change:
+    def value(self) -> changeset.Change:
         """Return the change."""
-        return changes.Delete(self.delete.key, self.delete.expected)
+        return changeset.Delete(self.delete.key, self.delete.expected)
 
 
 def _kind(change: Any) -> str:

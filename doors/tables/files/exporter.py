@@ -8,10 +8,9 @@ from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
 from doors.tables.files.copy_tables import copy
-from doors.tables.files.dump_contents import contents_of
+from doors.tables.files.dump_contents import Contents, Part, contents_of
 from doors.tables.files.format import STEP, FileProgress, Format, RowsFormat
 from doors.tables.files.json_file import text_json
-from doors.tables.files.sql_dump import dump
 from doors.tables.grid.view_sql import GridQuery, clauses
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import find, read
@@ -20,6 +19,7 @@ from doors.tables.sqlite.errors import (
     Error,
     InterruptError,
     TablesError,
+    literal,
     open_file,
     quoted,
     transaction,
@@ -34,6 +34,8 @@ ROW_SECONDS = 60.0
 """Maximum time to compute a row of a view."""
 MAX_ROW_BYTES = 128 << 20
 """Maximum memory that a row of a view takes to compute."""
+_HEAD = "-- Tables of a svc project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
+_TAIL = "COMMIT;\n"
 _BLOCK = 1 << 16
 
 
@@ -164,12 +166,44 @@ def _rows_of_view(connection: Connection, sql: str, values: Sequence[Any]) -> It
 def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
     contents = contents_of(connection, tables)
     size = count = 0
-    for table, sql, rows in dump(connection, contents):
+    for table, sql, rows in _dump(connection, contents):
         size += output.write(sql.encode())
         count += rows
         if rows and count % STEP == 0:
             yield FileProgress(count, size, table=table)
     yield FileProgress(count, size, skipped=contents.skipped)
+
+
+def _dump(connection: Connection, contents: Contents) -> Iterator[tuple[str, str, int]]:
+    """Yield the dump in pieces: the name of the table, the SQL, and its number of rows."""
+    yield "", _HEAD, 0
+    for part in contents.internal:
+        create_sql = part.sql.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+        yield part.name, f"{create_sql};\n", 0
+        yield from _dump_rows(connection, part, "INSERT OR REPLACE")
+    for part in contents.tables:
+        yield part.name, f"{part.sql};\n", 0
+        yield from _dump_rows(connection, part, "INSERT")
+        if part.last is not None:
+            name = literal(part.name)
+            yield part.name, f"DELETE FROM sqlite_sequence WHERE name = {name};\n", 0
+            yield part.name, f"INSERT INTO sqlite_sequence VALUES ({name}, {part.last});\n", 0
+    for part in contents.virtual:
+        yield part.name, f"{part.sql};\n", 0
+        yield from _dump_rows(connection, part, "INSERT", number=True)
+        if part.refill:
+            yield part.name, f"{part.refill};\n", 0
+    for sql in contents.dependents:
+        yield "", f"{sql};\n", 0
+    yield "", _TAIL, 0
+
+
+def _dump_rows(
+    connection: Connection, part: Part, verb: str, *, number: bool = False
+) -> Iterator[tuple[str, str, int]]:
+    head = f"{verb} INTO {quoted(part.name)} ({part.names(number=number)}) VALUES ("
+    for row in connection.execute(part.select(number=number)):
+        yield part.name, f"{head}{', '.join(map(literal, row))});\n", 1
 
 
 def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:

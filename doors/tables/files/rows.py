@@ -19,10 +19,10 @@ from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
     Error,
-    InterruptError,
     TablesError,
     Value,
     fold,
+    limited_triggers,
     quoted,
     rows,
     transaction,
@@ -31,8 +31,6 @@ from doors.tables.sqlite.errors import (
 from doors.tables.types.convert import preview
 from doors.tables.types.registry import TYPES
 from doors.tables.types.text import from_csv, from_json
-from engine.files.statement_limit import StatementLimit
-from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 from engine.stepwise_json import Verbatim
 
 _STAGING = "temp._svc_import"
@@ -188,33 +186,18 @@ def _insert_staged(
     insert = f"INSERT INTO {quoted(table.name)} ({names}) SELECT {values} FROM {_STAGING} WHERE rowid"
     for first in range(1, count + 1, _CHUNK):
         last = min(first + _CHUNK - 1, count)
-        with _limits_of_triggers(connection):
+        timeout = f"{_CHUNK:,} rows took longer than {CHUNK_SECONDS:.0f} s"
+        hint = "Check that the triggers of the table terminate."
+        with (
+            limited_triggers(connection, CHUNK_SECONDS, "nothing was imported", timeout, hint) as memory,
+            memory,
+        ):
             try:
                 connection.execute(f"{insert} BETWEEN ? AND ? ORDER BY rowid", (first, last))
             except ConstraintError:
                 _raise_first_violation(connection, insert, first, last)
                 raise
         yield last
-
-
-@contextmanager
-def _limits_of_triggers(connection: Connection) -> Iterator[None]:
-    """Limit the time and memory of an insert, whose triggers may compute anything."""
-    memory = StatementMemory(connection)
-    try:
-        with StatementLimit(connection, CHUNK_SECONDS, memory=memory), memory:
-            yield
-    except InterruptError:
-        if memory.oversized:
-            message = f"a trigger collected more than {MAX_COLLECTED_BYTES >> 20} MiB"
-            raise TablesError(
-                f"nothing was imported: {message}", "Collect fewer values in the trigger.", code="too-large"
-            ) from None
-        raise TablesError(
-            f"nothing was imported: {_CHUNK:,} rows took longer than {CHUNK_SECONDS:.0f} s",
-            "Check that the triggers of the table terminate.",
-            code="timeout",
-        ) from None
 
 
 def _or_default(name: str, column: Column) -> str:

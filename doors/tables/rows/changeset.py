@@ -1,25 +1,14 @@
-"""A list of row changes, applied in one transaction: each only if its row is as the client read it."""
+"""Row changes with optimistic concurrency control, applied in one transaction.
+
+Messages for violated constraints name the column at fault. Source: https://sqlite.org/rescode.html#constraint
+"""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from doors.tables.rows import constraint_errors
-from doors.tables.rows.changes import (
-    Cells,
-    Change,
-    ChangedRow,
-    Delete,
-    Insert,
-    Key,
-    Mistake,
-    Outcome,
-    Reason,
-    RowCells,
-    RowConflict,
-    Update,
-)
+from doors.tables.guest.errors import constraint_kind
 from doors.tables.rows.identity import identity
 from doors.tables.sqlite.catalog import Column, Table, find, read
 from doors.tables.sqlite.connections import iso
@@ -27,19 +16,20 @@ from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
     Error,
-    InterruptError,
     SqlError,
     TablesError,
     Value,
+    fold,
+    limited_triggers,
     quoted,
     rows,
     wrap_error,
 )
+from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cells, full_cell, results, same, selected, stored, value_of
 from doors.tables.types.json import encode
-from engine.files.statement_limit import StatementLimit
-from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
+from engine.files.statement_memory import StatementMemory
 from engine.stepwise_json import Verbatim
 
 TIMEOUT_SECONDS = 30.0
@@ -48,7 +38,99 @@ MAX_ERRORS = 100
 """Maximum number of reported errors."""
 _ERROR_PREFIX = "the rows were not changed"
 _NO_CUT = 1 << 31
+_REFERENCES = """
+select id, "table", "from",
+  coalesce("to", (select name from pragma_table_info("table") where pk = seq + 1), "from")
+from pragma_foreign_key_list(?) order by id, seq
+"""
+"""The foreign keys of a table. Without columns, they refer to the primary key."""
+_COMMIT_VIOLATION = "after all changes, rows would refer to missing rows"
+Cells = list[Any]
+"""Cells (`doors/tables/types/grid_cell.py`) in the order of columns."""
+RowCells = dict[str, Any]
+"""The cells of a row by the names of columns."""
+Key = Mapping[str, Any] | Sequence[Any]
+"""The key of a row: the cells of the table's key columns, by name or in their order."""
+Reason = Literal["changed", "deleted"]
 Values = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A new row. Missing columns get their defaults."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """New values of a row, if it still has the values `expected` that the client has read."""
+
+    key: Key
+    expected: Mapping[str, Any]
+    set: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a row, if it still has the values that the client has read."""
+
+    key: Key
+    expected: Mapping[str, Any]
+
+
+Change = Insert | Update | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class RowConflict:
+    """The index of a change whose row others have changed or deleted.
+
+    `columns` are the changed ones; `current` is the current row, None if it is deleted.
+    """
+
+    index: int
+    reason: Reason
+    columns: list[str]
+    current: RowCells | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """The index of an invalid change; None if the changes are invalid only together.
+
+    `constraint` is the violated constraint in the Door's terms, or empty. `column` is the one at fault,
+    None if it is not exactly one.
+    """
+
+    index: int | None
+    column: str | None
+    constraint: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A row after its change; `row` is None if it was deleted."""
+
+    index: int
+    key: Cells
+    row: RowCells | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a list of changes. With errors, nothing was changed.
+
+    `applied` counts the changes. `inserted` has the keys of new rows, in the order of their changes; `rows`
+    has every changed row as it is after all changes.
+    """
+
+    applied: int
+    conflicts: list[RowConflict]
+    errors: list[Mistake]
+    inserted: list[Cells]
+    rows: list[ChangedRow]
 
 
 class _InvalidChange(Exception):
@@ -74,32 +156,15 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
     skipped. An invalid change is an error: nothing is changed. Raises `TablesError` if the table is
     `read-only` or `not-found`, or the file cannot be written.
     """
-    memory = StatementMemory(connection)
+    timeout = f"it would take longer than {TIMEOUT_SECONDS:.0f} s"
     try:
-        with _transaction(connection, memory):
+        with limited_triggers(
+            connection, TIMEOUT_SECONDS, _ERROR_PREFIX, timeout, "Change fewer at once."
+        ) as memory:
+            connection.execute("BEGIN IMMEDIATE")
             return _TableChanges(connection, table, memory).all(changes, skip=skip)
-    except InterruptError:
-        if memory.oversized:
-            raise TablesError(
-                f"{_ERROR_PREFIX}: a trigger collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
-                "Collect fewer values in the trigger.",
-                code="too-large",
-            ) from None
-        raise TablesError(
-            f"{_ERROR_PREFIX}: it would take longer than {TIMEOUT_SECONDS:.0f} s",
-            "Change fewer at once.",
-            code="timeout",
-        ) from None
     except Error as error:
         raise wrap_error(error, _ERROR_PREFIX) from error
-
-
-@contextmanager
-def _transaction(connection: Connection, memory: StatementMemory) -> Iterator[None]:
-    try:
-        with StatementLimit(connection, TIMEOUT_SECONDS, memory=memory):
-            connection.execute("BEGIN IMMEDIATE")
-            yield
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -152,9 +217,7 @@ class _TableChanges:
         try:
             self.connection.execute("COMMIT")
         except ConstraintError:
-            return self._reject(
-                stale, [Mistake(None, None, "foreign-key", constraint_errors.COMMIT_VIOLATION)]
-            )
+            return self._reject(stale, [Mistake(None, None, "foreign-key", _COMMIT_VIOLATION)])
         return Outcome(len(applied), conflicts, [], inserted, changed_rows)
 
     def _reject(self, stale: Sequence[tuple[int, _Stale]], errors: list[Mistake]) -> Outcome:
@@ -204,9 +267,7 @@ class _TableChanges:
             with self.memory:  # Triggers may collect values.
                 keys = rows(self.connection, sql, *values.values(), *key)
         except ConstraintError as error:
-            fault = constraint_errors.constraint_message(
-                self.connection, self.table, error, values, self.key_condition, key
-            )
+            fault = _constraint_message(self.connection, self.table, error, values, self.key_condition, key)
             raise _InvalidChange(fault.message, fault.column, fault.constraint) from error
         if not keys:
             raise _InvalidChange(f"a trigger of {self.table.name} ignored the change", constraint="trigger")
@@ -286,3 +347,97 @@ class _TableChanges:
         columns = self.table.columns
         row = cells(results(matching[0]), (each.type for each in columns), cut=CUT)
         return {column.name: cell for column, cell in zip(columns, row, strict=True)}
+
+
+def _constraint_message(
+    connection: Connection,
+    table: Table,
+    error: ConstraintError,
+    values: Mapping[str, Value],
+    key_condition: str,
+    key: Sequence[Value],
+) -> Mistake:
+    """Return the error of a change that wrote `values` to the row of `key_condition` and `key`."""
+    kind = constraint_kind(error)
+    detail = str(error).partition(": ")[2]
+    columns = [each.name for each in table.columns if f"{table.name}.{each.name}" in detail.split(", ")]
+    column = columns[0] if len(columns) == 1 else None
+    match kind:
+        case "unique" | "primary-key" if columns:
+            values_text = ", ".join(
+                f"{name} {preview(values[name])}" if name in values else name for name in columns
+            )
+            return Mistake(None, column, kind, f"another row already has {values_text}")
+        case "not-null" if column:
+            return Mistake(None, column, kind, f"{column} must have a value")
+        case "check":
+            return Mistake(None, _single_column(table, detail), kind, f"the row violates the check {detail}")
+        case "foreign-key":
+            return _reference_error(connection, table, values, key_condition, key)
+        case "type":
+            typed_columns = [
+                each for each in table.columns if str(error).endswith(f" {table.name}.{each.name}")
+            ]
+            if typed_columns:
+                return Mistake(
+                    None,
+                    typed_columns[0].name,
+                    kind,
+                    f"{typed_columns[0].name} can only hold {typed_columns[0].type}",
+                )
+        case "trigger":
+            return Mistake(None, None, kind, f"a trigger of {table.name} refused it: {error}")
+    return Mistake(None, column, kind, str(error))
+
+
+def _single_column(table: Table, check: str) -> str | None:
+    """Return the column that a check mentions, None unless it is exactly one."""
+    names = {fold(token.value) for token in tokens(check)}
+    columns = [each.name for each in table.columns if fold(each.name) in names]
+    return columns[0] if len(columns) == 1 else None
+
+
+def _reference_error(
+    connection: Connection,
+    table: Table,
+    values: Mapping[str, Value],
+    key_condition: str,
+    key: Sequence[Value],
+) -> Mistake:
+    for parent, pairs in _references(connection, table.name):
+        reference_values = [values.get(name) for name, _ in pairs]
+        if any(value is None for value in reference_values) or _row_exists(
+            connection, parent, [to for _, to in pairs], reference_values
+        ):
+            continue
+        names = ", ".join(name for name, _ in pairs)
+        values_text = ", ".join(preview(value) for value in reference_values)
+        column = pairs[0][0] if len(pairs) == 1 else None
+        return Mistake(
+            None, column, "foreign-key", f"{names} {values_text} refers to a missing row of {parent}"
+        )
+    for child in read(connection).values():
+        for parent, pairs in _references(connection, child.name):
+            if fold(parent) != fold(table.name):
+                continue
+            joined = " AND ".join(f"c.{quoted(name)} = t.{quoted(to)}" for name, to in pairs)
+            sql = (
+                f"SELECT 1 FROM main.{quoted(child.name)} c JOIN"
+                f" (SELECT * FROM main.{quoted(table.name)} WHERE {key_condition}) t ON {joined} LIMIT 1"
+            )
+            if key and rows(connection, sql, *key):
+                return Mistake(None, None, "foreign-key", f"rows of {child.name} refer to this one")
+    return Mistake(None, None, "foreign-key", "a row would refer to a missing row")
+
+
+def _references(connection: Connection, table: str) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the tables that a table refers to, each with pairs of referring and referenced columns."""
+    references: dict[int, tuple[str, list[tuple[str, str]]]] = {}
+    for id, parent, name, to in rows(connection, _REFERENCES, table):
+        references.setdefault(id, (parent, []))[1].append((name, to))
+    return list(references.values())
+
+
+def _row_exists(connection: Connection, table: str, columns: Sequence[str], values: Sequence[Value]) -> bool:
+    condition = " AND ".join(f"{quoted(name)} = ?" for name in columns)
+    return bool(rows(connection, f"SELECT 1 FROM main.{quoted(table)} WHERE {condition} LIMIT 1", *values))

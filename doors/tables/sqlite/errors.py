@@ -24,6 +24,8 @@ from apsw import SQLError as SqlError
 from doors.tables.sqlite.connections import NO_VALUES
 from engine.errors import SvcError
 from engine.files.sql_functions import register_functions
+from engine.files.statement_limit import StatementLimit
+from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
 __all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
 
@@ -135,6 +137,27 @@ def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
             connection.execute(f"pragma foreign_keys = {enforced}")
     except (Error, UnicodeDecodeError) as error:
         raise wrap_error(error, error_prefix) from error
+
+
+@contextmanager
+def limited_triggers(
+    connection: Connection, seconds: float, error_prefix: str, timeout: str, hint: str
+) -> Iterator[StatementMemory]:
+    """Limit the time and memory of statements whose triggers may compute anything.
+
+    Yields the memory, whose turn the statements take. Raises `TablesError` above a limit: `timeout` and
+    `hint` are the message for the time.
+    """
+    memory = StatementMemory(connection)
+    try:
+        with StatementLimit(connection, seconds, memory=memory):
+            yield memory
+    except InterruptError:
+        code = "timeout"
+        if memory.oversized:
+            timeout, code = f"a trigger collected more than {MAX_COLLECTED_BYTES >> 20} MiB", "too-large"
+            hint = "Collect fewer values in the trigger."
+        raise TablesError(f"{error_prefix}: {timeout}", hint, code=code) from None
 
 
 def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from doors.tables.rows.changes import Change, Delete, Insert, Update
-from doors.tables.rows.changeset import apply
+from doors.tables.rows.changeset import Change, Delete, Insert, Update, apply
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, rows
 
