@@ -1,23 +1,146 @@
 """Responses for the files of a static resource (RFC 9110).
 
-Covers methods, content codings, conditions, ranges, redirects and the `spa` rule. The gateway sends the 404.
+Covers methods, content codings (12.5.3), conditions and ranges (13, 14), redirects and the `spa` rule. The
+gateway sends the 404.
 """
 
-from urllib.parse import unquote
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from engine.artifact import FolderArtifact, StaticBundle
 from engine.gateway.static.body import BodyCache, FileChanged, FileStream
-from engine.gateway.static.conditional import byte_range, matches, none_match
 from engine.gateway.static.file import FolderRedirect, Header, Representation, StaticFile
-from engine.gateway.static.negotiation import choose
 from engine.gateway.static.source import CACHE_BYTES, INDEX_PAGE, SMALL_FILE_BYTES, BundleSource, FolderSource
-from engine.gateway.static.url_path import relative_name, url_path
 from engine.http.exchange import Exchange
+from engine.static_files.names import is_servable
 
 _READ_HEADERS = frozenset(
     {b"accept", b"accept-encoding", b"if-match", b"if-none-match", b"if-range", b"range"}
 )
 _ATTEMPTS = 3
+
+
+_BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+
+
+@lru_cache(maxsize=2048)
+def relative_name(path: str) -> str | None:
+    """Return the file name for a raw URL path (no query), or `None` if no file may be served for it.
+
+    An accepted name contains neither `..`, nor a hidden name, nor an escaped separator. So joining it to a
+    folder stays below that folder (symlinks aside). The file system is not read.
+
+    `/a%20b/c` gives `a b/c`, `/a/` gives `a/`, `/` gives the empty string. Percent escapes are decoded
+    once. Returns `None` for a bad escape, text that is not UTF-8, an escaped slash, an empty segment, and
+    every segment that `is_servable` rejects (`.` and `..` among them).
+    """
+    if not path.startswith("/"):
+        return None
+    if path == "/":
+        return ""
+    if "%" in path and _BAD_ESCAPE.search(path):
+        return None
+    folder = path.endswith("/")
+    segments = []
+    for raw in path[1 : -1 if folder else None].split("/"):
+        try:
+            segment = unquote_to_bytes(raw).decode()
+        except UnicodeError:
+            return None
+        if "/" in segment or not is_servable(segment):
+            return None
+        segments.append(segment)
+    return "/".join(segments) + ("/" if folder else "")
+
+
+def url_path(name: str) -> str:
+    """Return the path of a URL for a relative name: the inverse of `relative_name`."""
+    return "/" + quote(name)
+
+
+_ETAG = re.compile(rb'(W/)?("[^"\x00-\x20\x7f]*")')
+_RANGE = re.compile(rb"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
+
+
+def matches(header: bytes, etag: bytes) -> bool:
+    """Return whether `If-Match` names the entity tag (strong comparison); otherwise the response is a 412."""
+    return header.strip() == b"*" or (b"", etag) in _ETAG.findall(header)
+
+
+def none_match(header: bytes, etag: bytes) -> bool:
+    """Return whether `If-None-Match` names the entity tag (weak comparison), which calls for a 304."""
+    return header.strip() == b"*" or etag in (tag for _, tag in _ETAG.findall(header))
+
+
+def byte_range(header: bytes, size: int) -> tuple[int, int] | Literal["unsatisfiable"] | None:
+    """Return the single requested range as (first, one past the last) byte of `size`.
+
+    Returns `None` if the header has to be ignored: another unit, several ranges, or an invalid range.
+    """
+    match = _RANGE.fullmatch(header)
+    if match is None:
+        return None
+    first, last = match.groups()
+    if not first:
+        if not last:
+            return None
+        length = min(int(last), size)
+        return (size - length, size) if length else "unsatisfiable"
+    start = int(first)
+    if last and int(last) < start:
+        return None
+    if start >= size:
+        return "unsatisfiable"
+    return start, min(int(last) + 1, size) if last else size
+
+
+# `identity` is acceptable even if the header omits it, but ranks behind all codings that it names.
+_UNNAMED_IDENTITY = 0.0005
+_QVALUE = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
+_ALIASES = {"x-gzip": "gzip", "x-compress": "compress"}
+
+
+@lru_cache(maxsize=512)
+def qualities(header: bytes) -> Mapping[str, float]:
+    """Return the weight (0 to 1) of each coding named in an `Accept-Encoding` value; `*` stands for the rest.
+
+    Members with an invalid weight are omitted.
+    """
+    weights: dict[str, float] = {}
+    for member in header.decode("latin-1").split(","):
+        coding, *parameters = (part.strip() for part in member.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "q":
+                weight = float(value) if _QVALUE.fullmatch(value := value.strip()) else -1.0
+        if coding and weight >= 0:
+            coding = coding.lower()
+            weights[_ALIASES.get(coding, coding)] = weight
+    return weights
+
+
+def choose(header: bytes | None, sizes: Mapping[str, int]) -> str | None:
+    """Return the best of the codings in `sizes` (coding to bytes), or `None` if the client refuses all.
+
+    The highest weight wins, then the smallest size. Without the header (`None`) it is `identity`.
+    """
+    if header is None or not header.strip():
+        return "identity" if "identity" in sizes else None
+    weights = qualities(header)
+    rest = weights.get("*", 0.0)
+    best, best_key = None, (0.0, 0)
+    for coding, size in sizes.items():
+        weight = weights.get(coding)
+        if weight is None:
+            weight = _UNNAMED_IDENTITY if coding == "identity" and "*" not in weights else rest
+        key = (weight, -size)
+        if weight > 0 and (best is None or key > best_key):
+            best, best_key = coding, key
+    return best
 
 
 class StaticResponder:

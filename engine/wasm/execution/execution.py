@@ -18,18 +18,17 @@ from engine.wasm.capi.values import encode_text
 from engine.wasm.capi.wasmtime import Invocation, Store, WasmtimeApiError
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, WARM_RESIDENT_MIB
-from engine.wasm.execution.environment import encode_environment
-from engine.wasm.execution.failure import StderrTail
-from engine.wasm.execution.memory_budget import RunMemory
-from engine.wasm.execution.outcome import (
+from engine.wasm.execution.failure import (
     STOP_DETAILS,
     UNANSWERED_LINE,
+    StderrTail,
     outcome_of_end,
     outcome_of_endless_wait,
 )
+from engine.wasm.execution.memory_budget import RunMemory
 from engine.wasm.execution.polls import Polls
 from engine.wasm.execution.reclaimer import SMALL_BYTES
-from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
+from engine.wasm.execution.request import GuestRequest, Outcome, RunReport, encode_environment
 from engine.wasm.execution.run_state import RunState
 from engine.wasm.host.process import begin
 from engine.wasm.host.requests import settle_watches

@@ -6,7 +6,7 @@ there.
 """
 
 from functools import partial
-from time import thread_time_ns
+from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING
 
 from engine.wasm.capi.wasmtime import Invocation
@@ -22,6 +22,48 @@ LONG_STRETCH_NS = 10_000_000
 MAX_UNMEASURED_NS = 200_000
 """A run in a warm slot touches few pages first; its memory is measured only when it computes this long."""
 _MEAN_SHIFT = 2
+
+
+MAX_WALL_ONLY_NS = 500_000
+"""Longest interval with the wall clock only; a blocked thread is over-counted by at most this much."""
+MAX_AGE_NS = 100_000
+"""Age at which a reading of the CPU clock is too old for the start of an interval.
+
+A thread with a newer one is taken to have computed since, so a blocked thread is under-counted by at most
+this much.
+"""
+
+
+class CpuClock:
+    """Measures successive intervals on one thread, at the cost of a wall clock for short ones.
+
+    The thread's CPU clock (`CLOCK_THREAD_CPUTIME_ID`) is a system call: reading it before and after costs a
+    short run 2 %. The wall clock costs a tenth of that, and gives the same result while the thread waits
+    neither for a processor nor for the interpreter's lock. So short intervals use the wall clock only. Longer
+    ones use the CPU clock, because a thread that waits mostly waits for longer than that.
+    """
+
+    def __init__(self) -> None:
+        self._read_ns = self._thread_ns = self._age_ns = 0
+
+    def start(self) -> int:
+        """Start an interval; return the time (`time.monotonic_ns`) for `elapsed`."""
+        now = monotonic_ns()
+        self._age_ns = now - self._read_ns
+        if self._age_ns > MAX_AGE_NS:
+            self._thread_ns, self._age_ns = thread_time_ns(), 0
+            self._read_ns = now = monotonic_ns()
+        return now
+
+    def elapsed(self, began: int) -> int:
+        """Return the CPU time of the interval started last."""
+        passed = monotonic_ns() - began
+        if passed <= MAX_WALL_ONLY_NS:
+            return passed
+        thread_ns = thread_time_ns()
+        computed = max(0, min(passed, thread_ns - self._thread_ns - self._age_ns))
+        self._read_ns, self._thread_ns = began + passed, thread_ns
+        return computed
 
 
 class UsualStretch:

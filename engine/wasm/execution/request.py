@@ -1,6 +1,6 @@
-"""The input and the result of a run: values that the gateway and the runner exchange."""
+"""The input and the result of a run: values that the gateway, the runner and the guest exchange."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -82,3 +82,9 @@ class RunReport:
     bytes_in: int = 0
     bytes_out: int = 0
     complete: bool = False
+
+
+def encode_environment(variables: Mapping[str, str]) -> bytes:
+    """Return names and values, each with a zero byte at its end. Zero bytes in values are left out."""
+    parts = [part.replace("\0", "") for item in variables.items() for part in item]
+    return "\0".join([*parts, ""]).encode() if parts else b""

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.wasm.execution.epoch_ticker import EPOCH_SECONDS, REARM_NS, EpochTicker
-from engine.wasm.execution.timer import create_timer
+from engine.wasm.execution.epoch_ticker import EPOCH_SECONDS, REARM_NS, EpochTicker, create_timer
 from tests.support.waiting import until
 
 PROMPT = EPOCH_SECONDS - 2 * REARM_NS / 1e9

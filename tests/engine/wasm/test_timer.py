@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.execution.timer import SleepTimer, Timer, TimerfdTimer, create_timer
+from engine.wasm.execution.epoch_ticker import SleepTimer, Timer, TimerfdTimer, create_timer
 from tests.support.waiting import until
 
 LINUX = sys.platform == "linux"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.gateway.static.negotiation import choose, qualities
+from engine.gateway.static.responder import choose, qualities
 
 ALL = {"identity": 100, "gzip": 50, "br": 40}
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine.gateway.static.url_path import relative_name, url_path
+from engine.gateway.static.responder import relative_name, url_path
 from engine.static_files.names import is_servable
 
 
