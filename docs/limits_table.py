@@ -5,7 +5,6 @@ import annotated_types
 from docs import library_limits as library
 from doors.crypto import derivation, keys
 from doors.crypto import door as crypto
-from doors.crypto import passwords as password_hashes
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row_routes
 from doors.tables.door import TablesDoor
@@ -251,7 +250,7 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "422 `too-expensive`",
         ),
-        ("lanes of an Argon2 hash to verify", str(password_hashes.MAX_LANES), "", "422 `too-expensive`"),
+        ("lanes of an Argon2 hash to verify", str(derivation.MAX_LANES), "", "422 `too-expensive`"),
         ("memory of scrypt and Argon2", "memory of an instance", "`memory_limit_mb`", "422 `too-expensive`"),
         ("CPU time of an operation", "the rest of the request's", "`run_limit_secs`", "422 `too-expensive`"),
         (
@@ -268,7 +267,7 @@ LIMITS: dict[str, list[Row]] = {
             "they wait",
         ),
         ("derived bytes", size(derivation.MAX_DERIVED_BYTES), "", "422 `too-expensive`"),
-        ("password", size(password_hashes.MAX_PASSWORD_BYTES), "", "413 `too-large`"),
+        ("password", size(derivation.MAX_PASSWORD_BYTES), "", "413 `too-large`"),
     ],
     "Telemetry": [
         (

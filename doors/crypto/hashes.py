@@ -6,7 +6,6 @@ import hmac as hmac_module
 from cryptography.hazmat.primitives import hashes
 
 from doors.crypto.job import Job, Members
-from doors.crypto.problem import CryptoProblem
 
 DIGESTS = {
     "MD5": "md5",
@@ -35,26 +34,16 @@ _ALGORITHMS: dict[str, hashes.HashAlgorithm] = {
 
 def hash_of(members: Members) -> hashes.HashAlgorithm:
     """Return the hash of signatures and key derivation. Raises CryptoProblem if it is not available."""
-    name = members.text("hash")
-    if name not in _ALGORITHMS:
-        raise CryptoProblem("not-supported", f"the hash {name} is not available")
-    return _ALGORITHMS[name]
-
-
-def _digest_name(members: Members) -> str:
-    name = members.text("hash")
-    if name not in DIGESTS:
-        raise CryptoProblem("not-supported", f"the hash {name} is not available")
-    return DIGESTS[name]
+    return members.choice("hash", _ALGORITHMS)
 
 
 def digest(members: Members) -> Job:
     """Return the job that hashes data. Raises CryptoProblem if it is refused."""
-    name, data = _digest_name(members), members.data("data")
+    name, data = members.choice("hash", DIGESTS), members.data("data")
     return Job(lambda: {"data": hashlib.new(name, data).digest()})
 
 
 def hmac(members: Members) -> Job:
     """Return the job that computes an HMAC. Raises CryptoProblem if it is refused."""
-    name, key, data = _digest_name(members), members.data("key"), members.data("data")
+    name, key, data = members.choice("hash", DIGESTS), members.data("key"), members.data("data")
     return Job(lambda: {"data": hmac_module.digest(key, data, name)})

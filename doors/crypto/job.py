@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from doors.crypto.problem import CryptoProblem
 from engine.stepwise_json import MAX_STEP
@@ -13,6 +13,7 @@ from engine.stepwise_json import MAX_STEP
 MAX_VALUES = 100
 """Maximum values in a request of more than 64 KiB. No operation has as many members."""
 _SEPARATORS = (b",", b"[", b"{")
+Choice = TypeVar("Choice")
 Result = Mapping[str, Any]
 """Members of a response as JSON values; bytes become base64."""
 
@@ -51,6 +52,17 @@ class Members:
         if type(value) is not str:
             raise CryptoProblem("bad-request", f"{name} is missing or not a string")
         return value
+
+    def choice(self, name: str, choices: Mapping[str, Choice]) -> Choice:
+        """Return the choice that a string names. Raises CryptoProblem if none has that name."""
+        text = self.text(name)
+        if text not in choices:
+            names = f"is not one of {', '.join(choices)}"
+            raise CryptoProblem(
+                "not-supported",
+                f"{text} {names}" if name == "algorithm" else f"the {name} {text} is not available",
+            )
+        return choices[text]
 
     def number(self, name: str, default: int | None = None) -> int:
         """Return an integer from 0 to 2^53. Raises CryptoProblem for other types."""

@@ -1,11 +1,12 @@
 """Asymmetric keys: import, export and generation.
 
-Guests store public keys as SPKI and private keys as PKCS #8. A family is a key of `PUBLIC_TYPES`.
+Guests store public keys as SPKI and private keys as PKCS #8. A family is a key of `_FAMILIES`.
 """
 
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -35,29 +36,28 @@ CURVES: dict[str, ec.EllipticCurve] = {
     "P-521": ec.SECP521R1(),
 }
 _CURVE_NAMES = {curve.name: name for name, curve in CURVES.items()}
-_OCTET_KEYS: dict[str, tuple[type[Any], type[Any]]] = {
-    "Ed25519": (ed25519.Ed25519PublicKey, ed25519.Ed25519PrivateKey),
-    "X25519": (x25519.X25519PublicKey, x25519.X25519PrivateKey),
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Keys of an algorithm: their types, its object identifier in DER, and `kty` of its JWK."""
+
+    public: type[Any]
+    private: type[Any]
+    identifier: bytes
+    key_type: str
+
+
+_FAMILIES = {
+    "RSA": _Family(rsa.RSAPublicKey, rsa.RSAPrivateKey, bytes.fromhex("06092a864886f70d010101"), "RSA"),
+    "EC": _Family(
+        ec.EllipticCurvePublicKey, ec.EllipticCurvePrivateKey, bytes.fromhex("06072a8648ce3d0201"), "EC"
+    ),
+    "Ed25519": _Family(
+        ed25519.Ed25519PublicKey, ed25519.Ed25519PrivateKey, bytes.fromhex("06032b6570"), "OKP"
+    ),
+    "X25519": _Family(x25519.X25519PublicKey, x25519.X25519PrivateKey, bytes.fromhex("06032b656e"), "OKP"),
 }
-PUBLIC_TYPES: dict[str, type[Any]] = {
-    "RSA": rsa.RSAPublicKey,
-    "EC": ec.EllipticCurvePublicKey,
-    **{name: types[0] for name, types in _OCTET_KEYS.items()},
-}
-PRIVATE_TYPES: dict[str, type[Any]] = {
-    "RSA": rsa.RSAPrivateKey,
-    "EC": ec.EllipticCurvePrivateKey,
-    **{name: types[1] for name, types in _OCTET_KEYS.items()},
-}
-_IDENTIFIERS = {
-    "RSA": bytes.fromhex("06092a864886f70d010101"),
-    "EC": bytes.fromhex("06072a8648ce3d0201"),
-    "Ed25519": bytes.fromhex("06032b6570"),
-    "X25519": bytes.fromhex("06032b656e"),
-}
-"""Object identifiers of the families in DER."""
-_KEY_TYPES = {"RSA": "RSA", "EC": "EC", "Ed25519": "OKP", "X25519": "OKP"}
-"""`kty` of the families in a JWK."""
 
 MAX_RSA_BITS = 8192
 MIN_GENERATED_RSA_BITS, MAX_GENERATED_RSA_BITS = 2048, 4096
@@ -74,8 +74,7 @@ RSA_GENERATION_NS = 60_000_000
 
 def load_public(encoded: bytes, family: str) -> Any:
     """Return a public key from SPKI. Raises CryptoProblem if it is invalid or not of the family."""
-    _check_identifier(encoded, 0, family)
-    return _checked(_load(load_der_public_key, encoded), PUBLIC_TYPES[family])
+    return _load(load_der_public_key, encoded, family, _FAMILIES[family].public)
 
 
 def load_private(encoded: bytes, family: str) -> Any:
@@ -86,18 +85,26 @@ def load_private(encoded: bytes, family: str) -> Any:
         # interpreter's lock.
         return load_der_private_key(data, None, unsafe_skip_rsa_key_validation=True)
 
-    _check_identifier(encoded, _VERSION_BYTES, family)
-    return _checked(_load(load, encoded), PRIVATE_TYPES[family])
+    return _load(load, encoded, family, _FAMILIES[family].private, _VERSION_BYTES)
 
 
-def _check_identifier(encoded: bytes, version_bytes: int, family: str) -> None:
+def _load(
+    load: Callable[[bytes], Any], encoded: bytes, family: str, kind: type[Any], version_bytes: int = 0
+) -> Any:
     """Check the algorithm before the library reads the key. Raises CryptoProblem.
 
     Reading a Diffie-Hellman key, for one, computes for seconds.
     """
     start = _content(encoded, _content(encoded, 0) + version_bytes)
-    if not encoded.startswith(_IDENTIFIERS[family], start):
+    if not encoded.startswith(_FAMILIES[family].identifier, start):
         raise CryptoProblem("data-error", f"the key is not an {family} key")
+    if len(encoded) > MAX_KEY_BYTES:
+        raise CryptoProblem("data-error", f"the key has {len(encoded)} bytes, more than {MAX_KEY_BYTES}")
+    try:
+        key = load(encoded)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CryptoProblem("data-error", "the key cannot be read") from error
+    return _checked(key, kind)
 
 
 def _content(encoded: bytes, position: int) -> int:
@@ -106,38 +113,25 @@ def _content(encoded: bytes, position: int) -> int:
     return position + 2 + (length[0] & 0x7F if length and length[0] & 0x80 else 0)
 
 
-def _load(load: Callable[[bytes], Any], encoded: bytes) -> Any:
-    if len(encoded) > MAX_KEY_BYTES:
-        raise CryptoProblem("data-error", f"the key has {len(encoded)} bytes, more than {MAX_KEY_BYTES}")
-    try:
-        return load(encoded)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise CryptoProblem("data-error", "the key cannot be read") from error
-
-
 def _checked(key: Any, family: type[Any]) -> Any:
     """Return a key that is safe to compute with. Raises CryptoProblem."""
     if not isinstance(key, family):
         raise CryptoProblem("data-error", "the key belongs to another algorithm or is of another type")
-    if isinstance(key, RsaKey):
-        _check_rsa(key)
-    elif isinstance(key, EcKey) and key.curve.name not in _CURVE_NAMES:
+    if isinstance(key, EcKey) and key.curve.name not in _CURVE_NAMES:
         raise CryptoProblem("data-error", f"the curve {key.curve.name} is not available")
+    if isinstance(key, RsaKey):
+        if key.key_size > MAX_RSA_BITS:
+            raise CryptoProblem(
+                "data-error", f"the RSA key has {key.key_size} bits; the maximum is {MAX_RSA_BITS}"
+            )
+        if isinstance(key, rsa.RSAPublicKey):
+            e, n = key.public_numbers().e, key.public_numbers().n
+            valid = n % 2 == 1 and e % 2 == 1 and 3 <= e < 1 << 64
+        else:
+            valid = _is_consistent(key.private_numbers())
+        if not valid:
+            raise CryptoProblem("data-error", "the RSA key is inconsistent")
     return key
-
-
-def _check_rsa(key: RsaKey) -> None:
-    if key.key_size > MAX_RSA_BITS:
-        raise CryptoProblem(
-            "data-error", f"the RSA key has {key.key_size} bits; the maximum is {MAX_RSA_BITS}"
-        )
-    if isinstance(key, rsa.RSAPublicKey):
-        e, n = key.public_numbers().e, key.public_numbers().n
-        valid = n % 2 == 1 and e % 2 == 1 and 3 <= e < 1 << 64
-    else:
-        valid = _is_consistent(key.private_numbers())
-    if not valid:
-        raise CryptoProblem("data-error", "the RSA key is inconsistent")
 
 
 def _is_consistent(numbers: rsa.RSAPrivateNumbers) -> bool:
@@ -172,11 +166,10 @@ def import_key(members: Members) -> Job:
     Raises CryptoProblem if it is refused.
     """
     family, form = members.text("algorithm"), members.text("format")
-    if family not in PUBLIC_TYPES:
-        raise CryptoProblem("not-supported", f"{family} is not one of {', '.join(PUBLIC_TYPES)}")
+    members.choice("algorithm", _FAMILIES)
     curve = members.text("curve") if family == "EC" else ""
-    if curve and curve not in CURVES:
-        raise CryptoProblem("not-supported", f"the curve {curve} is not available")
+    if curve:
+        members.choice("curve", CURVES)
     source: Any = members.mapping("key") if form == "jwk" else members.data("key")
 
     def run() -> Result:
@@ -201,7 +194,7 @@ def import_key(members: Members) -> Job:
 
 
 def _described(key: Any) -> Result:
-    public = isinstance(key, tuple(PUBLIC_TYPES.values()))
+    public = isinstance(key, tuple(each.public for each in _FAMILIES.values()))
     result: dict[str, Any] = {
         "type": "public" if public else "private",
         "key": spki(key) if public else pkcs8(key),
@@ -216,13 +209,13 @@ def _from_raw(data: bytes, family: str, curve: str) -> Any:
     try:
         if family == "EC":
             return ec.EllipticCurvePublicKey.from_encoded_point(CURVES[curve], data)
-        return PUBLIC_TYPES[family].from_public_bytes(data)
+        return _FAMILIES[family].public.from_public_bytes(data)
     except ValueError as error:
         raise CryptoProblem("data-error", "the key is not a valid public key") from error
 
 
 def _from_jwk(jwk: Mapping[str, Any], family: str, curve: str) -> Any:
-    expected = {"kty": _KEY_TYPES[family]} | ({} if family == "RSA" else {"crv": curve or family})
+    expected = {"kty": _FAMILIES[family].key_type} | ({} if family == "RSA" else {"crv": curve or family})
     for name, value in expected.items():
         if jwk.get(name) != value:
             raise CryptoProblem("data-error", f"{name} of the JWK is not {value}")
@@ -231,11 +224,10 @@ def _from_jwk(jwk: Mapping[str, Any], family: str, curve: str) -> Any:
             return _rsa_from_jwk(jwk)
         if family == "EC":
             return _ec_from_jwk(jwk, curve)
-        public_type, private_type = _OCTET_KEYS[family]
         public = _base64url(jwk, "x")
         if "d" not in jwk:
-            return public_type.from_public_bytes(public)
-        key = private_type.from_private_bytes(_base64url(jwk, "d"))
+            return _FAMILIES[family].public.from_public_bytes(public)
+        key = _FAMILIES[family].private.from_private_bytes(_base64url(jwk, "d"))
         if key.public_key().public_bytes_raw() != public:
             raise CryptoProblem("data-error", "x and d of the JWK do not belong together")
         return key
@@ -295,8 +287,7 @@ def export_key(members: Members) -> Job:
     """
     form, type_of_key, encoded = members.text("format"), members.text("type"), members.data("key")
     family = members.text("algorithm")
-    if family not in PUBLIC_TYPES:
-        raise CryptoProblem("not-supported", f"{family} is not one of {', '.join(PUBLIC_TYPES)}")
+    members.choice("algorithm", _FAMILIES)
 
     def run() -> Result:
         key = (load_public if type_of_key == "public" else load_private)(encoded, family)
@@ -327,10 +318,10 @@ def _jwk(key: Any) -> dict[str, str]:
         point, size = key.public_numbers(), (key.curve.key_size + 7) // 8
         x, y = _encoded(_octets(point.x, size)), _encoded(_octets(point.y, size))
         return {"kty": "EC", "crv": _CURVE_NAMES[key.curve.name], "x": x, "y": y}
-    for name, (public_type, private_type) in _OCTET_KEYS.items():
-        if isinstance(key, public_type):
+    for name, family in _FAMILIES.items():
+        if isinstance(key, family.public):
             return {"kty": "OKP", "crv": name, "x": _encoded(key.public_bytes_raw())}
-        if isinstance(key, private_type):
+        if isinstance(key, family.private):
             return {**_jwk(key.public_key()), "d": _encoded(key.private_bytes_raw())}
     raise TypeError(f"{type(key).__name__} has no JWK")
 
@@ -349,13 +340,10 @@ def generate(members: Members) -> Job:
     if family == "RSA":
         return _generate_rsa(members.number("bits"), members.number("public_exponent"))
     if family == "EC":
-        curve = members.text("curve")
-        if curve not in CURVES:
-            raise CryptoProblem("not-supported", f"the curve {curve} is not available")
-        return Job(lambda: _pair(ec.generate_private_key(CURVES[curve])), 300_000)
-    if family not in _OCTET_KEYS:
-        raise CryptoProblem("not-supported", f"{family} is not one of {', '.join(PUBLIC_TYPES)}")
-    return Job(lambda: _pair(PRIVATE_TYPES[family].generate()), 100_000)
+        curve = members.choice("curve", CURVES)
+        return Job(lambda: _pair(ec.generate_private_key(curve)), 300_000)
+    private = members.choice("algorithm", _FAMILIES).private
+    return Job(lambda: _pair(private.generate()), 100_000)
 
 
 def _generate_rsa(bits: int, exponent: int) -> Job:

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 from doors.crypto.ciphers import decrypt, encrypt
-from doors.crypto.derivation import derive
+from doors.crypto.derivation import derive, hash_password, verify_password
 from doors.crypto.hashes import digest, hmac
 from doors.crypto.job import Job, Members
 from doors.crypto.keys import export_key, generate, import_key
-from doors.crypto.passwords import hash_password, verify_password
 from doors.crypto.signatures import sign, verify
 
 OPERATIONS: dict[str, Callable[[Members], Job]] = {

@@ -33,13 +33,6 @@ def rsa_ns(key: RsaKey) -> int:
     return _RSA_PUBLIC_NS * key.key_size**2 // 2048**2 * max(1, exponent_bits // 17)
 
 
-def _family(members: Members) -> str:
-    name = members.text("algorithm")
-    if name not in _FAMILIES:
-        raise CryptoProblem("not-supported", f"{name} is not one of {', '.join(_FAMILIES)}")
-    return _FAMILIES[name]
-
-
 def _cost(key: Any) -> int:
     if isinstance(key, RsaKey):
         return rsa_ns(key)
@@ -56,7 +49,7 @@ def _rsa_padding(members: Members, algorithm: hashes.HashAlgorithm) -> padding.A
 
 def sign(members: Members) -> Job:
     """Return the job that signs data. Raises CryptoProblem if it is refused."""
-    key: Any = load_private(members.data("key"), _family(members))
+    key: Any = load_private(members.data("key"), members.choice("algorithm", _FAMILIES))
     data = members.data("data")
     if isinstance(key, ed25519.Ed25519PrivateKey):
         return Job(lambda: {"data": key.sign(data)}, _cost(key))
@@ -84,7 +77,7 @@ def _sign_ecdsa(key: ec.EllipticCurvePrivateKey, data: bytes, algorithm: hashes.
 
 def verify(members: Members) -> Job:
     """Return the job that verifies a signature. Raises CryptoProblem if it is refused."""
-    key: Any = load_public(members.data("key"), _family(members))
+    key: Any = load_public(members.data("key"), members.choice("algorithm", _FAMILIES))
     data, signature = members.data("data"), members.data("signature")
     if isinstance(key, ed25519.Ed25519PublicKey):
         if _has_small_order(key.public_bytes_raw()) or _has_small_order(signature[:32]):
