@@ -1,4 +1,4 @@
-"""What a service runs, without its sockets: timelines, Doors, guests, workers and deployments."""
+"""The parts of a service below its sockets: timelines, Doors, guests, workers and deployments."""
 
 import asyncio
 import contextlib

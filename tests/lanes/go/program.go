@@ -441,7 +441,7 @@ func concurrency() {
 	http.HandleFunc("GET /garbage", func(w http.ResponseWriter, r *http.Request) {
 		kept := map[string][]byte{}
 		most := 50
-		if text := r.FormValue("kept"); text != "" {
+		if text := r.FormValue("live"); text != "" {
 			most, _ = strconv.Atoi(text)
 		}
 		for n := range 3000 {

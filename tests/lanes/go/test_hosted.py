@@ -120,11 +120,11 @@ def test_exceeded_memory_has_its_own_outcome(ask: Ask, limit: int) -> None:
     assert ask("/memory", memory_limit_mb=limit).report.outcome == "memory-limit"
 
 
-@pytest.mark.parametrize("kept", [50, 280])
-def test_garbage_is_collected_within_the_memory_limit(ask: Ask, kept: int) -> None:
+@pytest.mark.parametrize("live", [50, 280])
+def test_garbage_is_collected_within_the_memory_limit(ask: Ask, live: int) -> None:
     environment = {"SVC_MEMORY_LIMIT_MB": "32"}
-    answer = ask(f"/garbage?kept={kept}", environment=environment, memory_limit_mb=32)
-    assert answer.text == str(kept)
+    answer = ask(f"/garbage?live={live}", environment=environment, memory_limit_mb=32)
+    assert answer.text == str(live)
     assert answer.report.peak_memory is not None and answer.report.peak_memory < 30 << 20
 
 
