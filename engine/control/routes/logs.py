@@ -79,7 +79,7 @@ async def follow(
             quiet = 0.0
 
 
-async def records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
+async def record_lines(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
     """Yield the records of a timeline."""
     since_ns, until_ns = query.times()
     record_filter = query.filter()
@@ -230,7 +230,7 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
         query_args.filter()
-        return ndjson.ndjson_response(records(streams.of(project), path, query_args))
+        return ndjson.ndjson_response(record_lines(streams.of(project), path, query_args))
 
     @routes.get("/v1/projects/<project>/logs/window")
     @validate_querystring(LogWindowQuery)
