@@ -20,7 +20,7 @@ from engine.wasm.compile.limits import MAX_CODE_BYTES
 from engine.wasm.execution import config, epoch_ticker, execution, host_memories, polls, runner
 from engine.wasm.execution.run_state import RunState
 from svc_tui.main import run
-from svc_tui.serve import server
+from svc_tui.serve import runtime
 
 MEMORY = "SVC_BENCH_MEMORY"
 """Memory of an instance in bytes. Its release depends on this value, with metering and without."""
@@ -74,7 +74,7 @@ def main() -> None:
     _put(wasmtime.Invocation, "result", int(os.environ[MEMORY]) // PAGE_BYTES)
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
         _put(wasmtime, name, lambda *_arguments: None)
-    _put(server, "UsageRecorder", _NoRecorder)
+    _put(runtime, "UsageRecorder", _NoRecorder)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -168,7 +168,7 @@ def test_upload_that_was_received_but_not_completed_is_completed(hosted: Hosted,
     """A service that is killed between the last byte and the commit of an upload leaves it in this state."""
     content = b"<p>received</p>" * 100
     (project / "site" / "index.html").write_bytes(content)
-    leftover = hosted.data / "uploads" / sha256(content).hexdigest()
+    leftover = hosted.data / "uploads" / f"{sha256(content).hexdigest()}.shop"
     leftover.write_bytes(content)
     with hosted.claim() as client:
         deploy(client, project)
