@@ -53,7 +53,7 @@ def test_small_parts_of_bodies_leave_turns_to_others(data: bytes, size: int) -> 
             client = threading.Thread(target=send_all, args=(port, data, sizes))
             client.start()
             longest = await longest_turn(lambda: bool(sizes))
-            client.join()
+            await asyncio.to_thread(client.join)
             return longest
 
     assert asyncio.run(main()) < MAX_TURN_SECONDS
