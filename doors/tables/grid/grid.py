@@ -306,6 +306,8 @@ class Grid:
                     self._require_unchanged()
                 with self._limit, self._memory:  # A view may collect values.
                     yield
+                    if self._limit.is_over_limit() and self._limit.oversized:
+                        raise FullError  # A short statement ends between two checks.
                 self._connection.execute("COMMIT")
             finally:
                 if self._connection.in_transaction:
