@@ -14,8 +14,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from engine.manifest.collector import Collector
 from engine.metrics.families import Family
-from engine.otlp.convert import log_record, spans
-from engine.otlp.metrics import metrics_data
+from engine.otlp.convert import log_record, metrics_data, spans
 from engine.otlp.session import CollectorSession, ProjectSession
 from engine.timeline.record import Record, RequestRecord
 

@@ -6,6 +6,8 @@ filter, `cursors` sends all that pass, one range of the timeline at a time, and 
 """
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -24,7 +26,6 @@ from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
-from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
 from engine.timeline import database
@@ -38,10 +39,85 @@ from engine.timeline.query import (
     TimelineReader,
     open_reader,
 )
-from engine.timeline.record import LineRecord, RequestRecord
+from engine.timeline.record import SEVERITIES, LineRecord, RequestRecord, severity
 from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
+
+MAX_CURSOR = (1 << 63) - 1
+"""The highest possible cursor."""
+MAX_TEXT_LENGTH = 1000
+_STATUS = re.compile(r"(>=)?([1-5])(\d\d|xx)")
+
+
+class LogFilter(QueryModel):
+    """All conditions must hold.
+
+    `level` is the minimum severity. `status` of requests: `404`, `5xx`, `>=400`. `text` is searched in a
+    record's content, ignoring case of a-z: for requests the method, target, status, code and detail;
+    otherwise the body and the attributes as `key=value`. `since` and `until` are in seconds before now;
+    `since` is inclusive, `until` exclusive. `roots` omits the spans of mounted resources, `heads` the
+    indented lines of stderr that follow a line of their request.
+    """
+
+    resource: str | None = None
+    level: str | None = None
+    request: str | None = None
+    status: Annotated[str, StringConstraints(pattern=f"^{_STATUS.pattern}$")] | None = None
+    text: str | None = Field(None, min_length=1, max_length=MAX_TEXT_LENGTH)
+    since: float | None = Field(None, ge=0, le=1e9)
+    until: float | None = Field(None, ge=0, le=1e9)
+    roots: bool = False
+    heads: bool = False
+
+    def filter(self) -> RecordFilter:
+        """Return the timeline's filter. Raises `SvcError`."""
+        minimum = None
+        if self.level is not None:
+            minimum = severity(self.level)
+            if minimum is None:
+                names = ", ".join(each.lower() for each in SEVERITIES)
+                raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
+        since_ns, until_ns = self.times()
+        return RecordFilter(
+            self.resource,
+            self.request,
+            min_level=minimum,
+            text=self.text,
+            statuses=_statuses(self.status) if self.status is not None else None,
+            roots=self.roots,
+            heads=self.heads,
+            since_ns=since_ns,
+            until_ns=until_ns,
+        )
+
+    def times(self) -> tuple[int | None, int | None]:
+        """Return `since` and `until` as Unix time in ns."""
+        now = time.time_ns()
+        since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
+        return since, until
+
+    def between(self, reader: TimelineReader) -> tuple[int, int]:
+        """Return the cursors of the time range: the first exclusive, the last inclusive."""
+        since, until = self.times()
+        return (
+            reader.cursor_before(since) if since is not None else 0,
+            reader.last_before(until) if until is not None else MAX_CURSOR,
+        )
+
+    def check_follow(self, *, follow: bool) -> None:
+        """Raise `SvcError` if `follow` is combined with `until`."""
+        if follow and self.until is not None:
+            raise SvcError("`follow` and `until` exclude each other", code="invalid")
+
+
+def _statuses(text: str) -> tuple[int, int]:
+    match = _STATUS.fullmatch(text)
+    assert match is not None
+    beyond, hundred, rest = match.groups()
+    first = int(hundred + rest.replace("x", "0"))
+    return first, 599 if beyond else first + (99 if rest == "xx" else 0)
+
 
 MAX_TAIL = 100_000
 _Page = TypeVar("_Page", RecordPage, CursorPage)
@@ -79,7 +155,7 @@ async def follow(
             quiet = 0.0
 
 
-async def record_lines(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
+async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
     """Yield the records of a timeline."""
     since_ns, until_ns = query.times()
     record_filter = query.filter()
@@ -230,7 +306,7 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
         query_args.filter()
-        return ndjson.ndjson_response(record_lines(streams.of(project), path, query_args))
+        return ndjson.ndjson_response(stream_records(streams.of(project), path, query_args))
 
     @routes.get("/v1/projects/<project>/logs/window")
     @validate_querystring(LogWindowQuery)

@@ -10,7 +10,7 @@ from engine.measurement import MAX_COUNT, Measurement, MeasurementBatch
 from engine.metrics.guests import guest_families, prometheus
 from engine.metrics.meter import ServiceMeter
 from engine.metrics.openmetrics import exposition
-from engine.otlp.metrics import metrics_data
+from engine.otlp.convert import metrics_data
 
 
 def exposed(*measurements: Measurement) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
