@@ -35,7 +35,10 @@ def processes() -> set[int]:
 
 
 def children(task: Path) -> list[str]:
-    return (task / "children").read_text().split()
+    try:
+        return (task / "children").read_text().split()
+    except OSError:  # The thread has ended meanwhile.
+        return []
 
 
 def cpu_ticks(process: int) -> int:

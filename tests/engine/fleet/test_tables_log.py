@@ -328,6 +328,7 @@ def test_writer_without_majority_answers_no_fresh_reads(cluster: Cluster, use: U
     use(scenario)
 
 
+@pytest.mark.alone
 def test_request_without_an_answer_is_repeated_when_another_leader_is_elected(
     cluster: Cluster, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
