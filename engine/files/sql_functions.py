@@ -3,11 +3,16 @@
 SQLite does not interrupt a function. The time of its own ones grows with the product of two sizes: `instr` of
 a megabyte takes seconds. Those here return the same values, because indexes and generated columns may contain
 them, and other programs read the files. They refuse text that is not UTF-8.
+
+A call holds Python's interpreter lock, and the next one takes it again before a waiting thread has woken up.
+So a thread that calls them sleeps a little after each millisecond.
 """
 
 import re
+from asyncio import get_running_loop
 from collections.abc import Callable
 from functools import partial
+from time import monotonic, sleep
 from typing import Any
 
 import apsw
@@ -34,6 +39,7 @@ _BY_ARGUMENT = frozenset(
 )
 """Functions whose time grows with the number of their arguments, which the authorizer does not know."""
 _MANY_ARGUMENTS = 32
+_HOLD_SECONDS, _SLEEP_SECONDS = 0.001, 0.0001
 _TURNS = 4
 """A statement that collects values has this part of the work, so that its turns end soon."""
 Value = int | float | str | bytes | None
@@ -46,10 +52,30 @@ _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 def register_functions(connection: apsw.Connection) -> None:
     """Replace SQLite's functions. Call it for each connection that evaluates SQL or schemas of others."""
+    sleep_at = 0.0
+
+    def sleeping(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*values: Value) -> Any:
+            nonlocal sleep_at
+            if monotonic() > sleep_at:
+                _let_others_run()
+                sleep_at = monotonic() + _HOLD_SECONDS
+            return function(*values)
+
+        return call
+
     for name, count, function in _FUNCTIONS:
         connection.create_scalar_function(
-            name, function, count, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
+            name, sleeping(function), count, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
         )
+
+
+def _let_others_run() -> None:
+    """Sleep, unless on an event loop, where statements are short."""
+    try:
+        get_running_loop()
+    except RuntimeError:
+        sleep(_SLEEP_SECONDS)
 
 
 class Work:

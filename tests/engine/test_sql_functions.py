@@ -1,5 +1,6 @@
 """SQL functions that replace those of SQLite: the same values, in a time that grows with their arguments."""
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -108,3 +109,21 @@ def test_time_grows_with_the_arguments_only(pair: tuple[apsw.Connection, apsw.Co
     began = time.thread_time()
     pair[1].execute(*WORST[name]).fetchall()
     assert time.thread_time() - began < 1
+
+
+def test_waiting_thread_runs_beside_calls() -> None:
+    connection = apsw.Connection(":memory:")
+    register_functions(connection)
+    sql = (
+        "with n(i) as (select 1 union all select i + 1 from n where i < 10000)"
+        " select sum(instr(x, y)) from n,"
+        " (select hex(zeroblob(20000)) as x, hex(zeroblob(10000)) || 1 as y)"
+    )
+    calling = threading.Thread(target=lambda: connection.execute(sql).fetchall())
+    calling.start()
+    turns = 0
+    while calling.is_alive():
+        time.sleep(0.0005)
+        turns += 1
+    connection.close()
+    assert turns > 200

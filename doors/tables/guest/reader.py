@@ -36,7 +36,6 @@ _QUICK_STEPS = 1000
 _QUICK_VALUE_BYTES = 64 << 10
 _QUICK_RESULT_BYTES = 256 << 10
 """Limits of a read on the event loop: time, bytes of a value, bytes of a result."""
-_STEPS_PER_CHECK = 500
 _ATTEMPTS = 5
 
 
@@ -61,7 +60,7 @@ class Reader:
         self._closed = False
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
 
-    def _open(self, steps: int, max_value: int = MAX_VALUE) -> GuestSession:
+    def _open(self, steps: int = 0, max_value: int = MAX_VALUE) -> GuestSession:
         replay = self._replay
         clock = Clock() if replay is None else Clock(replay.seconds)
         try:
@@ -90,9 +89,8 @@ class Reader:
     def _answer_on_thread(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
         session: GuestSession | None = getattr(self._local, "session", None)
         if session is None:
-            session = self._open(_STEPS_PER_CHECK)
+            session = self._open()
             session.thread = threading.get_native_id()
-            session.limit_memory()
             self._sessions.append(session)
             self._local.session = session
         session.watch(lambda: self._closed or disconnected())

@@ -46,11 +46,11 @@ def never() -> bool:
 
 
 class StepLimit(StatementLimit):
-    """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
+    """Limit of a statement: it stops at a deadline, in seconds of `perf_counter`.
 
     It also stops when the client has disconnected, when the statement wrote too many bytes, and after its
     turn if others wait. Without a deadline, as for internal SQL, it never stops. `memory` is that of the
-    statements on a thread, which are also watched.
+    statements on a thread, which are watched.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -73,8 +73,12 @@ class StepLimit(StatementLimit):
 class GuestSession:
     """A connection of guests. Use it from one thread at a time; its methods raise only `GuestProblem`."""
 
-    def __init__(self, connection: Connection, clock: Clock, *, writes: bool, steps: int) -> None:
-        """Use a connection. The deadline is checked every `steps` steps of a statement."""
+    def __init__(self, connection: Connection, clock: Clock, *, writes: bool, steps: int = 0) -> None:
+        """Use a connection. SQLite checks the limits every `steps` steps of a statement.
+
+        Without `steps`, the session is one of a thread: its statements are watched, and those that collect
+        values have limited memory.
+        """
         self._connection = connection
         self._clock = clock
         self._authorizer = GuestAuthorizer(writes=writes)
@@ -91,11 +95,10 @@ class GuestSession:
         """Rows of the result of the last statement, or rows that it changed."""
         introspection.register(connection, self._read_all)
         connection.authorizer = self._authorizer
-        connection.set_progress_handler(self._limit.is_over_limit, steps)
-
-    def limit_memory(self) -> None:
-        """Limit the memory of statements that collect values, and watch all. Call it for threads."""
-        self._limit.memory = StatementMemory(self._connection)
+        if steps:
+            connection.set_progress_handler(self._limit.is_over_limit, steps)
+        else:
+            self._limit.memory = StatementMemory(connection)
 
     def begin(self, seconds: float, turn: float = math.inf) -> None:
         """Start a request with a time limit. After `turn` seconds it is preempted if others wait."""

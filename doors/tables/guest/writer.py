@@ -45,7 +45,6 @@ MAX_GROUP = 64
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
 """Maximum queued requests, and bytes of them. Further requests are refused as busy."""
-_STEPS_PER_CHECK = 2000
 _SPACE_SECONDS = 0.25
 """Time between two checks of the disk."""
 
@@ -100,8 +99,7 @@ class Writer:
         self._max_bytes = max_bytes
         self._short = False
         self._space_checked = 0.0
-        self._session = GuestSession(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
-        self._session.limit_memory()
+        self._session = GuestSession(connection, clock, writes=True)
         self._changes = RowChangeLog(connection)
         self._answers = _StoredAnswers(self._session)
         self._waiting: deque[_QueuedWrite] = deque()
