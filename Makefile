@@ -25,7 +25,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service compat soak fuzz fleet-faults clean
+.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls compat soak fuzz fleet-faults clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -129,7 +129,7 @@ lines:
 
 bench: bench-hello bench-workers bench-many bench-body bench-reload bench-sse bench-fairness bench-slow bench-tables bench-deploys
 
-bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-many bench-fleet_service: bench-%: $(VENV)/.installed-dev rust-target
+bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-many bench-fleet_service bench-tls: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
 
 # All figures of a fleet.

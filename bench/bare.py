@@ -1,7 +1,11 @@
-"""The roof: Hypercorn 0.18 with an application that always answers the same. Prints its port."""
+"""The roof: Hypercorn 0.18 with an application that always answers the same. Prints its port.
+
+`python -m bench.bare [CERTIFICATE KEY]`: with files of a certificate, it serves https.
+"""
 
 import asyncio
 import socket
+import sys
 from typing import Any
 
 from hypercorn.asyncio.run import worker_serve
@@ -40,13 +44,12 @@ def serve(app: Any) -> None:
     config = Config()
     config.accesslog = None
     config.keep_alive_max_requests = 1 << 62
+    sockets = Sockets([], [listening], [])
+    if len(sys.argv) == 3:
+        config.certfile, config.keyfile = sys.argv[1:]
+        sockets = Sockets([listening], [], [])
     asyncio.run(
-        worker_serve(
-            wrap_app(app, 0, "asgi"),
-            config,
-            sockets=Sockets([], [listening], []),
-            shutdown_trigger=asyncio.Event().wait,
-        )
+        worker_serve(wrap_app(app, 0, "asgi"), config, sockets=sockets, shutdown_trigger=asyncio.Event().wait)
     )
 
 

@@ -50,9 +50,9 @@ def write_project(folder: Path, lane: str) -> Path:
     return write_guest(folder, "hello", lane, SOURCES)
 
 
-def rate(port: int, connections: int = CONNECTIONS) -> float:
+def rate(port: int, connections: int = CONNECTIONS, path: str = WEB) -> float:
     """Load a server for one round; return its requests a second."""
-    with load(port, WEB, SECONDS, connections) as process:
+    with load(port, path, SECONDS, connections) as process:
         result = loaded(process)
     if result["failed"]:
         sys.exit(f"{result['failed']} requests failed")

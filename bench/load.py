@@ -1,7 +1,8 @@
 """A load generator in its own process: `python -m bench.load PORT PATH SECONDS CONNECTIONS [RATE]`.
 
-PATH may begin with the name of a host; several, separated by commas, are requested in turn. Keep-alive
-HTTP/1.1 over plain sockets and one epoll, so that it costs the machine little. Without RATE it sends as fast
+PATH may begin with the name of a host; several, separated by commas, are requested in turn. If the first
+begins with `https://`, all connections use TLS, and believe every certificate. Keep-alive HTTP/1.1 over
+sockets and one epoll, so that it costs the machine little. Without RATE it sends as fast
 as responses arrive, otherwise RATE requests a second in all. SIGTERM ends it early. Prints a JSON document:
 requests, failed (another status than 200, or no response) and seconds.
 """
@@ -10,6 +11,7 @@ import json
 import select
 import signal
 import socket
+import ssl
 import sys
 import time
 from itertools import cycle
@@ -18,6 +20,8 @@ from typing import Any
 PIECE = 256 << 10
 LISTEN_SECONDS = 0.1
 """Maximum delay in handling SIGTERM."""
+_TLS = ssl.create_default_context()
+_TLS.check_hostname, _TLS.verify_mode = False, ssl.CERT_NONE
 
 
 class Client:
@@ -25,9 +29,11 @@ class Client:
 
     __slots__ = ("asked", "buffer", "socket")
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, tls_host: str = "") -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls_host:
+            self.socket = _TLS.wrap_socket(self.socket, server_hostname=tls_host)
         self.buffer = b""
         self.asked = 0.0
 
@@ -35,6 +41,8 @@ class Client:
         """Read available bytes. Return the status of a complete response, 0 for a partial one, -1 at EOF."""
         try:
             data = self.socket.recv(PIECE)
+            while isinstance(self.socket, ssl.SSLSocket) and (size := self.socket.pending()):
+                data += self.socket.recv(size)
         except ConnectionError:
             data = b""
         if not data:
@@ -62,11 +70,14 @@ class Load:
     """All connections of one server."""
 
     def __init__(self, port: int, path: str, connections: int, rate: float) -> None:
+        secure = path.startswith("https://")
+        path = path.removeprefix("https://")
         self._asking = cycle([_request(each, port) for each in path.split(",")])
+        host = path.partition("/")[0] if secure else ""
         self._interval = connections / rate if rate else 0.0
         self._poller = select.epoll()
         self._clients = {
-            client.socket.fileno(): client for client in (Client(port) for _ in range(connections))
+            client.socket.fileno(): client for client in (Client(port, host) for _ in range(connections))
         }
         for number in self._clients:
             self._poller.register(number, select.EPOLLIN)

@@ -49,9 +49,10 @@ def svc_dev_process(project: Path, *options: str) -> Iterator[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def bare_hypercorn(application: str = "bench.bare") -> Iterator[int]:
+def bare_hypercorn(application: str = "bench.bare", *arguments: str) -> Iterator[int]:
     """Run a bare Hypercorn with the application of a module, and yield its port."""
-    with subprocess.Popen([sys.executable, "-m", application], cwd=ROOT, stdout=subprocess.PIPE) as process:
+    command = [sys.executable, "-m", application, *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             yield int(process.stdout.readline())
