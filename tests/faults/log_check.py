@@ -33,6 +33,7 @@ async def check_log(connection: NatsConnection, namespace: str, project: str) ->
             # The first entry of a log that was trimmed follows one that is not there.
             if last and expected > last and expected <= await _trimmed(connection, namespace, project):
                 entries, writer = 0, ""
+                assembler.restart(last)  # The rest of the entry before was trimmed too.
             elif last and expected != last:
                 flagged.append(f"{message.sequence} follows {last} and expected {headers.get(EXPECTED)}")
             if batch in batches:
