@@ -53,6 +53,8 @@ COMMANDS = {
     "secret": Command("secret", "secret", "Manage secrets."),
     "open": Command("open", "open_resource", "Open a deployed resource in the browser."),
     "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
+    "backup": Command("backup", "backup", "Inspect the backup of a service in an object store."),
+    "restore": Command("backup", "restore_command", "Restore a service from its backup."),
     "bucket": Command("bucket", "bucket", "Copy, back up, restore and verify a service's storage."),
     "fleet": Command("fleet", "fleet", "Run a service on several machines."),
     "login": Command("login", "login", "Log in to a service, or claim a new one."),

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from engine.bucket.errors import disk_error
 from engine.errors import SvcError
@@ -31,7 +33,8 @@ class SecretsKey:
     """The keys of a service. The first one seals; the others unseal older values."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._keys = {hashlib.sha256(key).hexdigest()[:8]: AESGCM(key) for key in keys}
+        self._raw = {hashlib.sha256(key).hexdigest()[:8]: key for key in keys}
+        self._keys = {name: AESGCM(key) for name, key in self._raw.items()}
         self._current = next(iter(self._keys))
         self.text = "".join(base64.urlsafe_b64encode(key).decode() + "\n" for key in keys)
         """The content of the key file."""
@@ -64,6 +67,13 @@ class SecretsKey:
             raise disk_error(path, error) from error
         except ValueError as error:
             raise SecretsKeyError(f"{path} is corrupt", "Restore it from a backup.") from error
+
+    def derive(self, purpose: str) -> dict[str, bytes]:
+        """Return a key of 32 bytes for another purpose from each key, by its id; the current one first."""
+        return {
+            name: HKDF(hashes.SHA256(), KEY_BYTES, None, purpose.encode()).derive(key)
+            for name, key in self._raw.items()
+        }
 
     def seal(self, name: str, value: str) -> dict[str, str]:
         """Return a value encrypted for one name, as JSON members."""

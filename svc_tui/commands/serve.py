@@ -114,6 +114,14 @@ def serve(
             help="Send logs, traces and metrics of all projects to this collector by OTLP/HTTP.",
         ),
     ] = "",
+    backup: Annotated[
+        str,
+        typer.Option(
+            "--backup",
+            metavar="URL",
+            help="Back up within a second to s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER.",
+        ),
+    ] = "",
     no_console: Annotated[
         bool, typer.Option("--no-console", help="Do not serve the Console to browsers at /console/.")
     ] = False,
@@ -189,6 +197,7 @@ def serve(
             memory=(memory or 0) << 20,
             join=join,
             otlp=collector,
+            backup=backup,
             console=not no_console,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
         )

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from doors.tables.replication.registry import set_journaled
 from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
@@ -26,7 +27,10 @@ from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Exchange, Handler
 from engine.http.server import serve
 from engine.http.sockets import listen
+from engine.service.secrets_key import SecretsKey
 from svc_tui import version
+from svc_tui.backup.shipper import Backup
+from svc_tui.backup.store import BackupError, BackupStore
 from svc_tui.serve.control_api import Control, open_control
 from svc_tui.serve.runtime import Runtime, open_runtime
 from svc_tui.serve.settings import ServiceSettings
@@ -48,12 +52,33 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     They also end when the service is to become a fleet: then the end of the context copies its storage, and
     the next start serves the fleet. Raises `SvcError` if the data directory cannot be used.
     """
-    async with _open(settings, stop) as (bucket, node), open_runtime(settings, bucket, node) as runtime:
+    async with (
+        _open(settings, stop) as (bucket, node),
+        _backup(settings, bucket),
+        open_runtime(settings, bucket, node) as runtime,
+    ):
         await _log_claim_code(settings, bucket)
         with open_control(settings, runtime, bucket, node) as control:
             await node.start(bucket, partial(check_replicable, settings.data))
             async with _serving(settings, runtime, control, node, stop) as servers:
                 yield servers
+
+
+@contextlib.asynccontextmanager
+async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[None]:
+    """Back up to an object store within the context, if the service is to. Raises `SvcError`."""
+    if not settings.backup:
+        set_journaled(settings.data / "projects", journaled=False)
+        yield
+        return
+    if not isinstance(bucket, FolderBucket):
+        raise BackupError(
+            "a fleet cannot be backed up to an object store yet",
+            "Its machines have three copies. `svc bucket backup` makes another one.",
+        )
+    store = await asyncio.to_thread(BackupStore, settings.backup, SecretsKey.open(settings.data))
+    async with Backup.running(store, settings.data, bucket, settings.log):
+        yield
 
 
 async def _log_claim_code(settings: ServiceSettings, bucket: Bucket) -> None:

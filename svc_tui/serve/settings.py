@@ -54,6 +54,8 @@ class ServiceSettings:
     """OpenTelemetry collector that gets the records and metrics of all projects."""
     console: bool = True
     """Whether to serve the Console to browsers."""
+    backup: str = ""
+    """URL of an object store for backups, empty for none."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 

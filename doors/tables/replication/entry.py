@@ -19,13 +19,14 @@ MESSAGE_BYTES = 1 << 20
 SINGLE_BYTES = 32 << 10
 """A larger entry ends with an empty message, so that the last message of a log is always small."""
 _COMPRESSED_FROM = 300
-_MORE, _LAST = b"+", b"."
+_MORE, LAST = b"+", b"."
+"""First bytes of the messages of an entry."""
 _CHANGES, _STATEMENT = b"C", b"S"
 _PLAIN, _ZLIB = b"R", b"Z"
 
-Kind = Literal["rows", "lease", "image"]
+Kind = Literal["rows", "lease", "image", "gap"]
 """`rows`: a transaction. `lease`: only the node with this lease writes after it. `image`: a piece of a
-database file, with which a log can begin."""
+database file, with which a log can begin. `gap`: a transaction whose content a journal lacks."""
 Part = bytes | str
 
 
@@ -101,9 +102,9 @@ def chain_of(content: bytes) -> str:
 def messages_of(content: bytes) -> list[bytes]:
     """Return the messages that store an entry."""
     if len(content) <= SINGLE_BYTES:
-        return [_LAST + content]
+        return [LAST + content]
     pieces = range(0, len(content), MESSAGE_BYTES)
-    return [*(_MORE + content[at : at + MESSAGE_BYTES] for at in pieces), _LAST]
+    return [*(_MORE + content[at : at + MESSAGE_BYTES] for at in pieces), LAST]
 
 
 class Assembler:

@@ -1,14 +1,15 @@
 """Recording of a connection's transactions: each is appended to the log before it is committed here.
 
 SQLite's session extension records changed rows. A statement that has changed the schema is recorded as text.
-A trace of all statements finds both, and a transaction that changed more than that cannot be committed.
+A trace of all statements finds both. A transaction that changed more than that is refused in a fleet. On one
+machine it is an entry without content, a gap.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from doors.tables.replication.entry import Entry, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
@@ -21,9 +22,6 @@ from doors.tables.replication.log_position import (
 )
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw
 from doors.tables.sqlite.errors import quoted, rows, scalar
-
-if TYPE_CHECKING:
-    from doors.tables.replication.replica import Replica
 
 _WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*([a-z]+)", re.IGNORECASE)
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
@@ -40,10 +38,34 @@ def _first_word(sql: str) -> str:
     return words[1].lower() if words else ""
 
 
+class Sink(Protocol):
+    """What gets the recorded transactions: the replica of a fleet's node, or the journal of one machine."""
+
+    node: str
+    refuses: bool
+    """Whether a transaction that cannot be recorded fails. Otherwise its entry is a gap."""
+
+    @property
+    def writes(self) -> bool:
+        """True while transactions of this machine are accepted."""
+
+    def acquire(self) -> None:
+        """Accept transactions of this machine until `release`. Raises `ReplicationError`."""
+
+    def release(self) -> None:
+        """End what `acquire` began."""
+
+    def publish(self, content: bytes, log_position: LogPosition) -> LogPosition:
+        """Append an entry after a position, and return that of the entry. Raises `ReplicationError`."""
+
+    def on_written(self, log_position: LogPosition | None) -> None:
+        """Note the end of a publication. The position is None if the file lacks it."""
+
+
 class Recorder:
     """Records one connection."""
 
-    def __init__(self, connection: Connection, replica: "Replica", *, exclusive: bool) -> None:
+    def __init__(self, connection: Connection, replica: Sink, *, exclusive: bool) -> None:
         self._connection, self._replica, self._exclusive = connection, replica, exclusive
         self._acquired = self._writing = False
         # SQLite compiles DELETE without WHERE to a truncation, unless a session exists.
@@ -63,6 +85,7 @@ class Recorder:
         self._older: Mapping[str, Unsound] = {}
         """The unsound tables at the begin of the transaction."""
         self._refused: ReplicationError | None = None
+        self._has_gap = False
         connection.exec_trace = self
         connection.set_commit_hook(self._check_commit)
 
@@ -127,7 +150,9 @@ class Recorder:
                 connection.authorizer = authorizer
 
     def _refuse(self, reason: str, hint: str = "Nothing was changed.") -> None:
-        self._refused = self._refused or not_replicable(reason, hint)
+        self._has_gap = True
+        if self._replica.refuses:
+            self._refused = self._refused or not_replicable(reason, hint)
 
     def _begin_statement(self, sql: str, *, rows: bool) -> None:
         if self._session is None:
@@ -183,7 +208,7 @@ class Recorder:
 
     def _records(self, table: str) -> bool:
         reason, remedy, writable = self._unsound.get(table, ("", "", True))
-        if not writable:
+        if not writable or (reason and not self._replica.refuses):
             self._refuse(reason, remedy)
         return table not in (REPLICA_TABLE, "sqlite_stat4")  # The planner alone uses what ANALYZE samples.
 
@@ -204,7 +229,7 @@ class Recorder:
             self._refuse("rows that were changed without a record")
         if self._refused is not None:
             raise self._refused
-        if not parts:
+        if not parts and not self._has_gap:
             if self._writing and not self._replica.writes:  # Nothing may fit because the copy lacks entries.
                 raise Conflict
             self._discard()
@@ -212,11 +237,11 @@ class Recorder:
         log_position = read_log_position(connection)
         now = sequences_of(connection)
         entry = Entry(
-            kind="rows",
+            kind="gap" if self._has_gap else "rows",
             previous=log_position.chain,
             node=self._replica.node,
             schema=self._schema + log_position.schema_shift,
-            parts=parts,
+            parts=() if self._has_gap else parts,
             sequences={
                 name: now.get(name)
                 for name in self._sequences.keys() | now.keys()
@@ -224,11 +249,10 @@ class Recorder:
             },
         )
         content = entry.encode()
-        sequence = self._replica.publish(content, log_position)
-        after: LogPosition | None = log_position.after(sequence, content)
+        published = self._replica.publish(content, log_position)
+        after: LogPosition | None = published
         try:
-            assert after is not None
-            store_log_position(connection, after)
+            store_log_position(connection, published)
             connection.execute("COMMIT")
         except Error:  # The log has the transaction: it is applied later.
             after = None
@@ -245,7 +269,7 @@ class Recorder:
             self._session.close()
         self._parts.clear()
         self._session = self._pending = self._refused = None
-        self._writing = False
+        self._writing = self._has_gap = False
         if self._acquired:
             self._acquired = False
             self._replica.release()

@@ -51,6 +51,8 @@ _T = TypeVar("_T")
 class Replica:
     """One replica."""
 
+    refuses = True
+
     def __init__(self, log: ReplicatedLog, name: str, data: Path, threads: Executor) -> None:
         """`data` is the data folder of the project, `threads` runs SQLite."""
         self._log, self._name = log, name
@@ -528,8 +530,8 @@ class Replica:
         if not self._owners:
             self._without_owners.set()
 
-    def publish(self, content: bytes, log_position: LogPosition) -> int:
-        """Append an entry after a position, and return its sequence.
+    def publish(self, content: bytes, log_position: LogPosition) -> LogPosition:
+        """Append an entry after a position, and return that of the entry.
 
         Raises `Conflict` and `ReplicationError`.
         """
@@ -540,7 +542,7 @@ class Replica:
                 f"the changes have {len(content) >> 20} MiB, more than a transaction of a fleet can have",
                 "Import or change the rows in several steps.",
             )
-        return self._call(self._publish(messages, log_position))
+        return log_position.after(self._call(self._publish(messages, log_position)), content)
 
     async def _publish(self, messages: Sequence[bytes], log_position: LogPosition) -> int:
         # A transaction that was permitted may have waited for the file while another node became the writer.

@@ -100,7 +100,7 @@ class SnapshotTaker:
         file = snapshot_file(self._path)
         async with self._storing:
             try:
-                snapshot: LogSnapshot = await self._in_thread(_save_snapshot, self._path, file)
+                snapshot: LogSnapshot = await self._in_thread(save_snapshot, self._path, file)
                 await self._log.add_snapshot(self._name, snapshot, file)
                 return snapshot.logged
             finally:
@@ -113,7 +113,7 @@ def snapshot_file(path: Path) -> Path:
     return path.with_name(path.name + ".snapshot")
 
 
-def _save_snapshot(path: Path, target: Path) -> LogSnapshot:
+def save_snapshot(path: Path, target: Path) -> LogSnapshot:
     """Copy a database file in one transaction. Raises SQLite's errors and OSError."""
     remove_database(target)
     with closing(open_replica(path)) as source:

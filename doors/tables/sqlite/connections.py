@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 from apsw import Connection, Cursor, Error
 
-from doors.tables.replication.registry import find_replica
+from doors.tables.replication.registry import find_replica, is_journaled
 from doors.tables.sqlite.storage_quota import storage_quota
 from engine.files.reserve import shortage
 from engine.files.sql_functions import MAX_PATTERN_BYTES, register_functions
@@ -89,7 +89,8 @@ def iso(seconds: float) -> str:
 def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) -> Connection:
     """Open or create a database with no limit but its quota, for schema changes. Raises SQLite's errors.
 
-    Transactions of replicated tables go to the log. For `exclusive` ones this node becomes the writer.
+    Transactions of replicated and of journaled tables go to the log. For `exclusive` ones a node of a fleet
+    becomes the writer.
     """
     connection = Connection(str(path), vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)
     try:
@@ -103,7 +104,11 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
         if (replica := find_replica(path)) is not None:
             connection.execute("pragma synchronous = normal")
             replica.record(connection, exclusive=exclusive)
-        elif is_replica(connection):  # The file was that of a fleet's node.
+        elif is_journaled(path):
+            from doors.tables.replication.journal import Journal
+
+            Journal(path).record(connection)
+        elif is_replica(connection):  # The file was that of a fleet's node, or a backup was made of it.
             connection.execute(f"drop table {REPLICA_TABLE}")
     except BaseException:
         connection.close()

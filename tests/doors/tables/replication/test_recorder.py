@@ -35,7 +35,7 @@ UNORDERED = ("sqlite_stat1", "sqlite_stat4", "sqlite_sequence")
 class OneWriter:
     """Replaces a `Replica`: a log in memory, and copies that have all its entries."""
 
-    node, writes = "a", True
+    node, writes, refuses = "a", True, True
 
     def __init__(self, root: Path) -> None:
         paths = [root / f"{number}.db" for number in range(4)]
@@ -59,10 +59,10 @@ class OneWriter:
     def acquire(self) -> None:
         pass
 
-    def publish(self, content: bytes, log_position: LogPosition) -> int:
+    def publish(self, content: bytes, log_position: LogPosition) -> LogPosition:
         for message in messages_of(content):
             self.messages.append(LogMessage(len(self.messages) + 1, message))
-        return len(self.messages)
+        return log_position.after(len(self.messages), content)
 
     def on_written(self, log_position: LogPosition | None) -> None:
         assert log_position is not None

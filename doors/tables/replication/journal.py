@@ -1,0 +1,168 @@
+"""The journal of a project's tables on one machine: their transactions as entries in files, for backups.
+
+A connection appends an entry before it commits, while it has the write lock of SQLite. The database has the
+position of its last entry. So entries after that are those of a transaction that was not committed, and the
+next one cuts them off. Where a journal lacks entries, as after a power failure or after writes without a
+journal, a new one begins with another id: it is of use from the next snapshot of the database on.
+
+A journal is a folder of segments, `<id>/<first sequence>`, with a frame for each entry.
+"""
+
+import itertools
+import os
+import secrets
+import shutil
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from doors.tables.replication.errors import ReplicationError
+from doors.tables.replication.log_position import CREATE, LogPosition, store_log_position
+from doors.tables.replication.recorder import Recorder
+from doors.tables.sqlite.connections import Connection, is_replica
+
+FOLDER = "journal"
+"""Name of the folder beside the database."""
+SEGMENT_BYTES = 16 << 20
+MAX_ENTRY_BYTES = 1 << 30
+_FRAME = struct.Struct(">4sIIQQ")
+_MAGIC = b"svcj"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """An entry, and when it was appended (Unix time in ns). `end` is where it ends in the file."""
+
+    sequence: int
+    time_ns: int
+    content: bytes
+    end: int
+
+
+class Journal:
+    """Appends the transactions of one connection to the journal of its database."""
+
+    node = ""
+    refuses = False
+    writes = True
+
+    def __init__(self, path: Path) -> None:
+        """`path` is the database file."""
+        self._folder = path.parent / FOLDER
+        self._segment: Path | None = None
+        self._position = LogPosition("", -1, "", 0, 0)
+        """That of the entry at the end of `_segment`, whose size is `_size`."""
+        self._size = 0
+
+    def record(self, connection: Connection) -> None:
+        """Append the transactions of a connection from now on. Raises SQLite's errors."""
+        if not is_replica(connection):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(CREATE)
+            store_log_position(connection, LogPosition(_new_id(), 0, "", 0, 0))
+            connection.execute("COMMIT")
+        Recorder(connection, self, exclusive=False)
+
+    def acquire(self) -> None:
+        """Do nothing: one machine has one writer, that of SQLite's lock."""
+
+    def release(self) -> None:
+        """Do nothing."""
+
+    def publish(self, content: bytes, log_position: LogPosition) -> LogPosition:
+        """Append an entry, and return its position. Raises `ReplicationError` if that fails."""
+        try:
+            if log_position[:2] != self._position[:2]:
+                log_position = self._find(log_position)
+            after = log_position.after(log_position.sequence + 1, content)
+            if self._segment is None or self._size > SEGMENT_BYTES:
+                self._segment = self._folder / after.log / f"{after.sequence:016}"
+                self._segment.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._size = 0
+            frame = _FRAME.pack(_MAGIC, len(content), zlib.crc32(content), after.sequence, time.time_ns())
+            self._size = _write(self._segment, self._size, frame + content)
+        except OSError as error:
+            self._position = LogPosition("", -1, "", 0, 0)
+            raise ReplicationError(
+                "storage",
+                f"the journal of the tables cannot be written: {error.strerror}",
+                "Free space on the disk of the service, and check the permissions of its folder.",
+            ) from error
+        self._position = after
+        return after
+
+    def on_written(self, log_position: LogPosition | None) -> None:
+        """Do nothing: the position in the database says what was committed."""
+
+    def _find(self, log_position: LogPosition) -> LogPosition:
+        """Find the end of the journal at a position. Without it, begin a journal; return its position."""
+        self._segment, self._size = None, 0
+        folder = self._folder / log_position.log
+        last = 0
+        for segment in reversed(segments(folder)):
+            if int(segment.name) > log_position.sequence:
+                segment.unlink()
+                continue
+            for entry in read_segment(segment):
+                if entry.sequence > log_position.sequence:
+                    break
+                last, self._size = entry.sequence, entry.end
+            os.truncate(segment, self._size)
+            self._segment = segment
+            break
+        if last == log_position.sequence:
+            return log_position
+        self._segment, self._size = None, 0
+        return log_position._replace(log=_new_id(), sequence=0)
+
+
+def _new_id() -> str:
+    return secrets.token_hex(8)
+
+
+def _write(path: Path, offset: int, content: bytes) -> int:
+    """Write at the end of a file; return the new size. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        written = 0
+        while written < len(content):
+            written += os.pwrite(file, content[written:], offset + written)
+    finally:
+        os.close(file)
+    return offset + written
+
+
+def segments(folder: Path) -> list[Path]:
+    """Return the segments of a journal, in order."""
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def read_segment(segment: Path) -> Iterator[JournalEntry]:
+    """Yield the entries of a segment, up to the first incomplete or damaged one. Raises OSError."""
+    with segment.open("rb") as file:
+        end = 0
+        while len(head := file.read(_FRAME.size)) == _FRAME.size:
+            magic, size, checksum, sequence, time_ns = _FRAME.unpack(head)
+            if magic != _MAGIC or size > MAX_ENTRY_BYTES:
+                return
+            content = file.read(size)
+            if len(content) < size or zlib.crc32(content) != checksum:
+                return
+            end += _FRAME.size + size
+            yield JournalEntry(sequence, time_ns, content, end)
+
+
+def remove_before(folder: Path, log: str, sequence: int) -> None:
+    """Remove other journals, and the segments with entries up to a sequence only. Raises OSError."""
+    for each in folder.iterdir() if folder.is_dir() else ():
+        if each.name != log:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(each)
+    files = segments(folder / log)
+    for segment, following in itertools.pairwise(files):
+        if int(following.name) <= sequence + 1:
+            segment.unlink(missing_ok=True)

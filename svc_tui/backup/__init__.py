@@ -1,0 +1,1 @@
+"""Backups of a service to an object store, and their restore."""

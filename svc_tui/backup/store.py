@@ -1,0 +1,211 @@
+"""The objects of a backup in a store of S3, Google Cloud, Azure or a folder. Their content is encrypted.
+
+An object is a head and pieces: the id of a key, a nonce, and up to 1 MiB of compressed content each. A piece
+is sealed for its object, its place and whether it is the last one, so that none can be cut off or exchanged.
+"""
+
+import hashlib
+import os
+import tempfile
+import zlib
+from collections.abc import AsyncIterable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from engine.errors import SvcError
+from engine.service.secrets_key import SecretsKey
+
+SCHEMES = ("s3", "gs", "az", "file")
+PIECE_BYTES = 1 << 20
+_PURPOSE = "svc backup"
+_MAGIC = b"svcb1"
+_ID_BYTES, _NONCE_BYTES, _SIZE_BYTES = 8, 8, 4
+
+
+class BackupError(SvcError):
+    """A backup cannot be read or written."""
+
+    code = "backup"
+
+
+class BackupDamaged(BackupError):
+    """An object is missing, damaged, or sealed with another key."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A listed object."""
+
+    name: str
+    size: int
+
+
+class BackupStore:
+    """The objects below a URL. Methods block; use them on threads. They raise `BackupError`."""
+
+    def __init__(self, url: str, key: SecretsKey) -> None:
+        """Open the store, whose credentials are those of the environment."""
+        try:
+            import obstore.exceptions
+            import obstore.store
+        except ModuleNotFoundError as error:
+            raise BackupError(
+                "backups need the package obstore", "Install svc with it: pip install 'svc-tui[backup]'."
+            ) from error
+        self.url = url
+        self._keys = {name: AESGCM(derived) for name, derived in key.derive(_PURPOSE).items()}
+        self._current = next(iter(self._keys))
+        self._obstore: Any = obstore
+        self._errors: Any = obstore.exceptions
+        with self._translated("be opened"):
+            options: dict[str, Any] = {"mkdir": True} if url.startswith("file:") else {}
+            self._store = obstore.store.from_url(url, **options)
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise BackupDamaged(f"the backup at {self.url} lacks an object: {_reason(error)}") from error
+        except (self._errors.BaseError, OSError) as error:
+            raise BackupError(
+                f"the backup at {self.url} cannot {what}: {_reason(error)}",
+                "Check the URL, the credentials in the environment, and the network.",
+            ) from error
+
+    def list(self, prefix: str = "") -> list[StoredObject]:
+        """Return the objects in a folder, sorted by name."""
+        with self._translated("be listed"):
+            found = self._obstore.list(self._store, prefix=prefix or None)
+            objects = [StoredObject(each["path"], each["size"]) for page in found for each in page]
+        return sorted(objects, key=lambda each: each.name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Store an object unless one of that name exists; return whether it was stored."""
+        with self._translated("be written"):
+            try:
+                self._obstore.put(self._store, name, b"".join(self._sealed(name, [content])), mode="create")
+            except self._errors.AlreadyExistsError:
+                return False
+        return True
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store an object."""
+        with self._translated("be written"):
+            self._obstore.put(self._store, name, b"".join(self._sealed(name, [content])))
+
+    def put_file(self, name: str, file: Path) -> None:
+        """Store the content of a file."""
+        with tempfile.TemporaryFile(dir=file.parent) as sealed, self._translated("be written"):
+            with file.open("rb") as source:
+                for piece in self._sealed(name, iter(lambda: source.read(PIECE_BYTES), b"")):
+                    sealed.write(piece)
+            sealed.seek(0)
+            self._obstore.put(self._store, name, sealed)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove objects."""
+        if names := list(names):
+            with self._translated("be written"):
+                self._obstore.delete(self._store, names)
+
+    def get(self, name: str) -> bytes:
+        """Return the content of an object. Raises `BackupDamaged`."""
+        return b"".join(self.read(name))
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """Yield the content of an object in pieces. Raises `BackupDamaged`."""
+        buffer = bytearray()
+        cipher, nonce, place = None, b"", 0
+        with self._translated("be read"):
+            stream = iter(self._obstore.get(self._store, name).stream(min_chunk_size=PIECE_BYTES))
+        while True:
+            with self._translated("be read"):
+                chunk = next(stream, None)
+            buffer += bytes(chunk) if chunk is not None else b""
+            if cipher is None:
+                head = len(_MAGIC) + _ID_BYTES + _NONCE_BYTES
+                if len(buffer) < head and chunk is not None:
+                    continue
+                cipher, nonce = self._opened(name, bytes(buffer[:head]))
+                del buffer[:head]
+            while len(buffer) >= _SIZE_BYTES:
+                size = int.from_bytes(buffer[:_SIZE_BYTES], "big")
+                last, size = bool(size >> 31), size & ~(1 << 31)
+                if len(buffer) < _SIZE_BYTES + size:
+                    break
+                sealed = bytes(buffer[_SIZE_BYTES : _SIZE_BYTES + size])
+                del buffer[: _SIZE_BYTES + size]
+                try:
+                    piece = cipher.decrypt(
+                        nonce + place.to_bytes(4, "big"), sealed, _bound(name, place, last)
+                    )
+                    yield zlib.decompress(piece)
+                except (InvalidTag, zlib.error) as error:
+                    raise self._damaged(name) from error
+                place += 1
+                if last:
+                    if buffer:
+                        raise self._damaged(name)
+                    return
+            if chunk is None:
+                raise self._damaged(name)
+
+    def _opened(self, name: str, head: bytes) -> tuple[AESGCM, bytes]:
+        magic, key, nonce = head[: len(_MAGIC)], head[len(_MAGIC) : -_NONCE_BYTES], head[-_NONCE_BYTES:]
+        if magic != _MAGIC or len(nonce) < _NONCE_BYTES:
+            raise self._damaged(name)
+        cipher = self._keys.get(key.decode(errors="replace"))
+        if cipher is None:
+            raise BackupDamaged(
+                f"{name} of the backup at {self.url} is sealed with another key",
+                "Pass the secrets.key of the service that was backed up: --key FILE.",
+            )
+        return cipher, nonce
+
+    def _sealed(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        cipher, nonce = self._keys[self._current], os.urandom(_NONCE_BYTES)
+        yield _MAGIC + self._current.encode() + nonce
+        waiting, place = b"", 0
+        for piece in pieces:
+            if place or waiting:
+                yield self._seal(cipher, nonce, name, place, waiting, last=False)
+                place += 1
+            waiting = piece
+        yield self._seal(cipher, nonce, name, place, waiting, last=True)
+
+    def _seal(
+        self, cipher: AESGCM, nonce: bytes, name: str, place: int, piece: bytes, *, last: bool
+    ) -> bytes:
+        sealed = cipher.encrypt(
+            nonce + place.to_bytes(4, "big"), zlib.compress(piece, 1), _bound(name, place, last)
+        )
+        return (len(sealed) | last << 31).to_bytes(_SIZE_BYTES, "big") + sealed
+
+    def _damaged(self, name: str) -> BackupDamaged:
+        return BackupDamaged(
+            f"{name} of the backup at {self.url} is damaged", "Restore it from a copy of the store."
+        )
+
+
+def _bound(name: str, place: int, last: bool) -> bytes:
+    return f"{name}\0{place}\0{int(last)}".encode()
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+async def write_file(chunks: AsyncIterable[bytes], file: Path) -> str:
+    """Write chunks to a new file and return their sha256. Raises OSError."""
+    digest = hashlib.sha256()
+    with file.open("wb") as target:
+        async for chunk in chunks:
+            digest.update(chunk)
+            target.write(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,170 @@
+"""`svc backup` and `svc restore`: backups of `svc serve --backup` in an object store."""
+
+import asyncio
+import os
+from collections import defaultdict
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.errors import InvalidUsage, SvcError
+from engine.service.secrets_key import KEY_FILE, SecretsKey
+from svc_tui.backup.names import Entries, Snapshot, parse_tables
+from svc_tui.backup.restore import NOW_NS, restore, text
+from svc_tui.backup.store import BackupDamaged, BackupStore
+from svc_tui.commands.bucket import absolute, summary
+from svc_tui.commands.options import AsJson
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stderr import ProgressLine
+from svc_tui.terminal.units import plural, size
+from svc_tui.user_home import Home
+
+backup = typer.Typer(help="Inspect the backup of a service in an object store.")
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL that `svc serve --backup` has.")]
+Key = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help=f"{KEY_FILE} of the service (default: that in SVC_HOME/data)."),
+]
+
+
+@backup.command()
+def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
+    """Show which moments of each project's tables can be restored."""
+    objects = _open(url, key)[0].list()
+    found = parse_tables(each.name for each in objects)
+    times: dict[str, list[int]] = defaultdict(list)
+    for each in (each for kind in found for each in kind):
+        times[each.project].append(each.time_ns)
+    projects = [
+        {
+            "project": project,
+            "since": text(min(each.time_ns for each in found[0] if each.project == project)),
+            "stored": text(max(each)),
+        }
+        for project, each in sorted(times.items())
+        if any(snapshot.project == project for snapshot in found[0])
+    ]
+    total = sum(each.size for each in objects)
+    if as_json:
+        stdout.data({"objects": len(objects), "bytes": total, "projects": projects})
+        return
+    for project in projects:
+        stdout.line(f"{project['project']}  since {project['since']}  last stored {project['stored']}")
+    stdout.line(f"{len(objects)} objects, {size(total)}")
+
+
+@backup.command()
+def verify(url: Url, key: Key = None, as_json: AsJson = False) -> None:
+    """Read every object; name each one that is damaged or missing."""
+    store = _open(url, key)[0]
+    objects, problems = store.list(), []
+    with ProgressLine() as line:
+        for number, each in enumerate(objects, 1):
+            try:
+                for _ in store.read(each.name):
+                    pass
+            except BackupDamaged as error:
+                problems.append(error.message)
+            line.show(f"{number} of {len(objects)} objects")
+    problems += _gaps(*parse_tables(each.name for each in objects))
+    if as_json:
+        stdout.data({"objects": len(objects), "problems": problems})
+    else:
+        for problem in problems:
+            stdout.line(problem)
+        stdout.line(f"verified {plural(len(objects), 'object')}")
+    if problems:
+        raise SvcError(
+            f"the backup at {url} has {plural(len(problems), 'problem')}",
+            "Restore what is named from a copy of the store. Later snapshots of tables do not need it.",
+        )
+
+
+def _gaps(snapshots: list[Snapshot], entries: list[Entries]) -> list[str]:
+    """Return the entries that are missing after the oldest snapshot of each journal."""
+    problems = []
+    for (project, journal), first in {
+        (each.project, each.journal): each.sequence for each in reversed(snapshots)
+    }.items():
+        bases = {each.sequence for each in snapshots if each.journal == journal}
+        last = first
+        for part in (each for each in entries if (each.project, each.journal) == (project, journal)):
+            last = max([last, *(each for each in bases if each < part.first)])
+            if part.first > last + 1:
+                problems.append(f"the transactions {last + 1} to {part.first - 1} of {project} are missing")
+            last = max(last, part.last)
+    return problems
+
+
+def restore_command(
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="URL of the backup.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="New data directory: missing or empty.")],
+    key: Key = None,
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="Restore as of this time, such as 2026-11-28T14:02 (UTC).")
+    ] = "",
+    before_deployment: Annotated[
+        str,
+        typer.Option(
+            "--before-deployment", metavar="ID", help="Restore as of the moment before a deployment."
+        ),
+    ] = "",
+    project: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Restore only the tables of this project; can be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a service from its backup: accounts, secrets, deployments and tables."""
+    if at and before_deployment:
+        raise InvalidUsage("--at and --before-deployment exclude each other", "Pass one of them.")
+    store, sealed_with = _open(source, key)
+    time_ns = _time(at) if at else NOW_NS
+    with ProgressLine() as line:
+        restored = asyncio.run(
+            restore(
+                store,
+                sealed_with,
+                absolute(data),
+                time_ns,
+                before_deployment,
+                project or (),
+                lambda report: line.show(summary(report)),
+            )
+        )
+    if as_json:
+        tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
+        stdout.data({"values": text(restored.values_ns), "blobs": restored.report.blobs, "tables": tables})
+        return
+    stdout.line(f"deployments and accounts as of {text(restored.values_ns)}")
+    for each in restored.tables:
+        if each.last_ns:
+            count = plural(each.transactions, "transaction")
+            stdout.line(f"{each.project}  tables as of {text(each.last_ns)}, {count} after a snapshot")
+        if each.problem:
+            stderr.note(f"{each.project}: {each.problem}")
+    stdout.line(f"restored {summary(restored.report)} to {data}")
+
+
+def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
+    path = (key or Home.from_environment(os.environ).root / "data" / KEY_FILE).expanduser()
+    try:
+        opened = SecretsKey.parse(path.read_text("ascii"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a key"
+        raise InvalidUsage(
+            f"the key {path} cannot be read: {reason}",
+            f"Pass the {KEY_FILE} of the service that was backed up: --key FILE.",
+        ) from error
+    return BackupStore(url, opened), opened
+
+
+def _time(at: str) -> int:
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        raise InvalidUsage(f"--at {at} is not a time", "Use a time such as 2026-11-28T14:02 (UTC).") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9

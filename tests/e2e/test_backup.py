@@ -1,0 +1,151 @@
+"""`svc serve --backup`, the loss of its machine, and `svc restore`."""
+
+import json
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.service import PASSWORD, Server, environ_of, static_project, svc
+from tests.svc_tui.hosted import Client, deploy
+
+pytestmark = pytest.mark.slow
+SECONDS = 60.0
+SCHEMA = "create table item (id integer primary key, name text not null);"
+
+
+class Machine:
+    """A service with a backup in a folder, and the commands of its operator."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tries = 0
+        self.environ = environ_of(folder / "home")
+        self.url = f"file://{folder}/st%C3%B6re"
+        self.data = folder / "data ü"
+        self.server = Server(self.data, self.environ, "--backup", self.url)
+        self.client = self.claim()
+
+    def claim(self) -> Client:
+        with Client(self.server.control, "") as client:
+            payload = {"code": self.server.code(), "user": "ann", "password": PASSWORD}
+            return Client(self.server.control, client.call("POST", "/v1/claim", payload)["token"])
+
+    def sql(self, sql: str, *params: Any) -> Any:
+        request = {"sql": sql, "params": list(params), "write": True}
+        return self.client.call("POST", "/v1/projects/shop/sql", request)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*svc(), *arguments], env=self.environ, capture_output=True, text=True, timeout=SECONDS
+        )
+
+    def restore(self, name: str, *options: str) -> Path:
+        """Restore into a new folder, and return it."""
+        target = self.folder / name
+        key = self.folder / "secrets.key"
+        if not key.exists():
+            key.write_bytes((self.data / "secrets.key").read_bytes())
+        done = self.run("restore", "--from", self.url, "--data", str(target), "--key", str(key), *options)
+        assert done.returncode == 0, done.stderr
+        return target
+
+    def stored(self, expected: Callable[[Path], bool]) -> Path:
+        """Restore until the result is as expected; return it."""
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            self.tries += 1
+            target = self.restore(f"try{self.tries}")
+            if expected(target):
+                return target
+        raise AssertionError("the backup does not have what is expected")
+
+
+def names(data: Path, project: str = "shop") -> list[str]:
+    path = data / "projects" / project / "tables" / "tables.db"
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path)) as connection:
+        return [name for (name,) in connection.execute("select name from item order by id")]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    root = static_project(tmp_path / "shop")
+    (root / "tables").mkdir()
+    (root / "tables" / "0001-item.sql").write_text(SCHEMA)
+    try:
+        deploy(machine.client, root)
+        yield machine
+    finally:
+        machine.client.close()
+        machine.server.stop()
+
+
+def test_service_is_restored_on_another_machine(machine: Machine, tmp_path: Path) -> None:
+    for number in range(20):
+        machine.sql("insert into item (name) values ($1)", f"item {number}")
+    expected = [f"item {number}" for number in range(20)]
+    machine.stored(lambda data: names(data) == expected)
+    machine.server.process.kill()
+    machine.server.process.wait()
+    restored = machine.restore("restored")
+    machine.data.rename(tmp_path / "lost")
+    server = Server(restored, machine.environ)
+    login = {"user": "ann", "password": PASSWORD}
+    with Client(server.control, "") as client:
+        token = client.call("POST", "/v1/login", login)["token"]
+    with Client(server.control, token) as client:
+        found = client.call("POST", "/v1/projects/shop/sql", {"sql": "select name from item order by id"})
+    assert [row["name"] for row in found["rows"]] == expected
+    assert server.get().text == "one"
+    server.stop()
+
+
+def test_tables_are_restored_as_of_a_moment(machine: Machine) -> None:
+    machine.sql("insert into item (name) values ('first')")
+    machine.stored(lambda data: names(data) == ["first"])
+    time.sleep(0.01)
+    between = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 1))
+    while time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) <= between:
+        time.sleep(0.05)
+    machine.sql("update item set name = 'changed'")
+    machine.sql("create table other as select * from item")
+    machine.stored(lambda data: names(data) == ["changed"])
+    assert names(machine.restore("before", "--at", between)) == ["first"]
+    status = machine.run("backup", "status", machine.url, "--key", str(machine.folder / "secrets.key"), "--json")
+    assert [each["project"] for each in json.loads(status.stdout)["projects"]] == ["shop"]
+    verified = machine.run("backup", "verify", machine.url, "--key", str(machine.folder / "secrets.key"))
+    assert verified.returncode == 0, verified.stdout
+
+
+def test_damaged_object_and_another_key_are_named(machine: Machine) -> None:
+    machine.sql("insert into item (name) values ('first')")
+    machine.stored(lambda data: names(data) == ["first"])
+    machine.server.stop()
+    [snapshot, *_] = sorted((machine.folder / "störe").glob("tables/shop/*/snapshot/*"))
+    content = bytearray(snapshot.read_bytes())
+    content[-1] ^= 1
+    snapshot.write_bytes(content)
+    verified = machine.run("backup", "verify", machine.url, "--key", str(machine.folder / "secrets.key"))
+    assert verified.returncode == 1
+    assert snapshot.name in verified.stdout
+    other = machine.folder / "other.key"
+    other.write_text("A" * 43 + "=\n")
+    failed = machine.run("restore", "--from", machine.url, "--data", "new", "--key", str(other))
+    assert failed.returncode == 1
+    assert "sealed with another key" in failed.stderr
+
+
+def test_store_of_another_service_is_refused(machine: Machine, tmp_path: Path) -> None:
+    command = [*svc(), "serve", "--data", str(tmp_path / "second"), "--backup", machine.url]
+    command += ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+    second = subprocess.run(command, env=machine.environ, capture_output=True, text=True, timeout=SECONDS)
+    assert second.returncode == 1
+    assert "another" in second.stderr

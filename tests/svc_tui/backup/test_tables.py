@@ -1,0 +1,252 @@
+"""Tables of a backup: journals, snapshots and entries, and their restore as of each moment."""
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from doors.tables.replication.copy import digest_of
+from doors.tables.replication.journal import FOLDER, Journal, read_segment, segments
+from doors.tables.replication.log_position import LogPosition, read_log_position
+from doors.tables.replication.registry import set_journaled
+from doors.tables.sqlite.connections import Connection, close_owner, open_owner, open_replica
+from engine.bucket.folder import FolderBucket
+from engine.service.secrets_key import SecretsKey
+from svc_tui.backup import shipper
+from svc_tui.backup.names import parse_tables
+from svc_tui.backup.restore import NOW_NS, restore
+from svc_tui.backup.shipper import Backup
+from svc_tui.backup.store import BackupStore
+
+KEY = SecretsKey.create()
+
+
+class Service:
+    """The tables of one project, and a backup of them that the test runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.path = root / "data" / "projects" / "shop" / "tables" / "tables.db"
+        self.path.parent.mkdir(parents=True)
+        self.restored = 0
+        set_journaled(root / "data" / "projects", journaled=True)
+        self.store = BackupStore(f"file://{root}/store", KEY)
+        self.bucket = FolderBucket(root / "bucket")
+        self.start()
+
+    def start(self) -> None:
+        """Begin the backup again, as after a restart of the service."""
+        self.backup = Backup(self.store, self.root / "data", self.bucket, lambda *_: None)
+        self.backup._begin()
+
+    def write(self, *statements: str) -> None:
+        """Run a transaction on a new connection."""
+        with self.connected() as connection:
+            run(connection, *statements)
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        connection = open_owner(self.path)
+        try:
+            yield connection
+        finally:
+            close_owner(connection)
+
+    def ship(self) -> None:
+        asyncio.run(self.backup._ship())
+
+    def restore(self, time_ns: int = NOW_NS) -> Path:
+        self.restored += 1
+        target = self.root / f"restored{self.restored}"
+        result = asyncio.run(restore(self.store, KEY, target, time_ns))
+        assert [each.problem for each in result.tables] == [""]
+        return target / "projects" / "shop" / "tables" / "tables.db"
+
+    def journal(self) -> list[Path]:
+        return [each for folder in sorted((self.path.parent / FOLDER).iterdir()) for each in segments(folder)]
+
+
+def run(connection: Connection, *statements: str) -> None:
+    connection.execute("begin immediate")
+    for statement in statements:
+        connection.execute(statement)
+    connection.execute("commit")
+
+
+def digest(path: Path) -> str:
+    with closing(open_replica(path)) as connection:
+        found = digest_of(connection)
+    assert found
+    return found
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Service:
+    return Service(tmp_path)
+
+
+STATEMENTS = (
+    "insert into item (name) values ('{a}')",
+    "insert into item (name) select name || '{a}' from item where id % 7 = {n}",
+    "update item set name = '{a}' where id % 5 = {n}",
+    "delete from item where id % 11 = {n}",
+    "insert or replace into pair values ({n}, '{a}', {n}.5)",
+    "insert into plain values ('{a}', {n})",
+    "update plain set b = b + 1",
+    "delete from item",
+    "create table t{u} (id integer primary key autoincrement, a)",
+    "insert into counted (a) values ('{a}')",
+    "alter table item add column c{u} text default '{a}'",
+    "create table s{u} as select * from item",
+    "create index i{u} on item (name)",
+    "create trigger g{u} after insert on pair begin insert into plain values (new.b, {n}); end",
+    "insert into words values ('{a} {a}')",
+)
+
+
+def test_restore_equals_the_tables_at_every_moment(service: Service) -> None:
+    chosen = random.Random(7)
+    service.write(
+        "create table item (id integer primary key, name text)",
+        "create table pair (a integer, b text, c real, primary key (a, b)) without rowid",
+        "create table plain (a, b)",
+        "create table counted (id integer primary key autoincrement, a)",
+        "create virtual table words using fts5 (text)",
+    )
+    service.ship()
+    moments = []
+    for number in range(120):
+        values = {"a": f"é{number}", "n": chosen.randrange(5), "u": number}
+        statements = [
+            each.format_map(values) for each in chosen.choices(STATEMENTS, k=chosen.randrange(1, 4))
+        ]
+        if len(set(statements)) == len(statements):
+            service.write(*statements)
+        if chosen.random() < 0.3:
+            service.backup._shipped["shop"].snapshot_ns = 0  # A snapshot is due after each gap.
+            service.ship()
+            moments.append((time.time_ns(), digest(service.path)))
+        if chosen.random() < 0.1:
+            service.start()
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+    for time_ns, expected in chosen.sample(moments, 12):
+        assert digest(service.restore(time_ns)) == expected
+
+
+def test_transaction_that_was_not_committed_is_cut_from_the_journal(service: Service) -> None:
+    service.write("create table item (id integer primary key, name text)")
+    with service.connected() as connection:
+        run(connection, "insert into item values (1, 'first')")
+        position = read_log_position(connection)
+    journal = Journal(service.path)
+    lost = journal.publish(b'{"never": "committed"}\n', position)
+    assert lost.sequence == position.sequence + 1
+    service.ship()
+    service.write("insert into item values (2, 'second')")
+    service.ship()
+    entries = [each.sequence for segment in service.journal() for each in read_segment(segment)]
+    assert entries == sorted(set(entries))
+    assert digest(service.restore()) == digest(service.path)
+
+
+@pytest.mark.parametrize("lost", ["all", "end", "middle"])
+def test_journal_that_lacks_transactions_begins_again(service: Service, lost: str) -> None:
+    service.write("create table item (id integer primary key, name text)")
+    service.ship()
+    for number in range(3):
+        service.write(f"insert into item values ({number}, 'row')")
+    [segment] = service.journal()
+    content = segment.read_bytes()
+    match lost:
+        case "all":
+            segment.unlink()
+        case "end":
+            segment.write_bytes(content[:-1])
+        case "middle":
+            segment.write_bytes(content[:-60] + bytes(1) + content[-59:])
+    service.write("insert into item values (9, 'after')")
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_tables_without_a_journal_are_stored(service: Service) -> None:
+    set_journaled(service.root / "data" / "projects", journaled=False)
+    service.write("create table item (id integer primary key)", "insert into item values (1)")
+    set_journaled(service.root / "data" / "projects", journaled=True)
+    service.ship()
+    service.write("insert into item values (2)")
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_many_objects_are_joined_and_old_ones_removed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipper, "MAX_PARTS", 5)
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    for number in range(12):
+        service.write(f"insert into item values ({number})")
+        service.ship()
+    snapshots, entries = parse_tables(each.name for each in service.store.list())
+    assert len(entries) < 8
+    assert digest(service.restore()) == digest(service.path)
+    monkeypatch.setattr(shipper, "DAYS", 0)
+    service.backup._shipped["shop"].journal = ""
+    service.write("insert into item values (100)")
+    service.ship()
+    service.backup._prune()
+    snapshots, entries = parse_tables(each.name for each in service.store.list())
+    assert (len(snapshots), entries) == (1, [])
+    assert digest(service.restore()) == digest(service.path)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from doors.tables.sqlite.connections import open_owner
+connection = open_owner(Path(sys.argv[1]))
+for number in range(int(sys.argv[2]), 1 << 40):
+    connection.execute("begin immediate")
+    connection.execute("insert into item values (?, ?)", (number, "x" * (number % 3000)))
+    connection.execute("commit")
+    print(number, flush=True)
+"""
+
+
+def test_every_committed_transaction_is_stored_after_kills(service: Service) -> None:
+    chosen = random.Random(3)
+    service.write("create table item (id integer primary key, name text)")
+    last = 0
+    for _ in range(6):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(service.path), str(last + 1)],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(chosen.randrange(1, 60)):
+                last = int(process.stdout.readline())
+                if chosen.random() < 0.1:
+                    service.ship()
+            process.kill()
+            rest = process.stdout.read().split()
+        last = max([last, *(int(each) for each in rest[:-1])])
+        with service.connected() as connection:
+            last = connection.execute("select max(id) from item").fetchone()[0]
+        service.ship()
+        assert digest(service.restore()) == digest(service.path)
+
+
+def test_position_of_another_journal_begins_a_new_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "tables.db")
+    after = journal.publish(b"entry", LogPosition("gone", 7, "chain", 0, 0))
+    assert after.log != "gone"
+    assert after.sequence == 1
