@@ -44,7 +44,7 @@ class RestoredTables:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored. `values_ns` is the time of the accounts, secrets and deployments."""
+    """A finished restore. `values_ns` is the time of the accounts, secrets and deployments."""
 
     report: CopyReport
     values_ns: int

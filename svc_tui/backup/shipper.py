@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from doors.tables.replication.entry import Entry
+from doors.tables.replication.errors import CannotApply
 from doors.tables.replication.journal import FOLDER, JournalEntry, read_segment, remove_before, segments
 from doors.tables.replication.log_position import LogPosition, read_log_position
 from doors.tables.replication.registry import set_journaled
@@ -43,11 +44,13 @@ from svc_tui.backup.names import (
     parse_tables,
     values_name,
 )
-from svc_tui.backup.store import BackupError, BackupStore, write_file
+from svc_tui.backup.store import BackupStore, BackupTaken, write_file
 
 SECONDS = 1.0
 """Interval of the backup."""
 MAX_RETRY_SECONDS = 60.0
+BEGIN_SECONDS = 15.0
+"""How long the start of the service waits for the store."""
 END_SECONDS = 10.0
 """How long the end of the service waits for what is not stored yet."""
 SNAPSHOT_BYTES = 512 << 20
@@ -64,9 +67,9 @@ _PRUNE_SECONDS = 3600.0
 _ID_FILE = "backup.json"
 
 
-@dataclass(slots=True)
-class _Shipped:
-    """What the store has of a project's tables."""
+@dataclass(slots=True, kw_only=True)
+class StoredTables:
+    """The part of a project's tables that the store has."""
 
     journal: str = ""
     sequence: int = 0
@@ -96,10 +99,11 @@ class Backup:
         """`log` takes a level and a line for the service's log."""
         self._store, self._data, self._bucket, self._log = store, data, bucket, log
         self._projects = data / "projects"
-        self._shipped: dict[str, _Shipped] = {}
+        self._shipped: dict[str, StoredTables] = {}
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
         self._pruned = 0.0
+        self._has_begun = False
         self.state = BackupState(store.url, 0, "")
 
     @classmethod
@@ -109,8 +113,16 @@ class Backup:
     ) -> AsyncIterator["Backup"]:
         """Back up within the context; store what is left at its end. Raises `BackupError`."""
         backup = cls(store, data, bucket, log)
-        await asyncio.to_thread(backup._begin)
         set_journaled(backup._projects, journaled=True)
+        try:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                await asyncio.to_thread(backup._begin)
+        except TimeoutError:
+            log("warning", f"the backup at {store.url} does not answer; the service starts without waiting")
+        except (SvcError, OSError) as error:
+            if isinstance(error, BackupTaken):
+                raise
+            log("error", f"the backup waits: {_problem(error)}")
         running = asyncio.create_task(backup._run())
         try:
             yield backup
@@ -121,11 +133,11 @@ class Backup:
                     await backup._ship()
 
     def _begin(self) -> None:
-        """Check that the store has no other service's backup, and read what it has."""
+        """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
         path = self._data / _ID_FILE
         own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
         if not self._store.create(SERVICE, own.encode()) and self._store.get(SERVICE).decode() != own:
-            raise BackupError(
+            raise BackupTaken(
                 f"{self._store.url} has the backup of another service",
                 f"Use another URL. If it is an earlier one of this service, remove its object {SERVICE!r}.",
             )
@@ -133,14 +145,15 @@ class Backup:
         self._blobs = {each.name.rpartition("/")[2].partition("-")[0] for each in self._store.list(BLOBS)}
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         for snapshot in sorted(snapshots, key=lambda each: each.time_ns):
-            self._shipped[snapshot.project] = _Shipped(
-                snapshot.journal, snapshot.sequence, snapshot_ns=snapshot.time_ns
+            self._shipped[snapshot.project] = StoredTables(
+                journal=snapshot.journal, sequence=snapshot.sequence, snapshot_ns=snapshot.time_ns
             )
         for each in entries:
             shipped = self._shipped.get(each.project)
             if shipped is not None and each.journal == shipped.journal and each.first == shipped.sequence + 1:
                 shipped.sequence = each.last
                 shipped.parts.append(each)
+        self._has_begun = True
 
     async def _run(self) -> None:
         failures = 0
@@ -148,9 +161,9 @@ class Backup:
             began_ns = time.time_ns()
             try:
                 await self._ship()
-            except (SvcError, Error, OSError) as error:
+            except (SvcError, Error, OSError, CannotApply) as error:
                 failures += 1
-                problem = error.text if isinstance(error, SvcError) else str(error)
+                problem = _problem(error)
                 if problem != self.state.problem:
                     self._log("error", f"the backup waits: {problem}")
                 self.state = BackupState(self._store.url, self.state.stored_ns, problem)
@@ -163,6 +176,8 @@ class Backup:
 
     async def _ship(self) -> None:
         """Store everything that has changed. Raises `SvcError`, SQLite's errors and OSError."""
+        if not self._has_begun:
+            await asyncio.to_thread(self._begin)
         await self._ship_values()
         for path in await asyncio.to_thread(lambda: sorted(self._projects.glob(f"*/tables/{DATABASE_NAME}"))):
             await asyncio.to_thread(self._ship_tables, path)
@@ -192,7 +207,7 @@ class Backup:
 
     def _ship_tables(self, path: Path) -> None:
         project = path.parent.parent.name
-        shipped = self._shipped.setdefault(project, _Shipped())
+        shipped = self._shipped.setdefault(project, StoredTables())
         seen = _seen(path)
         if seen == shipped.seen:
             return
@@ -209,7 +224,7 @@ class Backup:
         remove_before(journal, shipped.journal, shipped.parts[0].first if shipped.parts else shipped.sequence)
         shipped.seen = None if shipped.gap else seen
 
-    def _ship_entries(self, project: str, shipped: _Shipped, journal: Path, last: int) -> None:
+    def _ship_entries(self, project: str, shipped: StoredTables, journal: Path, last: int) -> None:
         """Store the entries up to one that is committed. A gap in them demands a snapshot."""
         for entries in _batches(_entries(journal, shipped.sequence, last)):
             if entries[0].sequence != shipped.sequence + 1:
@@ -226,7 +241,7 @@ class Backup:
         self._store.put(part.name, encode_entries(entries))
         return part
 
-    def _ship_snapshot(self, project: str, shipped: _Shipped, path: Path) -> None:
+    def _ship_snapshot(self, project: str, shipped: StoredTables, path: Path) -> None:
         with temporary_folder("svc-backup-", path.parent) as folder:
             file = folder / path.name
             saved = save_snapshot(path, file)
@@ -238,7 +253,7 @@ class Backup:
         shipped.journal, shipped.sequence, shipped.snapshot_ns = journal, saved.sequence, snapshot.time_ns
         shipped.bytes, shipped.gap, shipped.parts = 0, False, []
 
-    def _join(self, project: str, shipped: _Shipped, journal: Path) -> None:
+    def _join(self, project: str, shipped: StoredTables, journal: Path) -> None:
         """Replace many objects with entries by few."""
         before = shipped.parts[0].first - 1
         parts = [
@@ -268,6 +283,10 @@ class Backup:
         before = [each for each in times if each <= since_ns]
         old += [values_name(each) for each in before[:-1]]
         self._store.delete(old)
+
+
+def _problem(error: Exception) -> str:
+    return error.text if isinstance(error, SvcError) else str(error)
 
 
 def _base_ns(bases: dict[str, Snapshot], project: str) -> int:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ from engine.service.secrets_key import SecretsKey
 
 SCHEMES = ("s3", "gs", "az", "file")
 PIECE_BYTES = 1 << 20
+_REMOTE = {
+    "retry_config": {"max_retries": 2, "retry_timeout": timedelta(seconds=30)},
+    "client_options": {"connect_timeout": "5s", "timeout": "600s", "allow_http": True},
+}
+"""The backup itself repeats what fails. An upload has ten minutes."""
 _PURPOSE = "svc backup"
 _MAGIC = b"svcb1"
 _ID_BYTES, _NONCE_BYTES, _SIZE_BYTES = 8, 8, 4
@@ -35,6 +41,10 @@ class BackupError(SvcError):
 
 class BackupDamaged(BackupError):
     """An object is missing, damaged, or sealed with another key."""
+
+
+class BackupTaken(BackupError):
+    """The store has the backup of another service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class BackupStore:
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
         with self._translated("be opened"):
-            options: dict[str, Any] = {"mkdir": True} if url.startswith("file:") else {}
+            options: dict[str, Any] = {"mkdir": True} if url.startswith("file:") else _REMOTE
             self._store = obstore.store.from_url(url, **options)
 
     @contextmanager

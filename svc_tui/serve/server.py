@@ -59,9 +59,19 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     ):
         await _log_claim_code(settings, bucket)
         with open_control(settings, runtime, bucket, node) as control:
-            await node.start(bucket, partial(check_replicable, settings.data))
+            await node.start(bucket, partial(_check_movable, settings))
             async with _serving(settings, runtime, control, node, stop) as servers:
                 yield servers
+
+
+async def _check_movable(settings: ServiceSettings) -> None:
+    """Raise `SvcError` if the storage cannot move to a fleet."""
+    if settings.backup:
+        raise BackupError(
+            "a service with --backup cannot become a fleet yet",
+            "Start it without --backup first. `svc bucket backup` copies a fleet.",
+        )
+    await check_replicable(settings.data)
 
 
 @contextlib.asynccontextmanager

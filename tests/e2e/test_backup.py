@@ -119,7 +119,9 @@ def test_tables_are_restored_as_of_a_moment(machine: Machine) -> None:
     machine.sql("create table other as select * from item")
     machine.stored(lambda data: names(data) == ["changed"])
     assert names(machine.restore("before", "--at", between)) == ["first"]
-    status = machine.run("backup", "status", machine.url, "--key", str(machine.folder / "secrets.key"), "--json")
+    status = machine.run(
+        "backup", "status", machine.url, "--key", str(machine.folder / "secrets.key"), "--json"
+    )
     assert [each["project"] for each in json.loads(status.stdout)["projects"]] == ["shop"]
     verified = machine.run("backup", "verify", machine.url, "--key", str(machine.folder / "secrets.key"))
     assert verified.returncode == 0, verified.stdout

@@ -27,6 +27,8 @@ _WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
 """First words of statements that do not change the schema. It is checked before the commit."""
 _CACHED_SQL = 2048
+MAX_CHANGES = 256 << 20
+"""Size of the changes of a transaction. On one machine, one with more is a gap."""
 Unsound = tuple[str, str, bool]
 """Why a table cannot be created in a fleet, the remedy, and whether one that exists is replicated."""
 _TABLES = "pragma_table_list AS t WHERE t.schema = 'main' AND t.type = 'table'"
@@ -39,7 +41,7 @@ def _first_word(sql: str) -> str:
 
 
 class Sink(Protocol):
-    """What gets the recorded transactions: the replica of a fleet's node, or the journal of one machine."""
+    """A receiver of recorded transactions: the replica of a fleet's node, or the journal of one machine."""
 
     node: str
     refuses: bool
@@ -100,6 +102,10 @@ class Recorder:
         if self._pending is not None and (word != "rollback" or to_savepoint):
             with self._own_statements():
                 self._end_statement()
+        limited = self._session is not None and not (self._replica.refuses or self._has_gap)
+        if limited and self._session.changeset_size > MAX_CHANGES:
+            self._refuse("a transaction with so many changes")
+            self._session.enabled = False
         match word:
             case "begin" if not self._connection.in_transaction:
                 self._discard()
@@ -170,6 +176,7 @@ class Recorder:
     def _begin_session(self) -> None:
         self._session = apsw.Session(self._connection, "main")
         self._session.config(apsw.SQLITE_SESSION_OBJCONFIG_ROWID, True)
+        self._session.config(apsw.SQLITE_SESSION_OBJCONFIG_SIZE, not self._replica.refuses)
         self._session.table_filter(self._records)
         self._session.attach()
 
@@ -222,7 +229,7 @@ class Recorder:
             return
         parts: list[Part] = []
         if self._session is not None:
-            parts += filter(None, [*self._parts, self._session.changeset()])
+            parts += filter(None, [*self._parts, b"" if self._has_gap else self._session.changeset()])
             if schema_version(connection) != self._version:
                 self._refuse("a change of the schema without a record")
         elif connection.total_changes() != self._total:
