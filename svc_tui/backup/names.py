@@ -2,15 +2,19 @@
 
 `values/<time>`: accounts, secrets and deployments. `blobs/<sha256>-<bytes>`: artifacts. Of the tables of a
 project: `tables/<project>/<journal>/snapshot/<sequence>-<time>-<schema>` and
-`tables/<project>/<journal>/entries/<first>-<last>-<time>`. Times are those of Unix in ns, with 20 digits.
+`tables/<project>/<journal>/entries/<first>-<last>-<time>-<gaps>`. Times are those of Unix in ns, with 20 digits.
 """
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 SERVICE = "service"
 """Object with the id of the service that writes here."""
 VALUES, BLOBS, TABLES = "values", "blobs", "tables"
+_JOURNAL = rf"{TABLES}/([^/]+)/([^/]+)"
+_SNAPSHOT = re.compile(rf"{_JOURNAL}/snapshot/([0-9]+)-([0-9]+)-([0-9]+)")
+_ENTRIES = re.compile(rf"{_JOURNAL}/entries/([0-9]+)-([0-9]+)-([0-9]+)-([0-9]+)")
 
 
 class Snapshot(NamedTuple):
@@ -30,19 +34,20 @@ class Snapshot(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """Transactions of a journal: `time_ns` is that of the first one."""
+    """Transactions of a journal: `time_ns` is that of the first one, `gaps` counts those without content."""
 
     project: str
     journal: str
     first: int
     last: int
     time_ns: int
+    gaps: int
 
     @property
     def name(self) -> str:
         """The name of the object."""
         head = f"{TABLES}/{self.project}/{self.journal}/entries"
-        return f"{head}/{self.first:016}-{self.last:016}-{self.time_ns:020}"
+        return f"{head}/{self.first:016}-{self.last:016}-{self.time_ns:020}-{self.gaps}"
 
 
 def values_name(time_ns: int) -> str:
@@ -54,15 +59,10 @@ def parse_tables(names: Iterable[str]) -> tuple[list[Snapshot], list[Entries]]:
     """Return what the names below `tables` stand for, each in the order of names. Others are ignored."""
     snapshots, entries = [], []
     for name in names:
-        parts = name.split("/")
-        if len(parts) != 5 or parts[0] != TABLES:
-            continue
-        _, project, journal, kind, rest = parts
-        numbers = rest.split("-")
-        if len(numbers) == 3 and all(number.isdecimal() for number in numbers):
-            first, second, third = map(int, numbers)
-            if kind == "snapshot":
-                snapshots.append(Snapshot(project, journal, first, second, third))
-            elif kind == "entries":
-                entries.append(Entries(project, journal, first, second, third))
+        if found := _SNAPSHOT.fullmatch(name):
+            project, journal, *numbers = found.groups()
+            snapshots.append(Snapshot(project, journal, *map(int, numbers)))
+        elif found := _ENTRIES.fullmatch(name):
+            project, journal, *numbers = found.groups()
+            entries.append(Entries(project, journal, *map(int, numbers)))
     return snapshots, entries

@@ -44,7 +44,7 @@ from svc_tui.backup.names import (
     parse_tables,
     values_name,
 )
-from svc_tui.backup.store import BackupStore, BackupTaken, write_file
+from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_file
 
 SECONDS = 1.0
 """Interval of the backup."""
@@ -136,7 +136,7 @@ class Backup:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
         path = self._data / _ID_FILE
         own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
-        if not self._store.create(SERVICE, own.encode()) and self._store.get(SERVICE).decode() != own:
+        if not self._store.create(SERVICE, own.encode()) and self._owner() != own:
             raise BackupTaken(
                 f"{self._store.url} has the backup of another service",
                 f"Use another URL. If it is an earlier one of this service, remove its object {SERVICE!r}.",
@@ -153,7 +153,15 @@ class Backup:
             if shipped is not None and each.journal == shipped.journal and each.first == shipped.sequence + 1:
                 shipped.sequence = each.last
                 shipped.parts.append(each)
+                shipped.gap = shipped.gap or bool(each.gaps)
         self._has_begun = True
+
+    def _owner(self) -> str:
+        """Return the id of the service whose backup the store has, empty if another key sealed it."""
+        try:
+            return self._store.get(SERVICE).decode()
+        except BackupDamaged:
+            return ""
 
     async def _run(self) -> None:
         failures = 0
@@ -234,10 +242,11 @@ class Backup:
             shipped.parts.append(part)
             shipped.sequence = part.last
             shipped.bytes += sum(len(each.content) for each in entries)
-            shipped.gap = shipped.gap or any(Entry.decode(each.content).kind == "gap" for each in entries)
+            shipped.gap = shipped.gap or bool(part.gaps)
 
     def _put_entries(self, project: str, journal: str, entries: Sequence[JournalEntry]) -> Entries:
-        part = Entries(project, journal, entries[0].sequence, entries[-1].sequence, entries[0].time_ns)
+        gaps = sum(Entry.decode(each.content).kind == "gap" for each in entries)
+        part = Entries(project, journal, entries[0].sequence, entries[-1].sequence, entries[0].time_ns, gaps)
         self._store.put(part.name, encode_entries(entries))
         return part
 

@@ -176,6 +176,19 @@ def test_journal_that_lacks_transactions_begins_again(service: Service, lost: st
     assert digest(service.restore()) == digest(service.path)
 
 
+def test_snapshot_follows_a_gap_after_a_restart(service: Service) -> None:
+    service.write("create table item (id integer primary key)", "insert into item values (1)")
+    service.ship()
+    service.write("create table copied as select * from item")
+    service.ship()
+    [gap] = [each for each in parse_tables(each.name for each in service.store.list())[1] if each.gaps]
+    assert gap.gaps == 1
+    service.start()
+    service.backup._shipped["shop"].snapshot_ns = 0
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
 def test_tables_without_a_journal_are_stored(service: Service) -> None:
     set_journaled(service.root / "data" / "projects", journaled=False)
     service.write("create table item (id integer primary key)", "insert into item values (1)")
