@@ -2,7 +2,7 @@
 
 `values/<time>`: accounts, secrets and deployments. `blobs/<sha256>-<bytes>`: artifacts. Of the tables of a
 project: `tables/<project>/<journal>/snapshot/<sequence>-<time>-<schema>` and
-`tables/<project>/<journal>/entries/<first>-<last>-<time>-<gaps>`. Times are those of Unix in ns, with 20 digits.
+`tables/<project>/<journal>/entries/<first>-<last>-<time>-<gaps>`. Times are those of Unix in ns.
 """
 
 import re
