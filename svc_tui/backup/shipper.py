@@ -7,16 +7,24 @@ a gap in a journal, after 512 MiB of entries, and each day. Values are stored af
 import asyncio
 import json
 import secrets
+import shutil
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from doors.tables.replication.entry import Entry
 from doors.tables.replication.errors import CannotApply
-from doors.tables.replication.journal import FOLDER, JournalEntry, read_segment, remove_before, segments
+from doors.tables.replication.journal import (
+    FOLDER,
+    JournalEntry,
+    begin_again,
+    read_segment,
+    remove_before,
+    segments,
+)
 from doors.tables.replication.log_position import LogPosition, read_log_position
 from doors.tables.replication.registry import set_journaled
 from doors.tables.replication.snapshots import save_snapshot
@@ -58,6 +66,8 @@ SNAPSHOT_SECONDS = 24 * 3600.0
 """Bytes of entries, and time, after which a snapshot is due."""
 GAP_SECONDS = 60.0
 """Minimum time between two snapshots because of gaps."""
+MAX_JOURNAL_BYTES = 1 << 30
+"""Maximum size of a project's journal while the store does not answer."""
 MAX_PARTS = 600
 """Objects with entries that are then joined to one."""
 PART_BYTES = 64 << 20
@@ -175,6 +185,8 @@ class Backup:
                 if problem != self.state.problem:
                     self._log("error", f"the backup waits: {problem}")
                 self.state = BackupState(self._store.url, self.state.stored_ns, problem)
+                with suppress(OSError):
+                    await asyncio.to_thread(self._limit_journals)
             else:
                 if failures:
                     self._log("info", "the backup is complete again")
@@ -186,9 +198,15 @@ class Backup:
         """Store everything that has changed. Raises `SvcError`, SQLite's errors and OSError."""
         if not self._has_begun:
             await asyncio.to_thread(self._begin)
+        failures: list[Exception] = []
         await self._ship_values()
         for path in await asyncio.to_thread(lambda: sorted(self._projects.glob(f"*/tables/{DATABASE_NAME}"))):
-            await asyncio.to_thread(self._ship_tables, path)
+            try:
+                await asyncio.to_thread(self._ship_tables, path)
+            except (SvcError, Error, OSError, CannotApply) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
         if time.monotonic() > self._pruned + _PRUNE_SECONDS:
             await asyncio.to_thread(self._prune)
             self._pruned = time.monotonic()
@@ -221,7 +239,9 @@ class Backup:
             return
         position = _position(path)
         journal = path.parent / FOLDER
-        if position.log == shipped.journal and position.sequence > shipped.sequence:
+        if position.log == shipped.journal and position.sequence < shipped.sequence:
+            position = begin_again(path)  # The file was replaced by an older copy.
+        elif position.log == shipped.journal:
             self._ship_entries(project, shipped, journal / position.log, position.sequence)
         age_ns = time.time_ns() - shipped.snapshot_ns
         due = age_ns > GAP_SECONDS * 1e9 if shipped.gap else age_ns > SNAPSHOT_SECONDS * 1e9
@@ -236,13 +256,14 @@ class Backup:
         """Store the entries up to one that is committed. A gap in them demands a snapshot."""
         for entries in _batches(_entries(journal, shipped.sequence, last)):
             if entries[0].sequence != shipped.sequence + 1:
-                shipped.journal = ""
-                return
+                break
             part = self._put_entries(project, journal.name, entries)
             shipped.parts.append(part)
             shipped.sequence = part.last
             shipped.bytes += sum(len(each.content) for each in entries)
             shipped.gap = shipped.gap or bool(part.gaps)
+        if shipped.sequence < last:
+            shipped.journal = ""  # The journal lacks transactions: a snapshot has them.
 
     def _put_entries(self, project: str, journal: str, entries: Sequence[JournalEntry]) -> Entries:
         gaps = sum(Entry.decode(each.content).kind == "gap" for each in entries)
@@ -264,13 +285,21 @@ class Backup:
 
     def _join(self, project: str, shipped: StoredTables, journal: Path) -> None:
         """Replace many objects with entries by few."""
-        before = shipped.parts[0].first - 1
-        parts = [
-            self._put_entries(project, journal.name, entries)
-            for entries in _batches(_entries(journal, before, shipped.sequence))
-        ]
-        self._store.delete({each.name for each in shipped.parts} - {each.name for each in parts})
+        last = before = shipped.parts[0].first - 1
+        parts = list[Entries]()
+        for entries in _batches(_entries(journal, before, shipped.sequence)):
+            if entries[0].sequence == last + 1:
+                parts.append(self._put_entries(project, journal.name, entries))
+                last = parts[-1].last
+        if last == shipped.sequence:
+            self._store.delete({each.name for each in shipped.parts} - {each.name for each in parts})
         shipped.parts = []
+
+    def _limit_journals(self) -> None:
+        """Remove journals that are too large while the store does not take them. A snapshot comes later."""
+        for folder in self._projects.glob(f"*/tables/{FOLDER}"):
+            if sum(each.stat().st_size for each in folder.glob("*/*")) > MAX_JOURNAL_BYTES:
+                shutil.rmtree(folder)
 
     def _prune(self) -> None:
         """Remove what no moment of the last days needs."""
@@ -317,26 +346,25 @@ def _position(path: Path) -> LogPosition:
         close_owner(open_owner(path))
 
 
-def _entries(journal: Path, after: int, last: int) -> list[JournalEntry]:
-    found: list[JournalEntry] = []
+def _entries(journal: Path, after: int, last: int) -> Iterator[JournalEntry]:
     files = segments(journal)
     for segment, following in zip(files, [*files[1:], None], strict=True):
         if following is None or int(following.name) > after + 1:
-            found += [each for each in read_segment(segment) if after < each.sequence <= last]
-    return found
+            yield from (each for each in read_segment(segment) if after < each.sequence <= last)
 
 
-def _batches(entries: Sequence[JournalEntry]) -> list[list[JournalEntry]]:
-    """Divide entries into parts of bounded size."""
-    batches: list[list[JournalEntry]] = []
-    size = PART_BYTES
+def _batches(entries: Iterable[JournalEntry]) -> Iterator[list[JournalEntry]]:
+    """Divide consecutive entries into parts of bounded size."""
+    batch: list[JournalEntry] = []
+    size = 0
     for each in entries:
-        if size + len(each.content) > PART_BYTES:
-            batches.append([])
-            size = 0
-        batches[-1].append(each)
+        if batch and (size + len(each.content) > PART_BYTES or each.sequence != batch[-1].sequence + 1):
+            yield batch
+            batch, size = [], 0
+        batch.append(each)
         size += len(each.content)
-    return batches
+    if batch:
+        yield batch
 
 
 def encode_entries(entries: Sequence[JournalEntry]) -> bytes:

@@ -16,14 +16,14 @@ import struct
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.log_position import CREATE, LogPosition, store_log_position
 from doors.tables.replication.recorder import Recorder
-from doors.tables.sqlite.connections import Connection, is_replica
+from doors.tables.sqlite.connections import Connection, is_replica, open_replica
 
 FOLDER = "journal"
 """Name of the folder beside the database."""
@@ -61,10 +61,7 @@ class Journal:
     def record(self, connection: Connection) -> None:
         """Append the transactions of a connection from now on. Raises SQLite's errors."""
         if not is_replica(connection):
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(CREATE)
-            store_log_position(connection, LogPosition(_new_id(), 0, "", 0, 0))
-            connection.execute("COMMIT")
+            _begin(connection)
         Recorder(connection, self, exclusive=False)
 
     def acquire(self) -> None:
@@ -76,15 +73,10 @@ class Journal:
     def publish(self, content: bytes, log_position: LogPosition) -> LogPosition:
         """Append an entry, and return its position. Raises `ReplicationError` if that fails."""
         try:
-            if log_position[:2] != self._position[:2]:
-                log_position = self._find(log_position)
-            after = log_position.after(log_position.sequence + 1, content)
-            if self._segment is None or self._size > SEGMENT_BYTES:
-                self._segment = self._folder / after.log / f"{after.sequence:016}"
-                self._segment.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._size = 0
-            frame = _FRAME.pack(_MAGIC, len(content), zlib.crc32(content), after.sequence, time.time_ns())
-            self._size = _write(self._segment, self._size, frame + content)
+            if log_position[:2] == self._position[:2]:
+                with suppress(FileNotFoundError):  # The journal was removed: it had become too large.
+                    return self._append(content, log_position)
+            return self._append(content, self._find(log_position))
         except OSError as error:
             self._position = LogPosition("", -1, "", 0, 0)
             raise ReplicationError(
@@ -92,6 +84,15 @@ class Journal:
                 f"the journal of the tables cannot be written: {error.strerror}",
                 "Free space on the disk of the service, and check the permissions of its folder.",
             ) from error
+
+    def _append(self, content: bytes, log_position: LogPosition) -> LogPosition:
+        after = log_position.after(log_position.sequence + 1, content)
+        if self._segment is None or self._size > SEGMENT_BYTES:
+            self._segment = self._folder / after.log / f"{after.sequence:016}"
+            self._segment.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._size = 0
+        frame = _FRAME.pack(_MAGIC, len(content), zlib.crc32(content), after.sequence, time.time_ns())
+        self._size = _write(self._segment, self._size, frame + content)
         self._position = after
         return after
 
@@ -124,9 +125,25 @@ def _new_id() -> str:
     return secrets.token_hex(8)
 
 
+def _begin(connection: Connection) -> LogPosition:
+    """Begin a journal of a database, and return its position. Raises SQLite's errors."""
+    log_position = LogPosition(_new_id(), 0, "", 0, 0)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(CREATE)
+    store_log_position(connection, log_position)
+    connection.execute("COMMIT")
+    return log_position
+
+
+def begin_again(path: Path) -> LogPosition:
+    """Begin another journal of a database, and return its position. Raises SQLite's errors."""
+    with closing(open_replica(path)) as connection:
+        return _begin(connection)
+
+
 def _write(path: Path, offset: int, content: bytes) -> int:
-    """Write at the end of a file; return the new size. Raises OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    """Write at the end of a file, which is new at the offset 0; return the new size. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | (0 if offset else os.O_CREAT | os.O_TRUNC), 0o600)
     try:
         written = 0
         while written < len(content):

@@ -15,7 +15,7 @@ from doors.tables.replication.copy import digest_of
 from doors.tables.replication.journal import FOLDER, Journal, read_segment, segments
 from doors.tables.replication.log_position import LogPosition, read_log_position
 from doors.tables.replication.registry import set_journaled
-from doors.tables.sqlite.connections import Connection, close_owner, open_owner, open_replica
+from doors.tables.sqlite.connections import Connection, Error, close_owner, open_owner, open_replica
 from engine.bucket.folder import FolderBucket
 from engine.service.secrets_key import SecretsKey
 from svc_tui.backup import shipper
@@ -173,6 +173,48 @@ def test_journal_that_lacks_transactions_begins_again(service: Service, lost: st
             segment.write_bytes(content[:-60] + bytes(1) + content[-59:])
     service.write("insert into item values (9, 'after')")
     service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_older_copy_of_the_file_is_stored_as_it_is(service: Service) -> None:
+    service.write("create table item (id integer primary key, name text)")
+    with closing(open_replica(service.path)) as connection:
+        connection.execute("pragma journal_mode = delete")
+    older = service.path.read_bytes()
+    service.write("insert into item values (1, 'lost')", "insert into item values (2, 'lost')")
+    service.ship()
+    with closing(open_replica(service.path)) as connection:
+        connection.execute("pragma journal_mode = delete")
+    service.path.write_bytes(older)
+    service.ship()
+    service.write("insert into item values (1, 'after')")
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_journal_that_is_removed_in_use_begins_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipper, "MAX_JOURNAL_BYTES", 0)
+    with service.connected() as connection:
+        run(connection, "create table item (id integer primary key)")
+        service.backup._limit_journals()
+        run(connection, "insert into item values (1)")
+        service.ship()
+        service.backup._limit_journals()
+        service.ship()
+        run(connection, "insert into item values (2)")
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_damaged_tables_of_a_project_do_not_stop_the_backup_of_others(service: Service) -> None:
+    other = service.path.parents[2] / "a-damaged" / "tables" / service.path.name
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"no database" * 1000)
+    service.write("create table item (id integer primary key)")
+    with pytest.raises(Error):
+        service.ship()
     assert digest(service.restore()) == digest(service.path)
 
 
