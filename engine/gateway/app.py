@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from engine.door import Session
+from engine.gateway.client_address import CLIENT_FIELDS, OWN_PREFIX, client_fields
 from engine.gateway.error_page import DebugDetail
 from engine.gateway.problem import send_problem, wants_page
 from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, Outdated, RouteTable, host_name
@@ -35,11 +36,12 @@ MAX_RECORDED_PER_SECOND = 50
 MAX_DENIALS_PER_SECOND = 10
 """Maximum number of events about missing mounts."""
 _END_TO_END = frozenset(
-    {b"host", b"content-length", b"content-type", b"authorization", b"cookie", b"origin", b"forwarded"}
-    | {b"x-real-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"}
+    {b"host", b"content-length", b"content-type", b"authorization", b"cookie", b"origin"}
+    | {b"x-real-ip", b"x-forwarded-host"}
 )
 """Fields that a client cannot remove by naming them in Connection: a proxy may have set them."""
-_HIDDEN_FROM_GUESTS = HOP_BY_HOP | {b"x-request-id", b"traceparent"}
+_HIDDEN_FROM_GUESTS = HOP_BY_HOP | CLIENT_FIELDS | {b"x-request-id", b"traceparent"}
+_OWN_CHARS = len(OWN_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,8 @@ class Gateway:
 
         traceparent = span.traceparent
         headers = guest_headers(exchange.request.headers)
+        client = exchange.request.client
+        headers += client_fields(client[0] if client else None, exchange.scheme)
         headers.append((b"traceparent", traceparent.encode()))
         request = GuestRequest(
             exchange=exchange,
@@ -365,6 +369,6 @@ def guest_headers(headers: Headers) -> Headers:
     for name, value in headers:
         if name == b"connection":
             dropped = dropped | ({token.strip().lower() for token in value.split(b",")} - _END_TO_END)
-    passed = [field for field in headers if field[0] not in dropped]
+    passed = [field for field in headers if field[0] not in dropped and field[0][:_OWN_CHARS] != OWN_PREFIX]
     passed += [field for field in headers if field[0] == b"transfer-encoding"]
     return passed

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
+from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.tls import Certificate
@@ -33,7 +34,7 @@ class WorkerConfig:
     in seconds. `per_address` limits connections per client address, 0 for no limit. `scheme` is that of a
     TLS-terminating proxy. `max_body` is the maximum request body and `memory` the worker's budget, in bytes.
     `processes` share the quotas of projects. `console` is the address to which requests for the Console are
-    forwarded, and the secret for it.
+    forwarded, and the secret for it. `trusted_proxies` report the addresses of their clients.
     """
 
     multi_project: bool
@@ -50,6 +51,7 @@ class WorkerConfig:
     memory: int | None = None
     processes: int = 1
     console: tuple[str, str] | None = None
+    trusted_proxies: tuple[Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from engine.deploy.versions import VersionFactory
 from engine.door import Door
 from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.client_address import behind_proxies
 from engine.gateway.console import at_domain, forwarder
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Handler
@@ -109,7 +110,7 @@ async def serve_worker(
             elif serving is None:
                 serving = asyncio.create_task(
                     serve(
-                        gateway,
+                        behind_proxies(gateway, config.trusted_proxies),
                         sockets,
                         stop=stop,
                         grace=config.grace,

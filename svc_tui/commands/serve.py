@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from ipaddress import ip_network
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ import typer
 
 from engine.errors import InvalidUsage
 from engine.event_loop import run
+from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
@@ -89,6 +91,14 @@ def serve(
             "--proxied", help="A reverse proxy terminates TLS: public URLs are https:// without a port."
         ),
     ] = False,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="CIDR",
+            help="Network of proxies whose X-Forwarded-For names the client; repeatable.",
+        ),
+    ] = None,
     workers: Workers = 1,
     grace: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, max=900, help="Graceful-shutdown timeout in seconds.")
@@ -161,6 +171,7 @@ def serve(
             f"--listen and --control are both {listen}", "Pass a different port for one of them."
         )
     collector = _collector(otlp) if otlp else None
+    trusted_proxies = tuple(map(_network, trusted_proxy or ()))
     check_name(name)
     if print_unit:
         stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
@@ -193,6 +204,7 @@ def serve(
             log=stderr.log,
             per_address=per_address,
             proxied=proxied,
+            trusted_proxies=trusted_proxies,
             max_body=max_body << 20,
             memory=(memory or 0) << 20,
             join=join,
@@ -274,6 +286,16 @@ def _collector(url: str) -> Collector:
         ) from None
     require_otlp()
     return collector
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise InvalidUsage(
+            f"--trusted-proxy {text} is not a network: {error}",
+            "Use an address or a network in CIDR notation, for example 10.0.0.0/8.",
+        ) from None
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -230,6 +230,7 @@ class Runtime:
             certificate=settings.certificate,
             per_address=settings.per_address,
             scheme=settings.scheme,
+            trusted_proxies=settings.trusted_proxies,
             max_body=settings.max_body,
             memory=settings.memory_shares()[1],
             processes=len(settings.public),

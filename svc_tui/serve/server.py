@@ -21,6 +21,7 @@ from engine.errors import SvcError
 from engine.fleet.errors import WorkersRefused
 from engine.fleet.fleet import Fleet
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.client_address import behind_proxies
 from engine.gateway.console import at_domain, below_root, receiver
 from engine.gateway.problem import send_problem, wants_page
 from engine.http.connection_limits import ConnectionLimiter
@@ -147,6 +148,7 @@ async def _serve_tls(
     settings: ServiceSettings, handler: Handler, sockets: list[socket.socket], stop: asyncio.Event
 ) -> None:
     limiter, certificate = ConnectionLimiter(settings.per_address), settings.certificate
+    handler = behind_proxies(handler, settings.trusted_proxies)
     await serve(handler, sockets, stop=stop, grace=settings.grace, certificate=certificate, limiter=limiter)
 
 

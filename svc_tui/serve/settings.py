@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.control.auth.passwords import Passwords
 from engine.fleet.node import NodeAddress
+from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.tls import Certificate
@@ -40,6 +41,8 @@ class ServiceSettings:
     """Maximum connections per client address in each process, 0 for no limit."""
     proxied: bool = False
     """Whether a reverse proxy terminates TLS."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Networks of proxies that report the addresses of their clients."""
     max_body: int = MAX_BODY
     """Maximum request body in bytes."""
     memory: int = 0

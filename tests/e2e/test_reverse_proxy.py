@@ -3,11 +3,13 @@
 import asyncio
 import re
 import shutil
+from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
 import pytest
 
+from engine.gateway.client_address import behind_proxies
 from engine.http.exchange import Exchange
 from engine.http.sockets import bind
 from tests.engine.uploading import handled
@@ -43,16 +45,19 @@ def test_nginx_of_the_guide_ignores_redirects_of_guests_and_replaces_headers(tmp
     block = re.search(r"    location / \{.*?\n    \}\n", PAGE.read_text(), re.DOTALL)
     assert block is not None
     received: list[dict[bytes, bytes]] = []
+    clients: list[tuple[str, int] | None] = []
 
     async def guest(exchange: Exchange) -> None:
         received.append(dict(exchange.request.headers))
+        clients.append(exchange.request.client)
         await exchange.send_head(200, [(b"x-accel-redirect", b"/secret"), (b"content-length", b"5")])
         await exchange.send_body(b"guest", end=True)
 
     async def main() -> str:
         with bind("127.0.0.1", 0)[0] as free:
             port = free.getsockname()[1]
-        async with handled(guest) as (upstream, _):
+        proxied = behind_proxies(guest, (ip_network("127.0.0.1"),))
+        async with handled(proxied) as (upstream, _):
             location = block[0].replace("127.0.0.1:8080", f"127.0.0.1:{upstream}")
             (tmp_path / "conf").write_text(
                 CONFIGURATION.format(folder=tmp_path, port=port, location=location)
@@ -72,7 +77,8 @@ def test_nginx_of_the_guide_ignores_redirects_of_guests_and_replaces_headers(tmp
                 await process.wait()
 
     assert asyncio.run(main()) == "guest"
-    (fields,) = received
+    (fields,), (client,) = received, clients
+    assert client == ("127.0.0.1", 0)
     assert fields[b"x-forwarded-for"] == fields[b"x-real-ip"] == b"127.0.0.1"
     assert fields[b"x-forwarded-proto"] == b"http" and b"forwarded" not in fields
     assert fields[b"x-forwarded-host"] == fields[b"host"]
