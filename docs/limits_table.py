@@ -40,12 +40,14 @@ from engine.http.exchange import BODY_BYTES
 from engine.http.frame_budget import BLOCK_BYTES, FRAMES_PER_SECOND, FRAMES_PER_TURN, MAX_FRAMES
 from engine.http.messages import MAX_FIELDS
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
+from engine.manifest import path_rules
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
 from engine.manifest.schema import ResourceTable
 from engine.otlp import exports
 from engine.service.deployer import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
 from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
+from engine.static_files import rules
 from engine.timeline.query import READ_SECONDS, WINDOW_BYTES
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
 from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
@@ -330,6 +332,8 @@ LIMITS: dict[str, list[Row]] = {
     ],
     "Projects and deployments": [
         ("`svc.toml`, its resources", f"{size(MAX_MANIFEST)}, {MAX_RESOURCES}", "", "error"),
+        ("`_redirects`, `_headers`", f"{size(rules.MAX_BYTES)} each", "", "build error"),
+        ("redirects in a row", str(path_rules.MAX_STEPS), "", "build error"),
         ("one uploaded file", size(MAX_BLOB_BYTES), "", "413 `body-too-large`"),
         (
             "component, its machine code",

@@ -10,9 +10,13 @@ ArtifactKind = Literal["component", "image"]
 
 @dataclass(frozen=True, slots=True)
 class FolderArtifact:
-    """A folder served from disk at each request: a static resource without `build`, in development."""
+    """A folder served from disk at each request: a static resource without `build`, in development.
+
+    `rule_files` has names and contents of its files with redirects and headers.
+    """
 
     root: Path
+    rule_files: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

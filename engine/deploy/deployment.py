@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
-from engine.manifest.model import Mount, Project, Reads, Resource, targets
+from engine.manifest.model import Mount, Project, Reads, Redirect, Resource, targets
 
 VERSION = 1
 
@@ -53,6 +53,9 @@ class DeployedResource:
     secrets: tuple[str, ...]
     imports: tuple[str, ...] | None = None
     reads: Reads = "fresh"
+    not_found: str = ""
+    headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    redirects: Mapping[str, Redirect] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -49,7 +49,7 @@ class VersionFactory:
     async def create(self, publication: Publication, resource: Resource, artifact: Artifact) -> BuiltVersion:
         """Return a version that serves the artifact. Raises `SvcError` if a component is rejected."""
         if not isinstance(artifact, ComponentArtifact):
-            return StaticResponder(artifact, spa=resource.spa)
+            return StaticResponder(artifact, resource)
         doors = self.doors_of(publication.project.name)
         secrets = publication.secrets
         environment = {name: secrets[name] for name in resource.secrets if name in secrets} | {

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from engine.manifest.lanes import registered_lanes
 from engine.manifest.positions import KeyPath, Positions, find_positions, find_unclosed
 from engine.manifest.problems import ManifestProblem, did_you_mean, dotted
-from engine.manifest.schema import Document, ProjectTable, ResourceTable
+from engine.manifest.schema import Document, ProjectTable, RedirectTable, ResourceTable
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -39,10 +39,13 @@ _EXAMPLES = {
     "name": 'name = "my-app"',
     "project": 'a table [project] with name = "my-app"',
     "resource": 'a table, for example [resource.web] with lane = "{lane}"',
+    "to": 'to = "/new"',
 }
 _TABLES = {
     "env": 'NAME = "value"',
     "mounts": '"/api/*" = "api"',
+    "headers": '"/assets/*" = { "cache-control" = "no-cache" }',
+    "redirects": '"/old/*" = "/new/*"',
     "otlp_headers": 'authorization = "OTLP_TOKEN"',
 }
 _FORMS = {
@@ -134,6 +137,8 @@ def _known(path: KeyPath) -> list[str]:
     model: type[BaseModel] = Document
     if len(path) > 1:
         model = ProjectTable if path[0] == "project" else ResourceTable
+    if "redirects" in path[2:3]:
+        model = RedirectTable
     return list(model.model_fields)
 
 
@@ -144,6 +149,8 @@ def _range(key: str) -> tuple[Any, Any]:
 
 def _number(key: str) -> FieldInfo:
     """Return the field of a key that takes a number."""
+    if key in RedirectTable.model_fields:
+        return RedirectTable.model_fields[key]
     return ResourceTable.model_fields["run_limit_secs" if key == "runLimitSecs" else key]
 
 
@@ -165,6 +172,8 @@ def _remedy(path: KeyPath, kind: str, value: Any) -> str:
         return "Write a resource as a table: [resource.web]"
     if len(path) == 1:
         return f"Write {_example('project')}."
+    if len(path) > 3:
+        return f"Write {path[2]} = {{ {_TABLES[str(path[2])]} }}"
     return f"Write a table: {name} = {{ {_TABLES[str(name)]} }}"
 
 

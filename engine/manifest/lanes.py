@@ -60,6 +60,7 @@ def build_settings(resource: "Resource") -> tuple[object, ...]:
         resource.output,
         resource.entry,
         memory,
+        (resource.not_found, *resource.redirects.items()),
         *map(resource.env.get, variables),
     )
 

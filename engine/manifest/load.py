@@ -16,7 +16,7 @@ from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.explain import syntax_problem, type_problem
 from engine.manifest.lanes import kind_of, registered_lanes
-from engine.manifest.model import Mount, Project, Resource
+from engine.manifest.model import Mount, Project, Redirect, Resource
 from engine.manifest.positions import (
     MAX_KEY_PARTS,
     KeyPath,
@@ -214,6 +214,7 @@ def _exclude(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
 
 def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
     equal = {"lane", "public", "build", "spa", "run_limit_secs", "memory_limit_mb", "reads", "env"}
+    equal |= {"headers"}
     workdir = (root / table.workdir).resolve()
     entry = (workdir / table.entry).resolve() if table.entry is not None else None
     default_entry = registered_lanes()[table.lane].default_entry
@@ -224,6 +225,8 @@ def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
         workdir=workdir,
         output=(workdir / table.output).resolve() if table.output is not None else None,
         entry=entry,
+        not_found=table.not_found or "",
+        redirects={pattern: Redirect(each.to, each.status) for pattern, each in table.redirects.items()},
         mounts=tuple(Mount(pattern, target) for pattern, target in table.mounts.items()),
         egress=tuple(table.egress),
         secrets=tuple(table.secrets),

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from engine.manifest.lanes import kind_of
 
 Reads = Literal["fresh", "stale"]
+REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 _ESCAPE = re.compile(r"%(?!2[Ff5])[0-9A-Fa-f]{2}|%2[Ff]")
 
 
@@ -61,6 +62,14 @@ def targets(mounts: Iterable[Mount]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Redirect:
+    """A redirect to a path or URL, in which `*` stands for the rest of the path."""
+
+    to: str
+    status: int = 308
+
+
+@dataclass(frozen=True, slots=True)
 class Resource:
     """One `[resource.<name>]` table; paths are absolute and inside the project folder."""
 
@@ -73,6 +82,9 @@ class Resource:
     output: Path | None = None
     entry: Path | None = None
     spa: bool = False
+    not_found: str = ""
+    headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    redirects: Mapping[str, Redirect] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     run_limit_secs: int = 30
     memory_limit_mb: int = 128

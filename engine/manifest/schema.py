@@ -19,7 +19,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from engine.manifest.lanes import registered_lanes
-from engine.manifest.model import Reads
+from engine.manifest.model import REDIRECT_STATUSES, Reads
 
 NAME_LENGTH = 39
 NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
@@ -47,6 +47,31 @@ class _ManifestTable(BaseModel):
 _OptionalText = Annotated[str | None, Field(min_length=1), WithJsonSchema({"type": "string", "minLength": 1})]
 
 
+class RedirectTable(_ManifestTable):
+    """A redirect of a static resource; in `redirects`, a text stands for `to`."""
+
+    to: str
+    status: int = 308
+
+
+def _redirect_table(value: Any) -> Any:
+    return {"to": value} if isinstance(value, str) else value
+
+
+_REDIRECT_SCHEMA: JsonDict = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"to": {"type": "string"}, "status": {"enum": list(REDIRECT_STATUSES)}},
+            "required": ["to"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_PATTERNS: JsonDict = {"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}}
+
+
 class ResourceTable(_ManifestTable):
     """One resource: a part of the project that answers requests."""
 
@@ -65,10 +90,26 @@ class ResourceTable(_ManifestTable):
         None, description="js: module that exports the handler, relative to workdir."
     )
     spa: bool = Field(False, description="static: answer navigations that match no file with /index.html.")
+    not_found: _OptionalText = Field(
+        None, description="static: file in output that answers requests without a file, with status 404."
+    )
+    headers: dict[str, dict[str, str]] = Field(
+        {},
+        description="static: path pattern -> header fields of the files below it.",
+        json_schema_extra=_PATTERNS,
+    )
+    redirects: dict[
+        str,
+        Annotated[RedirectTable, BeforeValidator(_redirect_table), WithJsonSchema(_REDIRECT_SCHEMA)],
+    ] = Field(
+        {},
+        description="static: path pattern -> path or URL that requests are redirected to, before files.",
+        json_schema_extra=_PATTERNS,
+    )
     mounts: dict[str, str] = Field(
         {},
         description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
-        json_schema_extra={"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}},
+        json_schema_extra=_PATTERNS,
     )
     run_limit_secs: int = Field(
         30,

@@ -8,8 +8,9 @@ from pathlib import Path
 from engine.manifest.collector import parse_collector
 from engine.manifest.egress import parse_rule
 from engine.manifest.lanes import LaneSpec, registered_lanes
-from engine.manifest.model import host_label
+from engine.manifest.model import Redirect, host_label, normal_path
 from engine.manifest.mounts import Finding, cycle_findings, mount_findings
+from engine.manifest.path_rules import ENDLESS_HINT, endless, fields_problem, redirect_problem
 from engine.manifest.positions import KeyPath
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, Document, ProjectTable, ResourceTable, is_name
@@ -50,6 +51,7 @@ def validate(
         yield from mount_findings(name, table, list(names))
         yield from _egress(key_path, table)
         yield from _variables(key_path, table)
+        yield from _path_rules(key_path, table)
     yield from cycle_findings(document.resource)
 
 
@@ -135,12 +137,13 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     if table.output is not None and table.build is None and component and not lane.needs_output:
         hint = f"Remove it: the {lane.name} lane makes the component itself. Or add the build that writes it."
         yield (*key_path, "output"), f"output has no meaning for a {lane.name} resource without build", hint
-    if table.spa and component:
-        yield (
-            (*key_path, "spa"),
-            f"spa is for {_lanes(lambda each: each.kind == 'image')} resources",
-            "Remove it.",
-        )
+    if component:
+        lanes = _lanes(lambda each: each.kind == "image")
+        for key in ("spa", "not_found", "headers", "redirects"):
+            if getattr(table, key):
+                yield (*key_path, key), f"{key} is for {lanes} resources", "Remove it."
+    if table.spa and table.not_found:
+        yield (*key_path, "not_found"), "spa and not_found exclude each other", "Remove one of them."
     if table.entry is not None and lane.default_entry is None:
         lanes = _lanes(lambda each: each.default_entry is not None)
         yield (*key_path, "entry"), f"entry is for {lanes} resources", "Remove it."
@@ -163,6 +166,27 @@ def _parses(parse: Callable[[str], object], text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _path_rules(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+    for key in ("headers", "redirects"):
+        patterns: dict[str, str] = {}
+        for pattern in getattr(table, key):
+            if (twin := patterns.setdefault(normal_path(pattern), pattern)) != pattern:
+                message = f'"{pattern}" is the same path as "{twin}"'
+                yield (*key_path, key, pattern), message, "Remove one of them."
+    for pattern, fields in table.headers.items():
+        for name, problem in fields_problem(pattern, fields):
+            yield (*key_path, "headers", pattern, *([name] if name else [])), *problem
+    valid = {}
+    for pattern, redirect in table.redirects.items():
+        invalid = redirect_problem(pattern, redirect.to, redirect.status)
+        if invalid is not None:
+            yield (*key_path, "redirects", pattern), *invalid
+        else:
+            valid[pattern] = Redirect(redirect.to, redirect.status)
+    for pattern, steps in endless(valid):
+        yield (*key_path, "redirects", pattern), f"the redirect leads to itself: {steps}", ENDLESS_HINT
 
 
 def _variables(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:

@@ -140,6 +140,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "run_limit_secs": lambda r: str(r.run_limit_secs),
         "memory_limit_mb": lambda r: str(r.memory_limit_mb),
         "reads": lambda r: r.reads,
+        "not_found": lambda r: r.not_found,
         "secrets": lambda r: ", ".join(r.secrets),
     }
     for field, show in formatters.items():
@@ -149,6 +150,8 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
     for field, was, now in (
         ("mount", targets(old.mounts), targets(new.mounts)),
         ("env", dict(old.env), dict(new.env)),
+        ("headers", _headers(old), _headers(new)),
+        ("redirect", _redirects(old), _redirects(new)),
     ):
         for key in sorted(was.keys() | now.keys()):
             if was.get(key) != now.get(key):
@@ -160,6 +163,17 @@ def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
         yield Change(name, "imports", "", added, new_capability=True)
     for removed in sorted(before - after):
         yield Change(name, "imports", removed, "")
+
+
+def _headers(resource: DeployedResource) -> dict[str, str]:
+    return {
+        pattern: "; ".join(f"{name}: {value}" for name, value in fields.items())
+        for pattern, fields in resource.headers.items()
+    }
+
+
+def _redirects(resource: DeployedResource) -> dict[str, str]:
+    return {pattern: f"{each.to} {each.status}" for pattern, each in resource.redirects.items()}
 
 
 def _access(resource: DeployedResource) -> str:

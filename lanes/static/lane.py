@@ -2,13 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from engine.artifact import FolderArtifact, StaticBundle
 from engine.lane import BuildFailed, BuildRequest, Tool
+from engine.static_files.bundle import blob_path, read_index
+from engine.static_files.rules import RULE_FILES, StaticRules
 from lanes.identity import identity
 from lanes.process import exclusive, run_build
 from lanes.static import SPEC
@@ -68,20 +70,46 @@ class StaticLane:
 async def _serve_or_pack(
     output: Path, request: BuildRequest, workers: ThreadPoolExecutor, noted: set[str]
 ) -> FolderArtifact | StaticBundle:
-    """Return the output folder, live or packed. Of a live one, report files that are left out, once each."""
+    """Return the output folder, live or packed, with valid rules.
+
+    Of a live one, report files that are left out, once each.
+    """
     _check_output(output, request)
     if request.resource.build is None and request.mode == "dev":
         with suppress(OSError):
-            for note in (await asyncio.to_thread(walk, output)).notes:
+            found = await asyncio.to_thread(walk, output)
+            for note in found.notes:
                 if note not in noted:
                     noted.add(note)
                     request.report(note)
+            contents = _check_rules(found.files, request)
+            return FolderArtifact(output, tuple(contents.items()))
         return FolderArtifact(output)
     brotli, gzip = _QUALITY[request.mode]
     verify = request.mode == "deploy"
     sources = request.root if request.resource.build is not None else None
     packing = Packing(request.cache, brotli, gzip, workers, request.report, verify=verify, sources=sources)
-    return await pack(output, packing)
+    bundle = await pack(output, packing)
+    await asyncio.to_thread(_check_bundle, bundle, request)
+    return bundle
+
+
+def _check_bundle(bundle: StaticBundle, request: BuildRequest) -> None:
+    blobs = {file.path: file.encodings["identity"][0] for file in read_index(bundle)}
+    _check_rules({name: blob_path(bundle.folder, blob) for name, blob in blobs.items()}, request)
+
+
+def _check_rules(files: Mapping[str, Path], request: BuildRequest) -> dict[str, bytes]:
+    """Return the contents of the files with rules among `files`. Raises `BuildFailed` for an invalid rule."""
+    contents = {name: files[name].read_bytes() for name in RULE_FILES if name in files}
+    resource = request.resource
+    StaticRules(resource, contents)
+    if resource.not_found and resource.not_found not in files:
+        raise BuildFailed(
+            f"resource {resource.name}: the output has no file {resource.not_found}",
+            f"Create it, or correct `not_found` of [resource.{resource.name}] in svc.toml.",
+        )
+    return contents
 
 
 def _check_output(output: Path, request: BuildRequest) -> None:

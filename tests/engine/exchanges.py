@@ -2,10 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from engine.http.exchange import Disconnected, Headers, MemoryExchange, Request, RequestBody
+from engine.manifest.model import Resource
 from engine.wasm.execution.request import GuestRequest
+
+PLAIN = Resource("web", "static", Path())
+"""A static resource without settings."""
 
 
 class CollectingExchange(MemoryExchange):

@@ -15,7 +15,9 @@ from engine.gateway.static.body import BodyCache, FileChanged, FileStream
 from engine.gateway.static.file import FolderRedirect, Header, Representation, StaticFile
 from engine.gateway.static.source import CACHE_BYTES, INDEX_PAGE, SMALL_FILE_BYTES, BundleSource, FolderSource
 from engine.http.exchange import Exchange
+from engine.manifest.model import Resource
 from engine.static_files.names import is_servable
+from engine.static_files.rules import RULE_FILES, StaticRules
 
 _READ_HEADERS = frozenset(
     {b"accept", b"accept-encoding", b"if-match", b"if-none-match", b"if-range", b"range"}
@@ -147,15 +149,20 @@ class StaticResponder:
     """A live version of a static resource.
 
     Created on any thread; `respond` runs on the event loop. Raises `BundleCorrupt` if the image cannot be
-    read.
+    read, and `BuildFailed` if a rule of the resource is invalid.
     """
 
-    def __init__(self, artifact: FolderArtifact | StaticBundle, spa: bool = False) -> None:
-        """With `spa`, a navigation to a path without a file is answered with `/index.html`."""
+    def __init__(self, artifact: FolderArtifact | StaticBundle, resource: Resource) -> None:
+        """`resource` has the settings: redirects, headers, `not_found` and `spa`.
+
+        With `spa`, a navigation to a path without a file is answered with `/index.html`.
+        """
         self._source: FolderSource | BundleSource = (
             FolderSource(artifact) if isinstance(artifact, FolderArtifact) else BundleSource(artifact)
         )
-        self._spa = spa
+        self._rules = StaticRules(resource, self._source.rule_files)
+        self._not_found = resource.not_found
+        self._spa = resource.spa
         self._bodies = BodyCache(SMALL_FILE_BYTES, CACHE_BYTES)
 
     async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
@@ -165,15 +172,18 @@ class StaticResponder:
         can no longer be sent, and `OSError` if a blob of an image is missing.
         """
         request = exchange.request
+        redirect = self._rules.redirect(request.path, request.query)
+        if redirect is not None:
+            return await _send_text(exchange, redirect[0], "", redirect[1])
         fields: dict[bytes, bytes] = {}
         for key, value in request.headers:
             if key in _READ_HEADERS:
                 fields[key] = fields[key] + b", " + value if key in fields else value
         for attempt in range(1, _ATTEMPTS + 1):
             file, varies = self._find(request.path, request.method, fields)
-            if file is None:
+            if file is None and not self._not_found:
                 return None
-            if request.method not in ("GET", "HEAD"):
+            if file is not None and request.method not in ("GET", "HEAD"):
                 text = "Only GET and HEAD are allowed here."
                 return await _send_text(exchange, 405, text, (b"allow", b"GET, HEAD"))
             if isinstance(file, FolderRedirect):
@@ -181,6 +191,8 @@ class StaticResponder:
                 location = url_path(file.name).encode() + b"/" + query
                 return await _send_text(exchange, 308, "", (b"location", location))
             try:
+                if file is None:
+                    return await self._respond_missing(exchange, fields)
                 return await self._respond_with(exchange, file, fields, varies=varies)
             except _NothingSent as error:
                 if attempt == _ATTEMPTS:
@@ -192,7 +204,7 @@ class StaticResponder:
     ) -> tuple[StaticFile | FolderRedirect | None, bool]:
         """Return the file for a URL path, and whether the choice depends on the `accept` header."""
         name = relative_name(path)
-        file = self._source.find(name) if name is not None else None
+        file = self._source.find(name) if name is not None and name not in RULE_FILES else None
         if file is not None or not self._spa or method not in ("GET", "HEAD"):
             return file, False
         hidden = name is None and "/." in unquote(path)
@@ -201,6 +213,17 @@ class StaticResponder:
         if b"text/html" not in fields.get(b"accept", b"").lower():
             return None, False
         return self._source.find(INDEX_PAGE), True
+
+    async def _respond_missing(
+        self, exchange: Exchange, fields: dict[bytes, bytes]
+    ) -> tuple[int, int] | None:
+        """Send the page of `not_found`. Conditions and ranges refer to files, so they do not count."""
+        page = self._source.find(self._not_found) if self._not_found else None
+        if not isinstance(page, StaticFile) or exchange.request.method not in ("GET", "HEAD"):
+            return None
+        coding = choose(fields.get(b"accept-encoding"), page.sizes) or "identity"
+        representation = page.representations[coding]
+        return await self._send_file(exchange, representation, 404, (0, representation.size), ())
 
     async def _respond_with(
         self, exchange: Exchange, file: StaticFile, fields: dict[bytes, bytes], *, varies: bool
@@ -223,7 +246,8 @@ class StaticResponder:
             return await _send_text(exchange, 412, "The file has changed.", *extra)
         condition = fields.get(b"if-none-match")
         if condition is not None and none_match(condition, representation.etag):
-            return await _send(exchange, 304, [*representation.lean_headers, *extra], b"")
+            headers = self._with_rules(exchange, [*representation.lean_headers, *extra])
+            return await _send(exchange, 304, headers, b"")
         if span == "unsatisfiable":
             length = (b"content-range", b"bytes */%d" % served.size)
             return await _send_text(exchange, 416, "", length, *extra)
@@ -240,13 +264,14 @@ class StaticResponder:
     ) -> tuple[int, int]:
         start, stop = span
         headers = [*representation.headers, (b"content-length", b"%d" % (stop - start)), *extra]
+        headers = self._with_rules(exchange, headers)
         if status == 206:
             headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, representation.size)))
         if exchange.request.method == "HEAD":
             return await _send(exchange, status, headers, b"")
         body = self._bodies.get(representation)
         if body is not None:
-            return await _send(exchange, status, headers, body if status == 200 else body[start:stop])
+            return await _send(exchange, status, headers, body[start:stop])
         try:
             stream = FileStream(representation)
         except (OSError, FileChanged) as error:
@@ -256,6 +281,13 @@ class StaticResponder:
             return status, await stream.send(start, stop, exchange)
         finally:
             stream.close()
+
+    def _with_rules(self, exchange: Exchange, headers: list[Header]) -> list[Header]:
+        """Return the fields of a response with those of the rules, which replace equal names."""
+        rules = self._rules.fields(exchange.request.path)
+        if not rules:
+            return headers
+        return [*(field for field in headers if field[0] not in rules), *rules.items()]
 
 
 class _NothingSent(Exception):

@@ -8,12 +8,14 @@ import os
 import stat
 import time
 from collections import OrderedDict
+from pathlib import Path
 
 from engine.artifact import BundleFile, FolderArtifact, StaticBundle
 from engine.gateway.static.file import FolderRedirect, Representation, StaticFile, response_headers
 from engine.static_files.bundle import blob_path, read_index
 from engine.static_files.content_type import content_type
 from engine.static_files.names import is_servable
+from engine.static_files.rules import RULE_FILES
 
 INDEX_PAGE = "index.html"
 SMALL_FILE_BYTES = 256 * 1024
@@ -38,6 +40,7 @@ class FolderSource:
     """A folder whose files may change at any time. Every lookup reads their status from the disk."""
 
     def __init__(self, artifact: FolderArtifact) -> None:
+        self.rule_files = dict(artifact.rule_files)
         self._root = str(artifact.root.absolute())
         self._cache: OrderedDict[str, tuple[tuple[int, ...], StaticFile]] = OrderedDict()
         self._bytes = 0
@@ -142,6 +145,11 @@ class BundleSource:
         self._files: dict[str, StaticFile] = {}
         for entry in read_index(artifact):
             self._files[entry.path] = _image_file(artifact, entry)
+        self.rule_files = {
+            name: Path(self._files[name].representations["identity"].path).read_bytes()
+            for name in RULE_FILES
+            if name in self._files
+        }
 
     def find(self, name: str) -> StaticFile | FolderRedirect | None:
         """Return the file for a relative name (`url_path.relative_name`); or `None`."""

@@ -27,7 +27,7 @@ from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane
 from lanes.static.lane import StaticLane
 from tests.engine.deploy.packing import opened, store
-from tests.engine.exchanges import CollectingExchange
+from tests.engine.exchanges import PLAIN, CollectingExchange
 from tests.support.guest_client import Client
 from tests.support.toolchains import rust_and_go
 
@@ -100,7 +100,7 @@ async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> d
 async def page(artifact: FolderArtifact | StaticBundle) -> bytes:
     """Return the page that a static artifact serves."""
     exchange = CollectingExchange("/")
-    await StaticResponder(artifact).respond(exchange)
+    await StaticResponder(artifact, PLAIN).respond(exchange)
     assert exchange.status == 200
     return b"".join(exchange.parts)
 

@@ -15,6 +15,7 @@ from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Mount, Resource
 from engine.timeline.record import LineRecord, PlatformRecord
 from engine.wasm.execution.request import GuestRequest, RunReport
+from tests.engine.exchanges import PLAIN
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, report, with_site
 
 ROOT = Path("/")
@@ -32,7 +33,7 @@ def files(tmp_path: Path) -> StaticResponder:
     (tmp_path / "index.html").write_text("<h1>front</h1>")
     (tmp_path / "api").mkdir()
     (tmp_path / "api" / "now").write_text("a file below a mount")
-    return StaticResponder(FolderArtifact(tmp_path))
+    return StaticResponder(FolderArtifact(tmp_path), PLAIN)
 
 
 def test_front_files_and_mounts_share_an_origin(files: StaticResponder) -> None:

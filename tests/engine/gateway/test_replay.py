@@ -81,7 +81,8 @@ def test_replay_sends_recorded_request_with_new_trace() -> None:
         result = await site.replayer.replay(
             stored(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE
         )
-        sent = b"POST /a%20b?c=d localhost:3000|host content-length x-kind|question"
+        added = b"x-forwarded-for x-forwarded-proto forwarded x-svc-client"
+        sent = b"POST /a%20b?c=d localhost:3000|host content-length x-kind " + added + b"|question"
         assert (result.exchange.status, result.exchange.response.body) == (201, sent)
         assert result.exchange.response.complete and result.omitted_headers == ("authorization", "cookie")
         mark, line, span = result.records

@@ -20,6 +20,7 @@ from engine.http.connection_limits import ConnectionLimiter
 from engine.http.h2 import Http2Connection
 from engine.wasm.execution.memory_budget import ResidentSet
 from engine.wasm.execution.request import GuestRequest, RunReport
+from tests.engine.exchanges import PLAIN
 from tests.engine.gateway.serving import Scripted, Site, reply, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 from tests.engine.http.test_server import FIELDS
@@ -198,7 +199,7 @@ def test_large_file_is_read_ahead_for_clients_that_read(
         assert servers.project == 0
         return size, body
 
-    size, body = with_site([PUBLIC_API], {"api": StaticResponder(FolderArtifact(tmp_path))}, test)
+    size, body = with_site([PUBLIC_API], {"api": StaticResponder(FolderArtifact(tmp_path), PLAIN)}, test)
     assert body == content
     # A file is read ahead by up to 1 MiB; 900 of them took as many MiB.
     assert size <= MIB + MIB + CONNECTIONS * STREAMS * 2 * SMALL_PART_BYTES < PROJECT_BYTES

@@ -12,6 +12,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 HEAD = '[project]\nname = "shop"\n'
 B = '\n[resource.b]\nlane = "js"'
 A = '[resource.a]\nlane = "js"\n'
+S = '[resource.a]\nlane = "static"\noutput = "out"\n'
 
 
 def problems(root: Path, text: str) -> tuple[ManifestProblem, ...]:
@@ -76,6 +77,31 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
         (A + 'mounts = { "/x/*" = 1 }', (5, 12), 'resource.a.mounts."/x/*"', "a string", '"/x/*" = "1"'),
         (A + 'mounts = { "/*/x" = "b" }' + B, (5, 12), 'resource.a.mounts."/*/x"', "last segment", "/prefix/*"),
         (A + 'mounts = { "/x*" = "b" }' + B, (5, 12), 'resource.a.mounts."/x*"', "last segment", "/prefix/*"),
+        (S + 'spa = true\nnot_found = "404.html"', (7, 1), "resource.a.not_found", "exclude each other", "Remove one"),
+        (A + 'not_found = "404.html"', (5, 1), "resource.a.not_found", "for static resources", "Remove it"),
+        (A + 'redirects = { "/a" = "/b" }', (5, 1), "resource.a.redirects", "for static resources", "Remove it"),
+        (A + 'headers = { "/a" = { x = "1" } }', (5, 1), "resource.a.headers", "for static resources", "Remove it"),
+        (S + 'headers = { "/a" = "no-cache" }', (6, 13), 'resource.a.headers."/a"', "a table, not a string", '"cache-control"'),
+        (S + 'headers = { "a" = { x = "1" } }', (6, 13), "resource.a.headers.a", "start with /", 'Write "/a"'),
+        (S + 'headers = { "/a" = { "x y" = "1" } }', (6, 22), 'resource.a.headers."/a"."x y"', "not a header name", "cache-control"),
+        (S + 'headers = { "/a" = { Date = "1" } }', (6, 22), 'resource.a.headers."/a".Date', "set by the platform", "Remove"),
+        (S + 'headers = { "/a" = { x = "1\\r\\nb: 2" } }', (6, 22), 'resource.a.headers."/a".x', "not valid", "printable"),
+        (S + 'headers = { "/a" = { x = "1", X = "2" } }', (6, 31), 'resource.a.headers."/a".X', "same header", "Remove one"),
+        (S + 'redirects = { "/a" = 1 }', (6, 15), 'resource.a.redirects."/a"', "a table, not a number", '"/old/*" = "/new/*"'),
+        (S + 'redirects = { "/a" = {} }', (6, 15), 'resource.a.redirects."/a".to', "is missing", 'to = "/new"'),
+        (S + 'redirects = { "/a" = { to = "/b", statsu = 301 } }', (6, 35), 'resource.a.redirects."/a".statsu', "unknown key", "status"),
+        (S + 'redirects = { "/a" = { to = "/b", status = "301" } }', (6, 35), 'resource.a.redirects."/a".status', "a whole number", "status = 301"),
+        (S + 'redirects = { "/a" = { to = "/b", status = 200 } }', (6, 15), 'resource.a.redirects."/a"', "200 is not", "301, 302"),
+        (S + 'redirects = { "/a" = "b" }', (6, 15), 'resource.a.redirects."/a"', "neither a path nor a URL", "https://host"),
+        (S + 'redirects = { "/a" = "//evil.example" }', (6, 15), 'resource.a.redirects."/a"', "neither", "https://host"),
+        (S + 'redirects = { "/a/*" = "https://evil.example*" }', (6, 15), 'resource.a.redirects."/a/*"', "neither", "https://host"),
+        (S + 'redirects = { "/a" = "/b c" }', (6, 15), 'resource.a.redirects."/a"', "how a URL is written", "percent-encoded"),
+        (S + 'redirects = { "/a" = "/\\\\b" }', (6, 15), 'resource.a.redirects."/a"', "how a URL is written", "percent-encoded"),
+        (S + 'redirects = { "/a" = "/b/*" }', (6, 15), 'resource.a.redirects."/a"', "has a *", "/*"),
+        (S + 'redirects = { "/a/*" = "/*/*" }', (6, 15), 'resource.a.redirects."/a/*"', "several", "rest of the path"),
+        (S + 'redirects = { "/a" = "/b", "/%61" = "/c" }', (6, 28), 'resource.a.redirects."/%61"', "same path", "Remove one"),
+        (S + 'redirects = { "/a" = "/a?x" }', (6, 15), 'resource.a.redirects."/a"', "leads to itself: /a → /a?x", "no other"),
+        (S + 'redirects = { "/*" = "/a" }', (6, 15), 'resource.a.redirects."/*"', "leads to itself", "no other"),
         (A + 'mounts = { "/x?y" = "b" }' + B, (5, 12), 'resource.a.mounts."/x?y"', "no ?", "/path"),
         (A + 'mounts = { "/../x" = "b" }' + B, (5, 12), 'resource.a.mounts."/../x"', "no request", "segments"),
         (A + 'mounts = { "/%2e/*" = "b" }' + B, (5, 12), 'resource.a.mounts."/%2e/*"', "no request", "segments"),

@@ -14,10 +14,10 @@ import pytest
 from engine.artifact import BundleFile, FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildFailed, BuildMode, BuildRequest
-from engine.manifest.model import Resource
+from engine.manifest.model import Redirect, Resource
 from engine.static_files.bundle import blob_path, read_index
 from lanes.static.lane import StaticLane
-from tests.engine.exchanges import CollectingExchange
+from tests.engine.exchanges import PLAIN, CollectingExchange
 
 
 class Workshop:
@@ -154,7 +154,7 @@ def test_deploy_build_bundles_every_file(shop: Workshop) -> None:
 def test_bundle_is_served(shop: Workshop) -> None:
     shop.write("index.html", "<p>hello</p>" * 100)
     exchange = CollectingExchange("/", (b"accept-encoding", b"br"))
-    responder = StaticResponder(shop.image())
+    responder = StaticResponder(shop.image(), PLAIN)
     assert asyncio.run(responder.respond(exchange))
     assert brotli.decompress(exchange.parts[0]) == b"<p>hello</p>" * 100
 
@@ -350,3 +350,31 @@ def test_unwritable_cache_is_reported(shop: Workshop) -> None:
 
 def test_empty_output_creates_an_empty_bundle(shop: Workshop) -> None:
     assert shop.files(shop.image()) == {}
+
+
+@pytest.mark.parametrize("mode", ["dev", "deploy"])
+@pytest.mark.parametrize("build", [None, "true"])
+def test_invalid_rules_and_a_missing_page_fail_the_build(
+    shop: Workshop, mode: BuildMode, build: str | None
+) -> None:
+    shop.write("index.html", "one")
+    error = shop.failure(build, mode, not_found="404.html")
+    assert error.message == "resource site: the output has no file 404.html"
+    shop.write("404.html", "none")
+    shop.build(build, mode, not_found="404.html")
+    shop.write("_redirects", "/a /b\n/c /index.html 200\n")
+    assert shop.failure(build, mode).message == "_redirects:2: status 200 is not supported"
+    shop.write("_redirects", "/a /b\n")
+    artifact = shop.build(build, mode)
+    loop = shop.failure(build, mode, redirects={"/b": Redirect("/a")})
+    assert loop.message == "_redirects:1: the redirect leads to itself: /a → /b → /a → /b"
+    exchange = CollectingExchange("/a")
+    asyncio.run(StaticResponder(artifact, PLAIN).respond(exchange))
+    assert (exchange.status, dict(exchange.headers)[b"location"]) == (308, b"/b")
+
+
+def test_live_folder_is_another_artifact_once_its_rules_change(shop: Workshop) -> None:
+    shop.write("_headers", "/*\n  x: 1\n")
+    before = shop.build(mode="dev")
+    shop.write("_headers", "/*\n  x: 2\n")
+    assert shop.build(mode="dev") != before != FolderArtifact(shop.output)

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import brotli  # type: ignore[import-untyped]
@@ -14,7 +14,7 @@ from engine.artifact import BundleFile, FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
 from engine.static_files.bundle import BLOBS, INDEX, encode_index, index_digest
 from engine.static_files.content_type import content_type
-from tests.engine.exchanges import CollectingExchange
+from tests.engine.exchanges import PLAIN, CollectingExchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 def make(kind: str, site: Path, tmp_path: Path) -> Callable[[bool], StaticResponder]:
     def make(spa: bool) -> StaticResponder:
         if kind == "folder":
-            return StaticResponder(FolderArtifact(site), spa)
-        return StaticResponder(make_image(site, tmp_path / "image"), spa)
+            return StaticResponder(FolderArtifact(site), replace(PLAIN, spa=spa))
+        return StaticResponder(make_image(site, tmp_path / "image"), replace(PLAIN, spa=spa))
 
     return make
 

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from engine.artifact import FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
 from engine.static_files.bundle import BundleCorrupt, blob_path
+from tests.engine.exchanges import PLAIN
 from tests.support.examples import examples
 
 HTML = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
@@ -173,7 +175,7 @@ def test_spa_without_index_page_returns_none(make, ask, site: Path) -> None:
 
 
 def test_bundle_serves_each_coding_with_own_etag(image: StaticBundle, ask, site) -> None:
-    responder, content = StaticResponder(image), (site / "app.js").read_bytes()
+    responder, content = StaticResponder(image, PLAIN), (site / "app.js").read_bytes()
     etags = set()
     for coding, decode in (("br", brotli.decompress), ("gzip", gzip.decompress), ("identity", bytes)):
         answer = ask(responder, "/app.js", ("accept-encoding", coding))
@@ -189,21 +191,21 @@ def test_bundle_serves_each_coding_with_own_etag(image: StaticBundle, ask, site)
 
 
 def test_range_of_compressed_file_returns_complete_file(image: StaticBundle, ask) -> None:
-    responder, br = StaticResponder(image), ("accept-encoding", "br")
+    responder, br = StaticResponder(image, PLAIN), ("accept-encoding", "br")
     etag = ask(responder, "/app.js", br).headers["etag"]
     answer = ask(responder, "/app.js", br, ("range", "bytes=5-"), ("if-range", etag))
     assert (answer.status, answer.headers["content-encoding"]) == (200, "br")
 
 
 def test_small_files_of_bundle_are_read_once(image: StaticBundle, ask, site) -> None:
-    responder, content = StaticResponder(image), (site / "app.js").read_bytes()
+    responder, content = StaticResponder(image, PLAIN), (site / "app.js").read_bytes()
     assert ask(responder, "/app.js").body == content
     blob_path(image.folder, hashlib.sha256(content).hexdigest()).unlink()
     assert ask(responder, "/app.js").body == content
 
 
 def test_missing_blob_raises_before_response(image: StaticBundle, ask, site) -> None:
-    responder, content = StaticResponder(image), (site / "app.js").read_bytes()
+    responder, content = StaticResponder(image, PLAIN), (site / "app.js").read_bytes()
     blob_path(image.folder, hashlib.sha256(content).hexdigest()).unlink()
     with pytest.raises(FileNotFoundError):
         ask(responder, "/app.js")
@@ -214,14 +216,14 @@ def test_missing_blob_raises_before_response(image: StaticBundle, ask, site) -> 
 def test_corrupt_bundle_raises_with_path(image: StaticBundle, damage: bytes) -> None:
     (image.folder / "index.json").write_bytes(damage)
     with pytest.raises(BundleCorrupt, match="corrupt") as exc_info:
-        StaticResponder(image)
+        StaticResponder(image, PLAIN)
     assert str(image.folder) in exc_info.value.message
     assert exc_info.value.hint
 
 
 def test_missing_bundle_raises(tmp_path: Path, make: Callable[[bool], StaticResponder]) -> None:
     with pytest.raises(BundleCorrupt):
-        StaticResponder(StaticBundle(tmp_path / "nowhere", "0" * 64))
+        StaticResponder(StaticBundle(tmp_path / "nowhere", "0" * 64), PLAIN)
 
 
 _PARTS = [
@@ -249,8 +251,8 @@ def test_folder_and_bundle_return_equal_responses(
     site, image, ask, parts: list[str], spa: bool, method: str
 ) -> None:
     path = "/" + quote("/".join(parts), safe="/%")
-    live = ask(StaticResponder(FolderArtifact(site), spa), path, HTML, method=method)
-    packed = ask(StaticResponder(image, spa), path, HTML, method=method)
+    live = ask(StaticResponder(FolderArtifact(site), replace(PLAIN, spa=spa)), path, HTML, method=method)
+    packed = ask(StaticResponder(image, replace(PLAIN, spa=spa)), path, HTML, method=method)
     assert live == packed
 
 

@@ -15,7 +15,7 @@ from engine.gateway.static import source
 from engine.gateway.static.body import PIECE_BYTES, FileChanged
 from engine.gateway.static.responder import StaticResponder
 from engine.gateway.static.source import SMALL_FILE_BYTES
-from tests.engine.exchanges import CollectingExchange
+from tests.engine.exchanges import PLAIN, CollectingExchange
 from tests.support.examples import examples
 
 BIG = 5 * SMALL_FILE_BYTES
@@ -23,7 +23,7 @@ BIG = 5 * SMALL_FILE_BYTES
 
 @pytest.fixture
 def live(site: Path) -> StaticResponder:
-    return StaticResponder(FolderArtifact(site))
+    return StaticResponder(FolderArtifact(site), PLAIN)
 
 
 def _age(path: Path) -> None:
@@ -52,7 +52,7 @@ def test_replaced_file_of_equal_mtime_is_served_at_once(live, ask, site: Path) -
 def test_changed_file_invalidates_cache(ask, site: Path, monkeypatch) -> None:
     monkeypatch.setattr(source, "FRESH_NS", 0)
     monkeypatch.setattr(source, "CACHE_BYTES", 10_000)
-    live, page = StaticResponder(FolderArtifact(site)), site / "index.html"
+    live, page = StaticResponder(FolderArtifact(site), PLAIN), site / "index.html"
     for text in ("first", "other", "third"):
         page.write_text(text)
         _age(page)
@@ -116,7 +116,7 @@ def test_symlink_to_hidden_or_missing_file_or_itself_returns_none(live, ask, sit
 def test_symlink_inside_or_to_folder_is_followed(ask, site: Path, tmp_path: Path) -> None:
     (site / "same.js").symlink_to("app.js")
     (tmp_path / "link").symlink_to(site)
-    linked = StaticResponder(FolderArtifact(tmp_path / "link"))
+    linked = StaticResponder(FolderArtifact(tmp_path / "link"), PLAIN)
     assert ask(linked, "/same.js").body == (site / "app.js").read_bytes()
 
 

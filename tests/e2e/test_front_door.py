@@ -1,0 +1,80 @@
+"""Redirects, headers and 404 pages of static resources, in `svc dev` and in a service."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.dev_server import dev_server
+from tests.support.service import Server, environ_of, login, run, static_project
+
+pytestmark = pytest.mark.slow
+
+KEYS = """not_found = "404.html"
+headers = { "/*" = { x-frame-options = "DENY" } }
+redirects = { "/old/*" = "/new/*", "/x" = { to = "/y", status = 302 } }
+"""
+
+
+def site(root: Path) -> Path:
+    static_project(root)
+    manifest = root / "svc.toml"
+    manifest.write_text(manifest.read_text() + KEYS)
+    (root / "site" / "404.html").write_text("not here")
+    (root / "site" / "_redirects").write_text("/file/* https://files.example/:splat 301\n")
+    (root / "site" / "_headers").write_text("/index.html\n  cache-control: max-age=60\n")
+    return root
+
+
+def check(get: Callable[[str], httpx.Response]) -> None:
+    seen = {path: get(path) for path in ("/old/a?b=c", "/x", "/file/a%20b", "/", "/index.html", "/none")}
+    assert {path: (each.status_code, each.headers.get("location")) for path, each in seen.items()} == {
+        "/old/a?b=c": (308, "/new/a?b=c"),
+        "/x": (302, "/y"),
+        "/file/a%20b": (301, "https://files.example/a%20b"),
+        "/": (200, None),
+        "/index.html": (200, None),
+        "/none": (404, None),
+    }
+    assert seen["/none"].text == "not here" and seen["/none"].headers["x-frame-options"] == "DENY"
+    assert seen["/"].headers["cache-control"] == "no-cache"
+    assert seen["/index.html"].headers["cache-control"] == "max-age=60"
+    assert get("/_redirects").status_code == get("/_headers").status_code == 404
+
+
+def test_rules_of_a_static_resource_travel_with_its_deployment(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    server = Server(tmp_path / "data", environ, "--workers", "2")
+    try:
+        project = site(tmp_path / "shop")
+        login(server, project, environ)
+        deployed = run(project, environ, "deploy")
+        assert deployed.returncode == 0, deployed.stderr
+        check(server.get)
+        manifest = project / "svc.toml"
+        manifest.write_text(manifest.read_text().replace('"/new/*"', '"/newer/*"'))
+        planned = run(project, environ, "deploy", "--plan")
+        assert "redirect /old/*" in planned.stdout and "/newer/* 308" in planned.stdout
+        (project / "site" / "_redirects").write_text("/a /b\n/app/* /index.html 200\n")
+        failed = run(project, environ, "deploy")
+        assert failed.returncode != 0 and "_redirects:2: status 200 is not supported" in failed.stderr
+        (project / "site" / "404.html").unlink()
+        (project / "site" / "_redirects").unlink()
+        missing = run(project, environ, "build")
+        assert "the output has no file 404.html" in missing.stderr
+        check(server.get)
+    finally:
+        server.stop()
+
+
+def test_rules_change_with_a_save_in_development(tmp_path: Path, home: Path) -> None:
+    project = site(tmp_path / "shop")
+    with dev_server(project, home) as dev:
+        check(dev.get)
+        before = len(dev.lines)
+        (project / "site" / "_redirects").write_text("/a\n")
+        dev.wait_for("_redirects:1: not a redirect that svc supports", after=before)
+        assert dev.get("/file/a").status_code == 301
+        (project / "site" / "_redirects").write_text("/a /b 303\n")
+        dev.until("/a", lambda answer: answer.status_code == 303)
