@@ -34,6 +34,7 @@ from engine.files import reserve
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.statement_memory import MAX_COLLECTED_BYTES
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
+from engine.gateway.client_rate import MAX_ADDRESSES
 from engine.http.buffered import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import BODY_BYTES
@@ -120,6 +121,12 @@ LIMITS: dict[str, list[Row]] = {
         ("concurrent requests, per process", _CONCURRENT, "`--workers`", "503 `overloaded`"),
         ("memory of the service", _SHARE, "`--memory`", _MEMORY_SHORT),
         ("requests at once, per second, memory", "none", "`svc quota`", "429 `quota-exceeded`"),
+        (
+            "requests of a client address",
+            "none",
+            f"`rate` in `svc.toml`; {MAX_ADDRESSES:,} addresses are remembered",
+            "429 `rate-limited`",
+        ),
         ("nested mounts", str(MAX_DEPTH), "", "508 `mount-loop`"),
         (
             "output lines, per stream",

@@ -53,6 +53,7 @@ class DeployedResource:
     secrets: tuple[str, ...]
     imports: tuple[str, ...] | None = None
     reads: Reads = "fresh"
+    rate: str = ""
     not_found: str = ""
     headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     redirects: Mapping[str, Redirect] = field(default_factory=dict)

@@ -208,6 +208,12 @@ class Gateway:
         return outcome
 
     async def _respond(self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext) -> _SpanOutcome:
+        client = exchange.request.client
+        if endpoint.rate is not None and client is not None:
+            retry_after = -(-endpoint.rate.take(client[0]) // 10**9)
+            if retry_after:
+                status, size = await self._problem(exchange, "rate-limited", None, retry_after)
+                return _SpanOutcome(status, "rate-limited", bytes_out=size)
         version = endpoint.version
         if isinstance(version, Outdated):
             seconds = max(0.0, version.build.began + SAVE_SECONDS - time.monotonic())
@@ -306,7 +312,7 @@ class Gateway:
         return replace(outcome, status=status, bytes_out=size)
 
     async def _problem(
-        self, exchange: TracedExchange, code: str, debug: DebugDetail | None
+        self, exchange: TracedExchange, code: str, debug: DebugDetail | None, retry_after: int = 1
     ) -> tuple[int, int]:
         return await send_problem(
             exchange,
@@ -314,6 +320,7 @@ class Gateway:
             exchange.id,
             html=wants_page(exchange.request.headers),
             debug=debug if self._settings.dev else None,
+            retry_after=retry_after,
         )
 
     def _record(

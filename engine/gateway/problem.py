@@ -28,6 +28,7 @@ PROBLEM_TYPES = {
     "body-too-large": ProblemType(413, "The request body exceeds the size limit of this service."),
     "guest-failed": ProblemType(500, "The application failed during this request."),
     "memory-limit": ProblemType(500, "The application exceeded its memory limit."),
+    "rate-limited": ProblemType(429, "Too many requests from your address. Try again later."),
     "quota-exceeded": ProblemType(429, "The application has reached its quota. Try again in a moment."),
     "internal": ProblemType(500, "The service failed during this request."),
     "unavailable": ProblemType(503, "The application lacks its data at the moment. Try again later."),
@@ -44,9 +45,18 @@ def wants_page(headers: Headers) -> bool:
 
 
 async def send_problem(
-    exchange: Exchange, code: str, request_id: str, *, html: bool, debug: DebugDetail | None
+    exchange: Exchange,
+    code: str,
+    request_id: str,
+    *,
+    html: bool,
+    debug: DebugDetail | None,
+    retry_after: int = 1,
 ) -> tuple[int, int]:
-    """Send the response for an error code; return its status and the size of its body in bytes."""
+    """Send the response for an error code; return its status and the size of its body in bytes.
+
+    `retry_after` is in seconds, for the codes after which a client should retry.
+    """
     problem = PROBLEM_TYPES[code]
     title = HTTPStatus(problem.status).phrase
     if html:
@@ -68,7 +78,7 @@ async def send_problem(
         (b"cache-control", b"no-store"),
     ]
     if problem.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
-        headers.append((b"retry-after", b"1"))
+        headers.append((b"retry-after", b"%d" % retry_after))
     payload = b"" if exchange.request.method == "HEAD" else body
     await exchange.send_head(problem.status, headers)
     await exchange.send_body(payload, end=True)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from engine.eager import in_task
 from engine.errors import SvcError
+from engine.gateway.client_rate import ClientRate
 from engine.http.exchange import Exchange
 from engine.manifest.model import Project, Resource, host_label, normal_path
 from engine.wasm.execution.request import GuestRequest, RunReport
@@ -83,7 +84,17 @@ Version = BuiltVersion | Outdated
 class Endpoint:
     """A routing target: a resource with its version and its mounts."""
 
-    __slots__ = ("_endpoints", "_mounts", "name", "project", "public", "recorded", "sessions", "version")
+    __slots__ = (
+        "_endpoints",
+        "_mounts",
+        "name",
+        "project",
+        "public",
+        "rate",
+        "recorded",
+        "sessions",
+        "version",
+    )
 
     def __init__(
         self, project: Project, resource: Resource, version: Version, endpoints: Mapping[str, "Endpoint"]
@@ -94,6 +105,7 @@ class Endpoint:
         self.sessions = any(each.reads == "stale" for each in project.resources.values())
         self.name = resource.name
         self.public = resource.public
+        self.rate = ClientRate(resource.rate) if resource.rate else None
         self.version = version
         self._mounts = sorted(resource.mounts, key=lambda mount: (not mount.exact, -len(mount.prefix)))
         self._endpoints = endpoints

@@ -89,6 +89,7 @@ class Resource:
     run_limit_secs: int = 30
     memory_limit_mb: int = 128
     reads: Reads = "fresh"
+    rate: str = ""
     egress: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()

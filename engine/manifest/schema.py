@@ -120,6 +120,9 @@ class ResourceTable(_ManifestTable):
     )
     memory_limit_mb: int = Field(128, ge=16, le=1024, description="Memory limit of an instance in MiB.")
     reads: Reads = Field("fresh", description="stale: reads in a fleet can miss the last writes of others.")
+    rate: _OptionalText = Field(
+        None, description="Requests of one client address in a period, per process, e.g. 20/1m."
+    )
     egress: list[str] = Field(
         [], description="Origins that the resource may call, e.g. https://api.example.com."
     )

@@ -13,6 +13,7 @@ from engine.manifest.mounts import Finding, cycle_findings, mount_findings
 from engine.manifest.path_rules import ENDLESS_HINT, endless, fields_problem, redirect_problem
 from engine.manifest.positions import KeyPath
 from engine.manifest.problems import did_you_mean
+from engine.manifest.rate import MAX_REQUESTS, parse_rate
 from engine.manifest.schema import NAME_RULE, Document, ProjectTable, ResourceTable, is_name
 
 RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -50,6 +51,9 @@ def validate(
             yield from _lane(key_path, table)
         yield from mount_findings(name, table, list(names))
         yield from _egress(key_path, table)
+        if table.rate is not None and not _parses(parse_rate, table.rate):
+            hint = f"Write requests (at most {MAX_REQUESTS}), and a period of s, m, h or d up to 1d."
+            yield (*key_path, "rate"), f'"{table.rate}" is not a rate such as "20/1m"', hint
         yield from _variables(key_path, table)
         yield from _path_rules(key_path, table)
     yield from cycle_findings(document.resource)

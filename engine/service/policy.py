@@ -140,6 +140,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "run_limit_secs": lambda r: str(r.run_limit_secs),
         "memory_limit_mb": lambda r: str(r.memory_limit_mb),
         "reads": lambda r: r.reads,
+        "rate": lambda r: r.rate,
         "not_found": lambda r: r.not_found,
         "secrets": lambda r: ", ".join(r.secrets),
     }

@@ -78,3 +78,27 @@ def test_rules_change_with_a_save_in_development(tmp_path: Path, home: Path) -> 
         assert dev.get("/file/a").status_code == 301
         (project / "site" / "_redirects").write_text("/a /b 303\n")
         dev.until("/a", lambda answer: answer.status_code == 303)
+
+
+def test_rate_limits_each_client_of_a_trusted_proxy(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    server = Server(tmp_path / "data", environ, "--trusted-proxy", "127.0.0.1")
+    try:
+        project = static_project(tmp_path / "shop")
+        manifest = project / "svc.toml"
+        manifest.write_text(manifest.read_text() + 'rate = "2/1h"\n')
+        login(server, project, environ)
+        deployed = run(project, environ, "deploy")
+        assert deployed.returncode == 0, deployed.stderr
+
+        def status(client: str) -> int:
+            headers = {"host": "web--shop.localhost", "x-forwarded-for": f"9.9.9.9, {client}"}
+            return httpx.get(f"http://127.0.0.1:{server.port}/", headers=headers, timeout=60).status_code
+
+        assert [status("192.0.2.1") for _ in range(3)] == [200, 200, 429]
+        assert [status(f"2001:db8::{n}") for n in range(3)] == [200, 200, 429]
+        assert status("2001:db8:0:1::1") == status("192.0.2.2") == 200
+        refused = server.get()
+        assert [server.get().status_code for _ in range(2)] == [200, 429] and refused.status_code == 200
+    finally:
+        server.stop()
