@@ -30,6 +30,7 @@ from engine.control.routes import logs
 from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy import package_store
 from engine.deploy.history import MAX_DEPLOYMENTS
+from engine.dev import env_file
 from engine.files import reserve
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.statement_memory import MAX_COLLECTED_BYTES
@@ -339,6 +340,7 @@ LIMITS: dict[str, list[Row]] = {
     ],
     "Projects and deployments": [
         ("`svc.toml`, its resources", f"{size(MAX_MANIFEST)}, {MAX_RESOURCES}", "", "error"),
+        ("`.env`", size(env_file.MAX_BYTES), "", "error"),
         ("`_redirects`, `_headers`", f"{size(rules.MAX_BYTES)} each", "", "build error"),
         ("redirects in a row", str(path_rules.MAX_STEPS), "", "build error"),
         ("one uploaded file", size(MAX_BLOB_BYTES), "", "413 `body-too-large`"),

@@ -48,7 +48,8 @@ class BuildFinished:
 class DevConfig:
     """Settings of a DevProject.
 
-    `report` receives lines of progress, `on_built` each finished build. `forward`, if any, publishes to the
+    `secrets` returns the values for secrets, and raises `SvcError` if they cannot be read. `report` receives
+    lines of progress, `on_built` each finished build. `forward`, if any, publishes to the
     worker processes too and returns when they serve.
     """
 
@@ -56,6 +57,7 @@ class DevConfig:
     cache: Path
     mode: BuildMode
     environ: Mapping[str, str]
+    secrets: Callable[[], Mapping[str, str]]
     report: Callable[[str], None]
     on_built: Callable[[BuildFinished], None]
     forward: Callable[[Publication], Awaitable[None]] | None = None
@@ -93,6 +95,8 @@ class DevProject:
         self._last: dict[str, BuildFinished] = {}
         self._saved: set[str] = set()
         """Resources whose parts are older than their files."""
+        self.secrets = config.secrets()
+        """Values for secrets, and other variables."""
         self._snapshots: asyncio.Task[None] | None = None
         self._compilation: asyncio.Task[Any] | None = None
         self._snapshot_files: list[ComponentArtifact] = []
@@ -108,8 +112,7 @@ class DevProject:
         await self._publish()
 
     def _publication(self, changes: Mapping[str, BuildResult]) -> Publication:
-        environ = self._config.environ
-        secrets = {name: environ[name] for name in self.project.secrets & environ.keys()}
+        secrets = {name: self.secrets[name] for name in self.project.secrets & self.secrets.keys()}
         saved = self._saved - (changes.keys() - self._dirty)
         outdated = frozenset(saved & self.project.resources.keys())
         return Publication(self.project, {**self._parts, **changes}, secrets=secrets, outdated=outdated)
@@ -206,6 +209,14 @@ class DevProject:
         self.rebuild(stale)
         for name in (stale | removed) & self._running.keys():
             self._running[name].cancel()
+
+    async def read_secrets(self) -> list[str]:
+        """Read the values for secrets again; return the names of those that changed. Raises `SvcError`."""
+        before, self.secrets = self.secrets, self._config.secrets()
+        names = [name for name in self.project.secrets if before.get(name) != self.secrets.get(name)]
+        if names:
+            await self._publish(lenient=True)
+        return sorted(names)
 
     async def _work(self, name: str) -> None:
         try:

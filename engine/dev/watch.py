@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.build.ignore import IgnoreRules
 from engine.dev.build_writes import BuildWriteFilter
+from engine.dev.env_file import ENV_FILE
 from engine.dev.project import DevProject
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
@@ -273,6 +274,8 @@ class SourceListener:
         manifest = self._root / MANIFEST
         if manifest in paths or self._root in paths:
             await self._reload()
+        if self._root / ENV_FILE in paths or self._root in paths:
+            await self._read_secrets()
         if names := self._to_build(paths - {manifest}):
             self._dev.rebuild(names)
 
@@ -290,6 +293,16 @@ class SourceListener:
             if paths:
                 names.add(name)
         return names
+
+    async def _read_secrets(self) -> None:
+        try:
+            names = await self._dev.read_secrets()
+        except SvcError as error:
+            self._on_invalid(error)
+            self._on_notice(f"still using the values of {ENV_FILE} before")
+            return
+        if names:
+            self._on_notice(f"read {ENV_FILE} again: changed {', '.join(names)}")
 
     async def _reload(self) -> None:
         try:

@@ -20,6 +20,7 @@ from doors.tables.files.snapshot import Snapshot, column_names, copy_before
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
 from engine.build.builder import Builder
 from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, PackageError, decode, pack
+from engine.dev.env_file import development_values
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.lane import BuildMode
@@ -229,9 +230,10 @@ def collect(
     include_rows: bool,
 ) -> CapsuleContents:
     """Return the contents of a capsule, redacted. `folder` is for temporary files. Raises `SvcError`."""
+    secrets = development_values(project.root, os.environ)
     for resource in project.resources.values():
         for name in resource.secrets:
-            redactor.add_value(name, os.environ.get(name, ""))
+            redactor.add_value(name, secrets.get(name, ""))
         for name, value in resource.env.items():
             if redactor.is_secret(name):
                 redactor.add_value(name, value)

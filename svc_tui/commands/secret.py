@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
+from engine.dev.env_file import ENV_FILE, read_env
 from engine.errors import SvcError
+from engine.manifest import MANIFEST
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.commands.options import AsJson, Yes
@@ -46,12 +49,44 @@ def _piped() -> str:
         raise SvcError(
             "the value is not valid UTF-8", "Encode binary values, for example as base64."
         ) from error
-    if len(data) > MAX_BYTES:
+    _check_size("the value", data)
+    return text.removesuffix("\n")
+
+
+def _check_size(subject: str, value: bytes) -> None:
+    if len(value) > MAX_BYTES:
         raise SvcError(
-            f"the value is larger than {MAX_BYTES >> 10} KiB",
+            f"{subject} is larger than {MAX_BYTES >> 10} KiB",
             "Store large values in a table and only a key here.",
         )
-    return text.removesuffix("\n")
+
+
+@secret.command("push")
+def push_secrets(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with lines NAME=value.")] = Path(
+        ENV_FILE
+    ),
+    yes: Yes = False,
+) -> None:
+    """Set the declared secrets that a file such as .env has values for."""
+    values = read_env(file)
+    with project_service() as (client, project):
+        names = sorted(project.secrets & values.keys())
+        if not names:
+            raise SvcError(
+                f"{file} has no value of a secret that {MANIFEST} declares",
+                f"Declared: {', '.join(sorted(project.secrets)) or 'none'}.",
+            )
+        for name in names:
+            _check_size(f"the value of {name}", values[name].encode())
+        if others := sorted(values.keys() - project.secrets):
+            stderr.note(f"not sent, because {MANIFEST} declares no such secrets: {', '.join(others)}")
+        if not yes:
+            prompt.confirm(f"set {', '.join(names)} of {project.name} at {client.url}?")
+        for name in names:
+            path = f"/v1/projects/{project.name}/secrets/{quote(name, safe='')}"
+            client.call("PUT", path, {"value": values[name]})
+            stderr.note(f"set {name}")
 
 
 @secret.command("list")

@@ -21,6 +21,7 @@ from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.doors import Doors, DoorUsage
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
+from engine.dev.env_file import ENV_FILE, development_values
 from engine.dev.project import BuildFinished, DevConfig, DevProject
 from engine.dev.watch import SourceListener, Watcher
 from engine.errors import SvcError
@@ -211,6 +212,7 @@ async def run_dev(
             cache=settings.cache,
             mode=settings.mode,
             environ=os.environ,
+            secrets=lambda: development_values(project.root, os.environ),
             report=reporter.progress,
             on_built=on_built,
             forward=workers.publish if workers else None,
@@ -249,7 +251,7 @@ async def run_dev(
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
         stack.callback(stop.set)
-        _warn_of_manifest(project, reporter, recorders[0])
+        _warn_of_manifest(dev, reporter, recorders[0])
         await watcher.ready.wait()
         if (tables := project.root / MIGRATIONS_FOLDER).is_dir():
             watcher.include([tables / "*.sql"], 0)  # they may be ignored, or linked from outside
@@ -298,16 +300,18 @@ async def _control(
         presence.set_exception(error)
 
 
-def _warn_of_manifest(project: Project, reporter: Reporter, record: Callable[[PlatformRecord], None]) -> None:
-    for warning in warnings(project):
+def _warn_of_manifest(dev: DevProject, reporter: Reporter, record: Callable[[PlatformRecord], None]) -> None:
+    for warning in warnings(dev.project):
         reporter.warn(SvcError(warning.message, warning.hint))
-    for resource in project.resources.values():
-        for name in (name for name in resource.secrets if name not in os.environ):
+    for resource in dev.project.resources.values():
+        for name in (name for name in resource.secrets if name not in dev.secrets):
             message, command = f"the secret {name} has no value", f"{name}=… svc dev"
             reporter.warn(
-                SvcError(f"resource {resource.name}: {message}", f"Set it in the environment: {command}")
+                SvcError(
+                    f"resource {resource.name}: {message}", f"Write it to {ENV_FILE}, or set it: {command}"
+                )
             )
-            text, grant = f"{message}; set it in the environment: {command}", Grant("secret", command)
+            text, grant = f"{message}; write it to {ENV_FILE}, or set it: {command}", Grant("secret", command)
             record(PlatformRecord(time.time_ns(), resource.name, "WARN", text, grant=grant))
 
 
