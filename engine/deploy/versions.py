@@ -1,5 +1,6 @@
 """Publications, and the factory that turns their artifacts into servable versions."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 
@@ -49,7 +50,7 @@ class VersionFactory:
     async def create(self, publication: Publication, resource: Resource, artifact: Artifact) -> BuiltVersion:
         """Return a version that serves the artifact. Raises `SvcError` if a component is rejected."""
         if not isinstance(artifact, ComponentArtifact):
-            return StaticResponder(artifact, resource)
+            return await asyncio.to_thread(StaticResponder, artifact, resource)
         doors = self.doors_of(publication.project.name)
         secrets = publication.secrets
         environment = {name: secrets[name] for name in resource.secrets if name in secrets} | {

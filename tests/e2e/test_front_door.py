@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.support.dev_server import dev_server
-from tests.support.service import Server, environ_of, login, run, static_project
+from tests.support.service import PASSWORD, Server, environ_of, login, run, static_project
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +98,16 @@ def test_rate_limits_each_client_of_a_trusted_proxy(tmp_path: Path) -> None:
         assert [status("192.0.2.1") for _ in range(3)] == [200, 200, 429]
         assert [status(f"2001:db8::{n}") for n in range(3)] == [200, 200, 429]
         assert status("2001:db8:0:1::1") == status("192.0.2.2") == 200
+
+        def attempt(number: int, client: str) -> int:
+            login = {"user": f"nobody{number}", "password": PASSWORD}
+            headers = {"x-forwarded-for": client}
+            return httpx.post(
+                f"{server.control}/v1/login", json=login, headers=headers, timeout=60
+            ).status_code
+
+        assert {attempt(number, "192.0.2.9") for number in range(20)} == {401}
+        assert (attempt(20, "192.0.2.9"), attempt(21, "192.0.2.10")) == (429, 401)
         refused = server.get()
         assert [server.get().status_code for _ in range(2)] == [200, 429] and refused.status_code == 200
     finally:

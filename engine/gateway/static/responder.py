@@ -205,6 +205,8 @@ class StaticResponder:
         """Return the file for a URL path, and whether the choice depends on the `accept` header."""
         name = relative_name(path)
         file = self._source.find(name) if name is not None and name not in RULE_FILES else None
+        if isinstance(file, FolderRedirect) and self._rules.redirect(f"{path}/", b"") is not None:
+            file = self._source.find(f"{file.name}/")  # A redirect to the slash would lead back here.
         if file is not None or not self._spa or method not in ("GET", "HEAD"):
             return file, False
         hidden = name is None and "/." in unquote(path)

@@ -16,7 +16,11 @@ KEYS = replace(
     PLAIN,
     not_found="404.html",
     headers={"/*": {"X-Frame-Options": "DENY"}, "/app.js": {"cache-control": "max-age=60"}},
-    redirects={"/app.css": Redirect("/app.js", 302), "/index.html": Redirect("/")},
+    redirects={
+        "/app.css": Redirect("/app.js", 302),
+        "/index.html": Redirect("/"),
+        "/docs/": Redirect("/docs"),
+    },
 )
 BR = ("accept-encoding", "br")
 
@@ -52,7 +56,7 @@ def test_fields_replace_those_of_files_and_apply_to_304_ranges_and_the_404_page(
     part = ask(responder, "/app.js", ("range", "bytes=0-3"))
     assert (part.status, part.headers["x-frame-options"], part.body) == (206, "DENY", b"cons")
     assert ask(responder, "/").headers["cache-control"] == "no-cache"
-    assert ask(responder, "/docs/").headers["x-robots-tag"] == "noindex"
+    assert ask(responder, "/docs").headers["x-robots-tag"] == "noindex"
     assert ask(responder, "/nowhere").headers["x-frame-options"] == "DENY"
 
 
@@ -70,3 +74,8 @@ def test_page_of_not_found_answers_what_no_file_does(responder, ask, site, kind)
         assert ask(responder, "/nowhere", BR).headers["content-encoding"] == "br"
     (site / "404.html").unlink()
     assert kind == "image" or ask(responder, "/nowhere") is None
+
+
+def test_folder_whose_slash_a_redirect_removes_is_served_without_it(responder, ask) -> None:
+    assert ask(responder, "/docs/").headers["location"] == "/docs"
+    assert (ask(responder, "/docs").status, ask(responder, "/docs").body) == (200, b"docs")
