@@ -342,6 +342,7 @@ LIMITS: dict[str, list[Row]] = {
         ("`svc.toml`, its resources", f"{size(MAX_MANIFEST)}, {MAX_RESOURCES}", "", "error"),
         ("`.env`", size(env_file.MAX_BYTES), "", "error"),
         ("`_redirects`, `_headers`", f"{size(rules.MAX_BYTES)} each", "", "build error"),
+        ("segments of a path of a redirect or header", str(path_rules.MAX_SEGMENTS), "", "build error"),
         ("redirects in a row", str(path_rules.MAX_STEPS), "", "build error"),
         ("one uploaded file", size(MAX_BLOB_BYTES), "", "413 `body-too-large`"),
         (

@@ -16,6 +16,8 @@ Value = TypeVar("Value")
 ENDLESS_HINT = "Redirect to a path that no other redirect matches."
 MAX_STEPS = 20
 """Redirects that browsers follow for one request."""
+MAX_SEGMENTS = 32
+"""Segments of a pattern: a lookup takes a step for each."""
 MAX_TARGET_CHARS = 2048
 MAX_FIELD_CHARS = 4096
 _STEPS_SHOWN = 4
@@ -65,9 +67,15 @@ def location(redirect: Redirect, rest: str) -> str:
     return re.sub("^/{2,}", "/", target)
 
 
+def _pattern_problem(pattern: str) -> Problem | None:
+    if pattern.count("/") > MAX_SEGMENTS:
+        return f"the path has more than {MAX_SEGMENTS} segments", "End it with /* earlier."
+    return pattern_problem(pattern)
+
+
 def redirect_problem(pattern: str, to: str, status: int) -> Problem | None:
     """Return why a redirect is invalid; `None` for a valid one, which still can lead to itself."""
-    if (problem := pattern_problem(pattern)) is not None:
+    if (problem := _pattern_problem(pattern)) is not None:
         return problem
     if status not in REDIRECT_STATUSES:
         hint = f"Use one of {', '.join(map(str, REDIRECT_STATUSES))}."
@@ -114,7 +122,7 @@ def endless(redirects: Mapping[str, Redirect]) -> Iterator[tuple[str, str]]:
 
 def fields_problem(pattern: str, fields: Mapping[str, str]) -> Iterator[tuple[str, Problem]]:
     """Yield invalid response fields by name; the name is empty for an invalid pattern."""
-    if (problem := pattern_problem(pattern)) is not None:
+    if (problem := _pattern_problem(pattern)) is not None:
         yield "", problem
     names: dict[str, str] = {}
     for name, value in fields.items():

@@ -58,17 +58,9 @@ def _redirect_table(value: Any) -> Any:
     return {"to": value} if isinstance(value, str) else value
 
 
-_REDIRECT_SCHEMA: JsonDict = {
-    "anyOf": [
-        {"type": "string"},
-        {
-            "type": "object",
-            "properties": {"to": {"type": "string"}, "status": {"enum": list(REDIRECT_STATUSES)}},
-            "required": ["to"],
-            "additionalProperties": False,
-        },
-    ]
-}
+_REDIRECT_KEYS: JsonDict = {"to": {"type": "string"}, "status": {"enum": list(REDIRECT_STATUSES)}}
+_REDIRECT: JsonDict = {"type": "object", "properties": _REDIRECT_KEYS, "additionalProperties": False}
+_REDIRECT_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {**_REDIRECT, "required": ["to"]}]}
 _PATTERNS: JsonDict = {"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}}
 
 

@@ -85,9 +85,7 @@ def _redirects(content: bytes, lines: dict[str, int]) -> dict[str, Redirect]:
         words = re.split(r"\s#", line, maxsplit=1)[0].split()
         status = _STATUS.fullmatch(words[2]) if len(words) > 2 else None
         if len(words) < 2 or len(words) > 3 or (len(words) == 3 and status is None):
-            hint = (
-                "Write: /from /to 301. Conditions by query, country, language and cookie are not supported."
-            )
+            hint = "Write: /from /to 301, without conditions (query, country, language, cookie)."
             raise _failure(REDIRECTS, number, ("not a redirect that svc supports", hint))
         redirect = Redirect(words[1].replace(":splat", "*"), int(status[1]) if status else 308)
         if (problem := _redirect_problem(words[0], redirect)) is not None:

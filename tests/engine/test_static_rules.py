@@ -74,6 +74,8 @@ def test_manifest_wins_over_files_for_one_path() -> None:
     [
         ("/a\n", "", "_redirects:1: not a redirect that svc supports", "Write: /from /to 301"),
         ("/ok /x\n/store id=:id /blog/:id 301", "", "_redirects:2: not a redirect", "query, country"),
+        ("/a" * 33 + " /b", "", "_redirects:1: the path has more than 32 segments", "earlier"),
+        ("", "/a" * 32 + "/*", "_headers:1: the path has more than 32 segments", "earlier"),
         ("/ /de 302 Country=de", "", "_redirects:1: not a redirect", "country"),
         ("/* /index.html 200", "", "_redirects:1: status 200 is not supported", "spa = true"),
         ("/* /404.html 404", "", "_redirects:1: status 404 is not supported", "not_found"),
