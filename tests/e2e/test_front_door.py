@@ -112,3 +112,26 @@ def test_rate_limits_each_client_of_a_trusted_proxy(tmp_path: Path) -> None:
         assert [server.get().status_code for _ in range(2)] == [200, 429] and refused.status_code == 200
     finally:
         server.stop()
+
+
+def test_workers_take_clients_from_trusted_proxies(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    server = Server(tmp_path / "data", environ, "--trusted-proxy", "127.0.0.0/8", "--workers", "2")
+    try:
+        project = static_project(tmp_path / "shop")
+        manifest = project / "svc.toml"
+        manifest.write_text(manifest.read_text() + 'rate = "1/1h"\n')
+        login(server, project, environ)
+        assert run(project, environ, "deploy").returncode == 0
+        headers = {"host": "web--shop.localhost"}
+        url = f"http://127.0.0.1:{server.port}/"
+        statuses = {
+            client: [
+                httpx.get(url, headers={**headers, "x-forwarded-for": client}, timeout=60).status_code
+                for _ in range(30)
+            ]
+            for client in ("192.0.2.1", "192.0.2.2")
+        }
+        assert all(1 <= each.count(200) <= 2 and each.count(429) >= 28 for each in statuses.values())
+    finally:
+        server.stop()

@@ -34,6 +34,16 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
     return opened
 
 
+@pytest.mark.parametrize("network", ["10.0.0.1/8", "proxy.example", "10.0.0.0/33", ""])
+def test_serve_with_an_invalid_network_of_proxies_is_wrong_usage(
+    bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str], network: str
+) -> None:
+    arguments = ["--trusted-proxy", "127.0.0.1", "--trusted-proxy", network, "--data", str(tmp_path)]
+    assert run(["serve", *PORTS, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert f"--trusted-proxy {network} is not a network" in error and "CIDR" in error and not bound
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_serve_with_data_in_use_closes_its_sockets(
     bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: str
