@@ -34,6 +34,10 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
         "Other users of the machine see options in the list of processes, and not variables.",
         [("`SVC_JOIN`", "Token of the fleet to join, as `--join`.")],
     ),
+    "svc serve --notify": (
+        "Other users of the machine see options in the list of processes and in units, and not variables.",
+        [("`SVC_NOTIFY`", "Receivers of alerts, separated by spaces, as `--notify`.")],
+    ),
     "svc serve under systemd": (
         "`svc serve --print-unit` and `--print-socket` write units that use these.",
         [

@@ -56,6 +56,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "no-project": ("command", "There is no `svc.toml` in this folder or above."),
     "not-found": ("API", "It does not exist, or you may not see it."),
     "not-replayable": ("API", "The request was not recorded completely."),
+    "notify-not-installed": ("command", "The package of the extra `notify` is missing."),
     "otlp-not-installed": ("command", "The packages of the extra `otlp` are missing."),
     "package": ("API", "A stored artifact is corrupt. Deploy again."),
     "policy": (

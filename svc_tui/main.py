@@ -62,6 +62,7 @@ COMMANDS = {
     "whoami": Command("login", "whoami", "Show your user name and roles on the service."),
     "token": Command("token", "token", "Manage API tokens for programs such as CI."),
     "user": Command("user", "user", "Manage users and their roles."),
+    "notify": Command("notify", "notify", "Test the delivery of alerts."),
     "quota": Command("quota", "quota", "Show and set limits of projects on a service."),
     "doctor": Command("doctor", "doctor", "Check build prerequisites; --fix installs what it can."),
     "mcp": Command("mcp", "mcp", "Serve tools for coding agents on stdin and stdout."),

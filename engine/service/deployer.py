@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,13 @@ from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment, RecordError, drift, new_deployment_id
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.history import DeploymentError, DeploymentHistory, Live, revision_conflict
+from engine.deploy.history import (
+    DeploymentError,
+    DeploymentHistory,
+    Live,
+    RevisionConflict,
+    revision_conflict,
+)
 from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.versions import BuildResult, Publication
 from engine.errors import SvcError
@@ -153,6 +160,8 @@ class Deployer:
         self._prepared: dict[str, PreparedProject] = {}
         """By project, what another node is about to activate."""
         self.ready_elsewhere: Callable[[str, str], Awaitable[None]] | None = None
+        self.on_deploy: Callable[[str, str], None] = lambda project, failure: None
+        """Called with a project that was deployed, or with the reason of a failure other than a conflict."""
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
         """Serve all live deployments as `LiveDeployments` does; `warn` is called with each error."""
@@ -186,6 +195,7 @@ class Deployer:
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
         job = asyncio.create_task(self._deploy(spec, steps), name=f"deploy {spec.project.name}")
         job.add_done_callback(lambda _: steps.put_nowait(None))
+        job.add_done_callback(partial(self._report_failure, spec.project.name))
         try:
             while (step := await steps.get()) is not None:
                 yield step
@@ -233,6 +243,14 @@ class Deployer:
         steps.put_nowait(Step("activate", "activating routes"))
         return await self._go_live(ready, revision=revision, by=deployment.by, message=deployment.message)
 
+    def _report_failure(self, project: str, job: "asyncio.Task[Any]") -> None:
+        error = None if job.cancelled() else job.exception()
+        if error is not None and not isinstance(error, RevisionConflict):
+            reason = (
+                error.public_message if isinstance(error, SvcError) else "the service failed; see its log"
+            )
+            self.on_deploy(project, reason)
+
     def _cancel_unless_committing(self, job: "asyncio.Task[Any]") -> None:
         """Cancel a job without a waiting caller, unless it is being activated."""
         if job not in self._committing:
@@ -251,6 +269,7 @@ class Deployer:
             if isinstance(activated, StaleRevision):
                 raise revision_conflict(project, await self.history.live(project))
             await self._activate(ready, activated.revision)
+            self.on_deploy(project, "")
             return activated
         finally:
             self._committing.discard(job)

@@ -35,6 +35,7 @@ from svc_tui.terminal.signals import on_stop
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
+    from engine.alerts.delivery import Target
     from svc_tui.serve.settings import ServiceSettings
 
 GRACE_SECONDS = 10.0
@@ -132,6 +133,17 @@ def serve(
             help="Back up within a second to s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER.",
         ),
     ] = "",
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--notify",
+            metavar="URL",
+            envvar="SVC_NOTIFY",
+            show_envvar=False,
+            help="Send alerts to a webhook (https://…) or to a service of Apprise; repeatable (default: "
+            "SVC_NOTIFY).",
+        ),
+    ] = None,
     no_console: Annotated[
         bool, typer.Option("--no-console", help="Do not serve the Console to browsers at /console/.")
     ] = False,
@@ -172,6 +184,7 @@ def serve(
         )
     collector = _collector(otlp) if otlp else None
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
+    targets = _targets(notify) if notify else ()
     check_name(name)
     if print_unit:
         stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
@@ -210,6 +223,7 @@ def serve(
             join=join,
             otlp=collector,
             backup=backup,
+            notify=targets,
             console=not no_console,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
         )
@@ -296,6 +310,12 @@ def _network(text: str) -> Network:
             f"--trusted-proxy {text} is not a network: {error}",
             "Use an address or a network in CIDR notation, for example 10.0.0.0/8.",
         ) from None
+
+
+def _targets(urls: list[str]) -> "list[Target]":
+    from engine.alerts.delivery import parse_target
+
+    return [parse_target(url) for url in urls]
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

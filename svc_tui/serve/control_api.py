@@ -18,7 +18,18 @@ from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.discovery import ControlEndpoint
 from engine.control.projects import unknown_project
-from engine.control.routes import deployments, fleet, gc, logs, manifest, metrics, quotas, state, usage
+from engine.control.routes import (
+    alerts,
+    deployments,
+    fleet,
+    gc,
+    logs,
+    manifest,
+    metrics,
+    quotas,
+    state,
+    usage,
+)
 from engine.control.routes.manifest import DeployedManifest
 from engine.fleet.fleet import Fleet
 from engine.http.asgi import asgi_handler
@@ -85,6 +96,7 @@ class Control:
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),
             metrics.blueprint(runtime.meter, runtime.state),
+            alerts.blueprint(runtime.monitor),
         )
         access = AnyOf(StaticToken(self.endpoint.token), auth.sessions)
         self.api = asgi_handler(create_app(access, subjects, in_fleet=peers.records is not None))

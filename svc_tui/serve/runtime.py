@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
 from doors.tables.sqlite.owner import open_for_writing
+from engine.alerts.alerts import Alert
+from engine.alerts.monitor import AlertMonitor, Watched
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
 from engine.control.auth.login_throttle import LoginThrottle
@@ -40,6 +43,7 @@ from engine.service.secrets_key import SecretsKey
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus
 from engine.timeline.rates import RateMeter
+from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
 from engine.usage.recorder import UsageRecorder
@@ -97,6 +101,13 @@ class Runtime:
         self._settings, self._bucket, self._node, self._closing = settings, bucket, node, closing
         self._rates: dict[str, RateMeter] = {}
         self.meter = ServiceMeter()
+        self.monitor = AlertMonitor(
+            Watched(settings.data, settings.certificate, self.meter, self._memory_use, self._absent_nodes),
+            lambda project: settings.url_of(project) if project else settings.address,
+            settings.notify,
+            self._lost,
+            partial(settings.log, "warning"),
+        )
         self.peers = NodeOfFleet(settings.data)
         closing.push_async_callback(self.peers.aclose)
         self._recorders = closing.enter_context(contextlib.ExitStack())
@@ -129,6 +140,7 @@ class Runtime:
             publish=self.workers.publish if self.workers else None,
             migrate=partial(migrate, self.folder),
         )
+        self.deployer.on_deploy = self.monitor.deployed
         self.throttle = LoginThrottle()
         self._following: set[asyncio.Task[None]] = set()
         closing.push_async_callback(cancel, self._following)
@@ -138,6 +150,7 @@ class Runtime:
         closing.push_async_callback(self.deployer.aclose)
         closing.callback(self.runner.stop_all)
         closing.callback(collecting.cancel)
+        closing.push_async_callback(self.monitor.aclose)
 
     async def start(self) -> None:
         """Load the live deployments. In a fleet, follow the changes of other nodes. Raises `SvcError`."""
@@ -155,6 +168,7 @@ class Runtime:
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
             preparation = self.peers.prepare_everywhere(node.presence, self.deployer.prepare)
             self.deployer.ready_elsewhere = preparation.everywhere
+        self.monitor.start()
 
     def folder(self, project: str) -> Path:
         """Return the data folder of a project; the empty name is the service itself."""
@@ -164,6 +178,24 @@ class Runtime:
         """Return the memory of all processes."""
         used = ResidentSet().read() + (self.workers.resident_bytes() if self.workers else 0)
         return MemoryState(budget=self._settings.memory or default_budget(), used=used)
+
+    def _memory_use(self) -> tuple[int, int]:
+        memory = self.memory()
+        return memory.used, memory.budget
+
+    async def _absent_nodes(self) -> tuple[Mapping[str, str], bool]:
+        """Return the absent nodes of the fleet. The present one with the first id reports them."""
+        if self._node.node is None:
+            return {}, False
+        fleet = await self._node.status()
+        absent = {node.id: node.address for node in fleet.nodes if not node.present}
+        return absent, fleet.node == min(node.id for node in fleet.nodes if node.present)
+
+    def _lost(self, alert: Alert, reason: str) -> None:
+        """Record an alert that was not delivered, in the log and the timeline."""
+        text = f"the alert was not delivered ({reason}): {alert.title}: {alert.text}"
+        self._settings.log("warning", text)
+        self.tenants.timeline(alert.project or "").append(PlatformRecord(time.time_ns(), "", "WARN", text))
 
     async def state(self) -> ServiceState:
         """Return the state of all processes."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.alerts.delivery import Target
 from engine.control.auth.passwords import Passwords
 from engine.fleet.node import NodeAddress
 from engine.gateway.client_address import Network
@@ -55,6 +56,8 @@ class ServiceSettings:
     """Address of this node in the fleet it joins (default: this machine's towards the fleet)."""
     otlp: Collector | None = None
     """OpenTelemetry collector that gets the records and metrics of all projects."""
+    notify: Sequence[Target] = ()
+    """Receivers of alerts."""
     console: bool = True
     """Whether to serve the Console to browsers."""
     backup: str = ""

@@ -1,11 +1,13 @@
 """A service as run by `svc serve`, on a thread of the test, and deploys as by `svc deploy`."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from engine.alerts.delivery import Target
 from engine.artifact import Artifact
 from engine.http.sockets import bind, bind_reuseport
 from engine.http.tls import Certificate
@@ -58,6 +60,7 @@ class Hosted:
         certificate: Certificate | None = None,
         workers: int = 1,
         otlp: Collector | None = None,
+        notify: Sequence[Target] = (),
     ) -> None:
         self.data = data
         self.output: list[str] = []
@@ -78,6 +81,7 @@ class Hosted:
             log=lambda level, text: self.output.append(text),
             passwords=quick(),
             otlp=otlp,
+            notify=notify,
         )
         self._thread = BackgroundLoop(lambda stop: run_service(settings, stop), "service")
         self._thread.ready.result(60)

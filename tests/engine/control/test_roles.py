@@ -25,6 +25,7 @@ REQUIRED = {
     "anyone": """
         DELETE /v1/tokens/{token}
         GET /metrics
+        GET /v1/alerts
         GET /v1/projects
         GET /v1/tokens
         GET /v1/users
@@ -90,6 +91,7 @@ REQUIRED = {
         POST /v1/fleet
         POST /v1/fleet/drain
         POST /v1/fleet/tokens
+        POST /v1/alerts/test
         POST /v1/gc
         PUT ~/quota
         PUT /v1/users/{user}
