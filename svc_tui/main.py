@@ -32,6 +32,7 @@ class Command:
 
 COMMANDS = {
     "new": Command("new", "new", "Create a project from a template."),
+    "demo": Command("demo", "demo", "Show a sample application with made-up traffic."),
     "add": Command("add", "add", "Add a resource to the project in this folder."),
     "console": Command(
         "console", "console", "Open the Console: Board, Tables and Logs (`svc` does the same)."

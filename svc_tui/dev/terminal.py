@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import signal
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +15,7 @@ from engine.control.discovery import ControlEndpoint
 from engine.control.routes.state import dev_url
 from engine.control.schemas.deployments import AddressOut
 from engine.dev.project import BuildFinished
-from engine.errors import InvalidUsage, SvcError
+from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.files.temporary import temporary_folder
 from engine.manifest.model import Project
@@ -27,7 +25,7 @@ from svc_tui.dev.request_log import RequestLog
 from svc_tui.dev.server import Settings, run_dev
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.signals import on_stop
+from svc_tui.terminal.signals import on_stop, run_command
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import duration
 
@@ -93,28 +91,7 @@ async def run_test(project: Project, settings: Settings, command: Sequence[str],
                 stderr.note(f"did not run {command[0]}")
                 return 1
             await running.presence
-            return await _run_command(command, project.root, os.environ | environ, signals)
-
-
-async def _run_command(
-    command: Sequence[str], folder: Path, environ: dict[str, str], signals: "asyncio.Queue[int]"
-) -> int:
-    try:
-        process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environ)
-    except OSError as error:
-        raise InvalidUsage(f"cannot run {command[0]}: {error.strerror}", "svc test -- npm test") from error
-
-    async def forward() -> None:
-        while number := await signals.get():
-            # The terminal sends Ctrl+C to the command, too.
-            if number != signal.SIGINT or not os.isatty(0) or os.tcgetpgrp(0) != os.getpgrp():
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, number)  # `send_signal` may reap the command before asyncio does.
-
-    forwarding = asyncio.ensure_future(forward())
-    code = await process.wait()
-    forwarding.cancel()
-    return code if code >= 0 else 128 - code
+            return await run_command(command, project.root, os.environ | environ, signals)
 
 
 class _TerminalReporter:
