@@ -95,11 +95,12 @@ rust-target:
 		echo "· Rust tests will be skipped: install Rust and run rustup target add wasm32-wasip2"; \
 	fi
 
-# The browser and the terminal of the end-to-end tests.
+# The browser and the terminal of the end-to-end tests, and the linter of install.sh.
 chromium-and-tmux:
 	@packages=; \
 	{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || packages=chromium; \
 	command -v tmux >/dev/null || packages="$$packages tmux"; \
+	command -v shellcheck >/dev/null || packages="$$packages shellcheck"; \
 	if [ -z "$$packages" ]; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		echo "· installing $$packages for the end-to-end tests, about a minute"; \
