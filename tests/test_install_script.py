@@ -133,16 +133,23 @@ class Chroot:
             mounts += [f"mount -o remount,bind,ro {root}"]
         inside = "; ".join([*mounts, 'exec chroot "$0" "$@"'])
         return [
-            *["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec"],
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-ec",
             inside,
             str(self.root),
             *words,
         ]
 
     def run(self, *words: str, writable: tuple[str, ...] = (), **variables: str) -> str:
+        trusted = dict.fromkeys(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), str(CERTIFICATES))
         process = subprocess.run(
             self.command(*words, writable=writable),
-            env=environ(Path("/root"), **{"SSL_CERT_FILE": str(CERTIFICATES), **variables}),
+            env=environ(Path("/root"), **trusted, **variables),
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
