@@ -45,6 +45,8 @@ async def run(project: Project, settings: Settings) -> None:
     ticker = loop.create_task(_tick(log))
     try:
         async with run_dev(project, settings, timeline, _TerminalReporter(), stop) as running:
+            if stop.is_set():  # The sockets are closed.
+                return
             for line in addresses(running.dev.project, settings.port):
                 stdout.line(line)
             collect_for_server()
