@@ -21,7 +21,8 @@ from engine.manifest import MANIFEST
 from engine.manifest.egress import parse_rule
 from engine.manifest.load import decode, parse, read
 from engine.manifest.model import Mount, Project, Resource, targets
-from engine.manifest.mounts import cycle_findings, mount_findings, pattern_problem
+from engine.manifest.mounts import cycle_findings, mount_findings
+from engine.manifest.path_rules import pattern_problem
 from engine.manifest.problems import ManifestError, did_you_mean
 from engine.manifest.schema import ResourceTable
 from engine.manifest.text_edit import Splice, added, changed, origin_added, origin_removed, removed, spliced

@@ -1,10 +1,9 @@
 """Validation of mounts: patterns that can match, targets that exist, no cycles."""
 
-import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import quote
 
 from engine.manifest.model import normal_path
+from engine.manifest.path_rules import pattern_problem
 from engine.manifest.positions import KeyPath
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import ResourceTable, is_name
@@ -13,8 +12,6 @@ Finding = tuple[KeyPath, str, str]
 """Key path, message and hint of a mistake."""
 
 _TARGET = "A mount leads to another resource."
-_PATH = re.compile(r"/(?:[A-Za-z0-9\-._~!$&'()+,;=:@/]|%[0-9A-Fa-f]{2})*")
-_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterator[Finding]:
@@ -35,22 +32,6 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
             table_hint = f"Add a table [resource.{target}]." if is_name(target) else _TARGET
             hint = did_you_mean(target, candidates) or table_hint
             yield key_path, f'unknown resource "{target}"', hint
-
-
-def pattern_problem(pattern: str) -> tuple[str, str] | None:
-    """Return message and hint for an invalid path pattern, `None` for a valid one."""
-    path = pattern[:-1] if pattern.endswith("/*") else pattern
-    if not pattern.startswith("/"):
-        return f'the path "{pattern}" does not start with /', f'Write "/{pattern}".'
-    if "*" in path or "?" in path or "#" in path:
-        reason = "* may only be the last segment" if "*" in path else "a pattern has no ? and no #"
-        return f'"{pattern}" is not a path pattern: {reason}', 'Write "/prefix/*" or an exact "/path".'
-    if "//" in path or {".", ".."} & set(normal_path(path).split("/")):
-        return f'no request has the path "{pattern}"', "Leave out empty, . and .. segments."
-    if _PATH.fullmatch(path) is None:
-        escaped = quote(_LONE_PERCENT.sub("%25", pattern), safe="/*%!$&'()+,;=:@~", errors="surrogateescape")
-        return f'"{pattern}" is not how a path is sent', f'Write it percent-encoded: "{escaped}".'
-    return None
 
 
 def cycle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:

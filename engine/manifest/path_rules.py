@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from engine.manifest.egress import parse_authority
 from engine.manifest.model import REDIRECT_STATUSES, Redirect, normal_path
-from engine.manifest.mounts import pattern_problem
 
 Problem = tuple[str, str]
 """Message and hint."""
@@ -21,6 +20,8 @@ MAX_SEGMENTS = 32
 MAX_TARGET_CHARS = 2048
 MAX_FIELD_CHARS = 4096
 _STEPS_SHOWN = 4
+_PATH = re.compile(r"/(?:[A-Za-z0-9\-._~!$&'()+,;=:@/]|%[0-9A-Fa-f]{2})*")
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _URL = re.compile(r"""[!-~]+""")
 _NOT_IN_URL = frozenset('\\"<>^`{|}')
 _CARRIED = "/%!$&'()*+,;=:@~"
@@ -65,6 +66,22 @@ def location(redirect: Redirect, rest: str) -> str:
     """
     target = redirect.to.replace("*", quote(rest, safe=_CARRIED, encoding="latin-1"))
     return re.sub("^/{2,}", "/", target)
+
+
+def pattern_problem(pattern: str) -> tuple[str, str] | None:
+    """Return message and hint for an invalid path pattern, `None` for a valid one."""
+    path = pattern[:-1] if pattern.endswith("/*") else pattern
+    if not pattern.startswith("/"):
+        return f'the path "{pattern}" does not start with /', f'Write "/{pattern}".'
+    if "*" in path or "?" in path or "#" in path:
+        reason = "* may only be the last segment" if "*" in path else "a pattern has no ? and no #"
+        return f'"{pattern}" is not a path pattern: {reason}', 'Write "/prefix/*" or an exact "/path".'
+    if "//" in path or {".", ".."} & set(normal_path(path).split("/")):
+        return f'no request has the path "{pattern}"', "Leave out empty, . and .. segments."
+    if _PATH.fullmatch(path) is None:
+        escaped = quote(_LONE_PERCENT.sub("%25", pattern), safe="/*%!$&'()+,;=:@~", errors="surrogateescape")
+        return f'"{pattern}" is not how a path is sent', f'Write it percent-encoded: "{escaped}".'
+    return None
 
 
 def _pattern_problem(pattern: str) -> Problem | None:

@@ -12,7 +12,7 @@ from engine.files.temporary import temporary_folder
 from engine.manifest import edit
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Mount, Project
-from engine.manifest.mounts import pattern_problem
+from engine.manifest.path_rules import pattern_problem
 from engine.manifest.problems import alternatives, did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
 from svc_tui.project.scaffold import templates
