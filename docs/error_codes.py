@@ -9,6 +9,8 @@ TIMELINE_CODES = {
 
 CONTROL_CODES: dict[str, tuple[str, str]] = {
     "account": ("API", "The account change is not possible: a name is not valid, or a limit is reached."),
+    "acme": ("log", "A certificate authority refused a certificate, or does not answer. svc tries again."),
+    "acme-not-installed": ("command", "The packages of the extra `acme` are missing."),
     "bad-password": ("API", "The new password does not follow the rules."),
     "blob-damaged": ("API", "A stored file changed on disk. Deploy again, and check the disk."),
     "blob-missing": ("API", "A deployment names a file that is not stored. Deploy again."),

@@ -164,6 +164,10 @@ class ServingTable:
             version=await self._versions.create(publication, resource, artifact),
         )
 
+    def public_hosts(self) -> dict[str, list[str]]:
+        """Return the host names of each project."""
+        return {name: sorted(live.routes.hosts) for name, live in self._live.items()}
+
     def activate(self, prepared: PreparedProject, *, replace_all: bool = False) -> None:
         """Serve a prepared project from the next request on; `replace_all` removes every other project."""
         name = prepared.publication.project.name

@@ -166,7 +166,9 @@ class Fleet:
 
     def _listen(self, sockets: list[socket.socket]) -> None:
         certificate = Certificate(self.folder / CERTIFICATE, self.folder / KEY)
-        serving = serve(self._handler(self), sockets, stop=asyncio.Event(), grace=1, certificate=certificate)
+        serving = serve(
+            self._handler(self), sockets, stop=asyncio.Event(), grace=1, tls=certificate.context()
+        )
         self._spawn(serving, "join listener")
 
     async def _ports_are_free(self, end: float) -> bool:

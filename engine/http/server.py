@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 
 from engine import eager
@@ -25,7 +26,6 @@ from engine.http.exchange import Handler
 from engine.http.frame_budget import FrameTurns
 from engine.http.h1 import Http1Connection
 from engine.http.h2 import Http2Connection, Hypercorn
-from engine.http.tls import Certificate
 
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
@@ -38,15 +38,14 @@ async def serve(
     *,
     stop: asyncio.Event,
     grace: float,
-    certificate: Certificate | None = None,
+    tls: ssl.SSLContext | None = None,
     limiter: ConnectionLimiter | None = None,
 ) -> None:
     """Serve a handler on listening sockets until `stop` is set, then shut down gracefully.
 
     Requests in progress have `grace` seconds to end; the others are canceled. Closes the sockets;
-    connections wait in those that another process has open too. Raises `CertificateError`.
+    connections wait in those that another process has open too.
     """
-    tls = certificate.context() if certificate is not None else None
     limiter = limiter or ConnectionLimiter()
     server = Server(handler, limiter)
     acceptor = Acceptor(sockets, server.connect, tls=tls, limiter=limiter)

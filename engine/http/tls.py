@@ -1,10 +1,28 @@
-"""The TLS certificate of the server."""
+"""TLS certificates of the server, each for some host names, and their replacement while it serves."""
 
+import secrets
 import ssl
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from engine.errors import SvcError
+
+
+def new_context() -> ssl.SSLContext:
+    """Return a TLS context without a certificate: TLS 1.2 and later, HTTP/2 by ALPN."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +33,21 @@ class Certificate:
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS context: TLS 1.2 and later, HTTP/2 by ALPN.
-
-        Raises `CertificateError` when the files cannot be used.
-        """
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["h2", "http/1.1"])
+        """Return a TLS context with this certificate. Raises `CertificateError` if the files are unusable."""
+        context = new_context()
         self.load_into(context)
         return context
+
+    def state(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Return values that differ once a file was replaced or written; `None` for one that is missing."""
+        found: list[tuple[int, int, int] | None] = []
+        for path in (self.chain, self.key):
+            try:
+                status = path.stat()
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+            except OSError:
+                found.append(None)
+        return tuple(found)
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Load both files. Raises `CertificateError`."""
@@ -39,6 +63,71 @@ class Certificate:
                 f"the certificate {self.chain} with the key {self.key} cannot be used: {reason}",
                 "Both are PEM files; the certificate's own comes first in its file.",
             ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedCertificate:
+    """A certificate chain and its key, as PEM texts."""
+
+    chain: str
+    key: str = field(repr=False)
+
+    def context(self) -> ssl.SSLContext:
+        """Return a TLS context with this certificate. Raises `CertificateError` if it is unusable."""
+        password = secrets.token_bytes(32)
+        context = new_context()
+        try:
+            key = load_pem_private_key(self.key.encode(), None)
+            # Python loads certificates from files only. The key is never on disk in clear.
+            sealed = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
+            with NamedTemporaryFile(prefix="svc-certificate-", suffix=".pem") as file:
+                file.write(self.chain.encode() + b"\n" + sealed)
+                file.flush()
+                context.load_cert_chain(file.name, password=password)
+        except (OSError, ValueError) as error:
+            raise CertificateError(
+                f"an issued certificate cannot be used: {error}", "Check the disk for temporary files."
+            ) from error
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateSet:
+    """The certificates of a server: `named` by host name, and `default` for all other clients."""
+
+    default: Certificate | IssuedCertificate
+    named: Mapping[str, IssuedCertificate] = field(default_factory=dict)
+
+
+class Tls:
+    """The TLS of a server, whose certificates can be replaced. Handshakes fail before it has some."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[IssuedCertificate, ssl.SSLContext] = {}
+        self._named: dict[str, ssl.SSLContext] = {}
+        self._default = new_context()
+        self.context = new_context()
+        """The context to serve with. It has no certificate: the one of each connection is selected."""
+        self.context.sni_callback = self._select
+
+    def use(self, certificates: CertificateSet) -> None:
+        """Replace the certificates of new connections. Raises `CertificateError` without a change."""
+        contexts = {each: self._context(each) for each in certificates.named.values()}
+        named = {name: contexts[each] for name, each in certificates.named.items()}
+        default = certificates.default
+        if isinstance(default, IssuedCertificate):
+            self._default = contexts[default] = self._context(default)
+        else:
+            self._default = default.context()
+        self._named, self._contexts = named, contexts
+
+    def _context(self, certificate: IssuedCertificate) -> ssl.SSLContext:
+        return self._contexts.get(certificate) or certificate.context()
+
+    def _select(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, _context: ssl.SSLContext
+    ) -> None:
+        connection.context = self._named.get((name or "").lower().removesuffix("."), self._default)
 
 
 def read(path: Path) -> bytes:

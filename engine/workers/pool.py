@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
+from engine.http.tls import CertificateSet
 from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState
 from engine.timeline.bus import TimelineBus
@@ -85,6 +86,7 @@ class WorkerPool:
         self._warn = warn
         self._number = self._requested = 0
         self._last: dict[str, protocol.Publish] = {}
+        self._certify: protocol.Certify | None = None
         self._workers: dict[int, _Worker] = {}
 
     def resident_bytes(self) -> int:
@@ -106,6 +108,12 @@ class WorkerPool:
         for worker in workers:
             worker.states.pop(number, None)
         return [reply.result() for reply in replies if reply.done()]
+
+    def certify(self, certificates: CertificateSet) -> None:
+        """Replace the certificates of all workers, also of those that start later."""
+        self._certify = protocol.Certify(certificates)
+        for worker in self._workers.values():
+            worker.channel.send(self._certify)
 
     async def publish(self, publication: Publication) -> None:
         """Update all workers; returns when each live one serves the publication."""
@@ -164,6 +172,8 @@ class WorkerPool:
             child_end.close()
         worker = _Worker(process, await protocol.Channel.open(parent_end))
         worker.channel.send(self._config)
+        if self._certify is not None:
+            worker.channel.send(self._certify)
         for message in self._last.values():
             worker.channel.send(message)
         if self._config.multi_project or self._last:

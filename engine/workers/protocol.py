@@ -16,7 +16,7 @@ from engine.deploy.versions import Publication
 from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
-from engine.http.tls import Certificate
+from engine.http.tls import CertificateSet
 from engine.lane import BuildMode
 from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState
@@ -44,7 +44,6 @@ class WorkerConfig:
     domain: str
     dev: bool
     grace: float
-    certificate: Certificate | None = None
     per_address: int = PER_ADDRESS
     scheme: str = ""
     max_body: int = MAX_BODY
@@ -60,6 +59,13 @@ class Publish:
 
     number: int
     publication: Publication
+
+
+@dataclass(frozen=True, slots=True)
+class Certify:
+    """Use TLS with these certificates from the next connection on."""
+
+    certificates: CertificateSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from engine.gateway.console import at_domain, forwarder
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Handler
 from engine.http.server import serve
+from engine.http.tls import CertificateError, CertificateSet, Tls
 from engine.log_forwarding import LogForwarder
 from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState
@@ -88,6 +89,7 @@ async def serve_worker(
     if config.console is not None:
         gateway = at_domain(forwarder(*config.console), gateway, config.domain, config.scheme)
     serving: asyncio.Task[None] | None = None
+    tls: Tls | None = None
     stopping = asyncio.create_task(stop.wait())
     try:
         while True:
@@ -99,10 +101,14 @@ async def serve_worker(
             if receiving.result() is None:
                 runner.stop_all()
                 break
-            message: protocol.Publish | protocol.Serve | protocol.ReportState = receiving.result()
+            message: protocol.Publish | protocol.Certify | protocol.Serve | protocol.ReportState
+            message = receiving.result()
             if isinstance(message, protocol.ReportState):
                 pool = PoolState(runner.pool.running(), runner.pool.queued())
                 channel.send(protocol.ReportedState(message.number, pool))
+            elif isinstance(message, protocol.Certify):
+                tls = tls or Tls()
+                _use(tls, message.certificates, channel)
             elif isinstance(message, protocol.Publish):
                 ready = await site.prepare(message.publication, lenient=True)
                 site.activate(ready, replace_all=not config.multi_project)
@@ -114,7 +120,7 @@ async def serve_worker(
                         sockets,
                         stop=stop,
                         grace=config.grace,
-                        certificate=config.certificate,
+                        tls=tls.context if tls is not None else None,
                         limiter=ConnectionLimiter(config.per_address),
                     )
                 )
@@ -128,6 +134,13 @@ async def serve_worker(
             reporter.flush()
         await channel.drain()
         channel.close()
+
+
+def _use(tls: Tls, certificates: CertificateSet, channel: protocol.Channel) -> None:
+    try:
+        tls.use(certificates)
+    except CertificateError as error:  # The files have changed again.
+        channel.send(protocol.WorkerWarning(error.text))
 
 
 def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:

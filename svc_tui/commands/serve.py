@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.certificates.settings import LETS_ENCRYPT, AcmeSettings, require_acme
 from engine.errors import InvalidUsage
 from engine.event_loop import run
 from engine.gateway.client_address import Network
@@ -72,8 +74,12 @@ def serve(
         ),
     ] = "",
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address to serve applications on.")
-    ] = "127.0.0.1:8080",
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address to serve applications on (default: 127.0.0.1:8080; with --acme: [::]:443).",
+        ),
+    ] = "",
     control: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address to serve the control API on.")
     ] = "127.0.0.1:8081",
@@ -85,6 +91,35 @@ def serve(
     ] = None,
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Private key of the certificate, as PEM.")
+    ] = None,
+    acme: Annotated[
+        str,
+        typer.Option(
+            "--acme",
+            metavar="MAIL",
+            help="Obtain and renew certificates by ACME; the mail address is for the authority's notices.",
+        ),
+    ] = "",
+    acme_http: Annotated[
+        str,
+        typer.Option(
+            "--acme-http",
+            metavar="HOST:PORT",
+            help="With --acme: address that answers challenges and redirects to https (default: port 80 of "
+            "the host of --listen).",
+        ),
+    ] = "",
+    acme_directory: Annotated[
+        str,
+        typer.Option("--acme-directory", metavar="URL", help="With --acme: directory of the authority."),
+    ] = LETS_ENCRYPT,
+    acme_ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--acme-ca-file",
+            metavar="FILE",
+            help="With --acme: certificates to trust the authority by, as PEM (default: those of certifi).",
+        ),
     ] = None,
     proxied: Annotated[
         bool,
@@ -164,12 +199,13 @@ def serve(
     if certificate is not None:
         certificate.context()
     folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
+    listen = listen or ("[::]:443" if acme else "127.0.0.1:8080")
     public_host, public_port = _address("--listen", listen)
     control_host, control_port = _address("--control", control)
-    if certificate is None and not is_loopback(control_host):
+    if certificate is None and not acme and not is_loopback(control_host):
         raise InvalidUsage(
             f"the control API at {control} would receive passwords without TLS",
-            "Pass --tls-cert and --tls-key, or use --control 127.0.0.1:PORT.",
+            "Pass --acme, or --tls-cert and --tls-key, or use --control 127.0.0.1:PORT.",
         )
     domain = domain.lower().strip(".")
     if not _DOMAIN.fullmatch(domain) or len(domain) > _MAX_DOMAIN_CHARS:
@@ -182,6 +218,20 @@ def serve(
         raise InvalidUsage(
             f"--listen and --control are both {listen}", "Pass a different port for one of them."
         )
+    authority_settings = None
+    addresses = [(public_host, public_port), (control_host, control_port)]
+    if acme:
+        if certificate is not None or proxied:
+            raise InvalidUsage("--acme excludes --tls-cert and --proxied", "Pass one of them.")
+        authority_settings = _acme(acme, domain, acme_directory, acme_ca_file)
+        addresses.append(_address("--acme-http", acme_http) if acme_http else (public_host, 80))
+        if addresses[2] in addresses[:2] and addresses[2][1]:
+            raise InvalidUsage(
+                f"--acme-http is {acme_http or listen}, the address of --listen or --control",
+                "Pass different ports.",
+            )
+    elif acme_http or acme_ca_file or acme_directory != LETS_ENCRYPT:
+        raise InvalidUsage("options --acme-… require --acme", "Pass --acme MAIL.")
     collector = _collector(otlp) if otlp else None
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
     targets = _targets(notify) if notify else ()
@@ -189,7 +239,7 @@ def serve(
     if print_unit:
         stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
     if print_socket:
-        stdout.line(socket_unit(name, [(public_host, public_port), (control_host, control_port)]))
+        stdout.line(socket_unit(name, addresses))
     if print_unit or print_socket:
         return
     # Imported on demand: with the control API, it takes most of a start.
@@ -202,8 +252,12 @@ def serve(
         public = _bound(stack, "--listen", handed, public_host, public_port, workers)
         handed = supervisor.claim(control_host, control_port)
         controls = _bound(stack, "--control", handed, control_host, control_port)
+        plain: list[socket.socket] = []
+        if acme:
+            handed = supervisor.claim(*addresses[2])
+            plain = _bound(stack, "--acme-http", handed, *addresses[2])[0]
         supervisor.require_all_claimed(f"{name}.socket")
-        scheme = "https" if certificate or proxied else "http"
+        scheme = "https" if certificate or acme or proxied else "http"
         port = public[0][0].getsockname()[1]
         default_port = proxied or port == (443 if scheme == "https" else 80)
         settings = ServiceSettings(
@@ -213,6 +267,8 @@ def serve(
             domain=domain,
             origin=f"{scheme}://{{}}" if default_port else f"{scheme}://{{}}:{port}",
             certificate=certificate,
+            acme=authority_settings,
+            plain=plain,
             grace=grace,
             log=stderr.log,
             per_address=per_address,
@@ -229,14 +285,15 @@ def serve(
         )
         stopped: float | None = None
         while True:
-            spare = [[sock.dup() for sock in sockets] for sockets in (settings.public[0], settings.control)]
+            duplicated = (settings.public[0], settings.control, settings.plain)
+            spare = [[sock.dup() for sock in sockets] for sockets in duplicated]
             settings = replace(settings, spare=[*chain(*spare)])
             for sock in settings.spare:
                 stack.callback(sock.close)
-            stopped = run(_run(settings, "https" if certificate else "http", supervisor, stopped))
+            stopped = run(_run(settings, "https" if settings.secure else "http", supervisor, stopped))
             if stopped is None:
                 return
-            settings = replace(settings, public=[spare[0]], control=spare[1])
+            settings = replace(settings, public=[spare[0]], control=spare[1], plain=spare[2])
 
 
 async def _run(
@@ -316,6 +373,28 @@ def _targets(urls: list[str]) -> "list[Target]":
     from engine.alerts.delivery import parse_target
 
     return [parse_target(url) for url in urls]
+
+
+def _acme(email: str, domain: str, directory: str, ca_file: Path | None) -> AcmeSettings:
+    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", email):
+        raise InvalidUsage(f'--acme "{email}" is not a mail address', "For example: --acme you@example.com")
+    if "." not in domain:
+        raise InvalidUsage(
+            f"an authority issues no certificates for {domain}", "Pass --domain, a domain that leads here."
+        )
+    if not directory.startswith("https://"):
+        raise InvalidUsage(
+            f"--acme-directory {directory} is not an https URL", f"For example: {LETS_ENCRYPT}"
+        )
+    if ca_file is not None:
+        try:
+            ssl.create_default_context(cafile=ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidUsage(
+                f"--acme-ca-file {ca_file} cannot be used: {error}", "Pass certificates in PEM format."
+            ) from None
+    require_acme()
+    return AcmeSettings(email, directory, str(ca_file.absolute()) if ca_file is not None else "")
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -117,7 +117,7 @@ def open_control(
 
     The certificate does not name the address, so they get plain HTTP.
     """
-    local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
+    local = settings.control if not settings.secure else bind("127.0.0.1", 0)
     try:
         yield Control(settings, runtime, bucket, node, local)
     finally:

@@ -100,6 +100,8 @@ class Runtime:
         """`closing` closes each part in the reverse order of their registration. Raises `SvcError`."""
         self._settings, self._bucket, self._node, self._closing = settings, bucket, node, closing
         self._rates: dict[str, RateMeter] = {}
+        self.on_activated: Callable[[str], None] | None = None
+        """Called with the name of each project that was activated while the service serves."""
         self.meter = ServiceMeter()
         self.monitor = AlertMonitor(
             Watched(settings.data, settings.certificate, self.meter, self._memory_use, self._absent_nodes),
@@ -245,6 +247,8 @@ class Runtime:
         if self.peers.records is not None:
             self.tenants.timeline(project)  # It gets the records of other nodes before its own first one.
         self._exports.refresh(project)
+        if self.on_activated is not None:
+            self.on_activated(project)
 
     def _warn(self, error: SvcError) -> None:
         self._settings.log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
@@ -259,7 +263,6 @@ class Runtime:
             domain=settings.domain,
             dev=False,
             grace=settings.grace,
-            certificate=settings.certificate,
             per_address=settings.per_address,
             scheme=settings.scheme,
             trusted_proxies=settings.trusted_proxies,

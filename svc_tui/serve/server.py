@@ -14,6 +14,8 @@ from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
+from engine.certificates.manager import CertificateManager
+from engine.certificates.plain_listener import challenges_and_redirects
 from engine.control.auth.accounts import AccountError, claim_code
 from engine.control.discovery import publish_endpoint, remove_endpoint
 from engine.control.routes import fleet
@@ -28,10 +30,12 @@ from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Exchange, Handler
 from engine.http.server import serve
 from engine.http.sockets import listen
+from engine.http.tls import Tls
 from engine.service.secrets_key import SecretsKey
 from svc_tui import version
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import BackupError, BackupStore
+from svc_tui.serve.certificates import certified
 from svc_tui.serve.control_api import Control, open_control
 from svc_tui.serve.runtime import Runtime, open_runtime
 from svc_tui.serve.settings import ServiceSettings
@@ -53,15 +57,19 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     They also end when the service is to become a fleet: then the end of the context copies its storage, and
     the next start serves the fleet. Raises `SvcError` if the data directory cannot be used.
     """
+    tls = Tls() if settings.secure else None
     async with (
-        _open(settings, stop) as (bucket, node),
+        _open(settings, stop, tls) as (bucket, node),
         _backup(settings, bucket),
         open_runtime(settings, bucket, node) as runtime,
     ):
         await _log_claim_code(settings, bucket)
         with open_control(settings, runtime, bucket, node) as control:
             await node.start(bucket, partial(_check_movable, settings))
-            async with _serving(settings, runtime, control, node, stop) as servers:
+            async with (
+                certified(settings, runtime, bucket, node, tls) as certificates,
+                _serving(settings, runtime, control, node, stop, tls, certificates) as servers,
+            ):
                 yield servers
 
 
@@ -103,11 +111,17 @@ async def _log_claim_code(settings: ServiceSettings, bucket: Bucket) -> None:
 
 @contextlib.asynccontextmanager
 async def _serving(
-    settings: ServiceSettings, runtime: Runtime, control: Control, node: Fleet, stop: asyncio.Event
+    settings: ServiceSettings,
+    runtime: Runtime,
+    control: Control,
+    node: Fleet,
+    stop: asyncio.Event,
+    tls: Tls | None,
+    certificates: CertificateManager | None,
 ) -> AsyncIterator[asyncio.Future[Any]]:
     """Serve on all sockets until `stop` is set or the context is left; yields a future of the servers."""
     ending = asyncio.Event()
-    for sock in chain(*settings.public, settings.control):
+    for sock in chain(*settings.public, settings.control, settings.plain):
         listen(sock)
     publish_endpoint(settings.data, control.endpoint)
     internal = partial(serve, stop=ending, grace=settings.grace)
@@ -125,10 +139,13 @@ async def _serving(
     if runtime.workers is not None:
         servers.append(runtime.workers.run(ending))
     else:
-        servers.append(_serve_until_drained(settings, gateway, node))
-    servers.append(_serve_tls(settings, api, settings.control, ending))
-    if settings.certificate is not None:
+        servers.append(_serve_until_drained(settings, gateway, node, tls))
+    servers.append(_serve_tls(settings, api, settings.control, ending, tls))
+    if tls is not None:
         servers.append(internal(control.api, control.local))
+    if certificates is not None:
+        plain = challenges_and_redirects(certificates.challenge, settings.domain, settings.origin.format)
+        servers.append(_serve_tls(settings, plain, [*settings.plain], ending, None))
     finished = asyncio.gather(*servers)
     try:
         yield finished
@@ -138,18 +155,24 @@ async def _serving(
         await finished
 
 
-async def _serve_until_drained(settings: ServiceSettings, gateway: Handler, node: Fleet) -> None:
+async def _serve_until_drained(
+    settings: ServiceSettings, gateway: Handler, node: Fleet, tls: Tls | None
+) -> None:
     """Serve applications until the service stops or the node is drained."""
-    await _serve_tls(settings, gateway, settings.public[0], node.draining)
+    await _serve_tls(settings, gateway, settings.public[0], node.draining, tls)
     node.drained.set()
 
 
 async def _serve_tls(
-    settings: ServiceSettings, handler: Handler, sockets: list[socket.socket], stop: asyncio.Event
+    settings: ServiceSettings,
+    handler: Handler,
+    sockets: list[socket.socket],
+    stop: asyncio.Event,
+    tls: Tls | None,
 ) -> None:
-    limiter, certificate = ConnectionLimiter(settings.per_address), settings.certificate
+    limiter, context = ConnectionLimiter(settings.per_address), tls.context if tls is not None else None
     handler = behind_proxies(handler, settings.trusted_proxies)
-    await serve(handler, sockets, stop=stop, grace=settings.grace, certificate=certificate, limiter=limiter)
+    await serve(handler, sockets, stop=stop, grace=settings.grace, tls=context, limiter=limiter)
 
 
 async def _drain_at_stop(control: Control, node: Fleet, stop: asyncio.Event, ending: asyncio.Event) -> None:
@@ -164,7 +187,9 @@ async def _drain_at_stop(control: Control, node: Fleet, stop: asyncio.Event, end
 
 
 @contextlib.asynccontextmanager
-async def _open(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator[tuple[Bucket, Fleet]]:
+async def _open(
+    settings: ServiceSettings, stop: asyncio.Event, tls: Tls | None
+) -> AsyncIterator[tuple[Bucket, Fleet]]:
     """Open the bucket and the service's node of a fleet; wait for the fleet. Raises `FleetStopped`.
 
     If the node is complete at the end, copy the storage of the service to its fleet.
@@ -189,10 +214,12 @@ async def _open(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator
         stack.push_async_callback(node.stop)
         yield bucket, node
         if node.complete.is_set() and not stop.is_set():
-            await _become_fleet(settings, bucket, node, stop)
+            await _become_fleet(settings, bucket, node, stop, tls)
 
 
-async def _become_fleet(settings: ServiceSettings, bucket: Bucket, node: Fleet, stop: asyncio.Event) -> None:
+async def _become_fleet(
+    settings: ServiceSettings, bucket: Bucket, node: Fleet, stop: asyncio.Event, tls: Tls | None
+) -> None:
     """Copy the storage of the service to its fleet, until `stop` is set. Answer requests with 503 meanwhile.
 
     After a failure nothing has changed: the service continues to use its folder.
@@ -204,7 +231,7 @@ async def _become_fleet(settings: ServiceSettings, bucket: Bucket, node: Fleet, 
 
     sockets = [sock.dup() for sock in settings.spare]
     refusing = asyncio.ensure_future(
-        serve(refuse, sockets, stop=copied, grace=1, certificate=settings.certificate)
+        serve(refuse, sockets, stop=copied, grace=1, tls=tls.context if tls is not None else None)
     )
     moving = asyncio.ensure_future(node.move(partial(copy_storage, settings.data, bucket)))
     stopped = asyncio.ensure_future(stop.wait())

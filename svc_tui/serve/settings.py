@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.alerts.delivery import Target
+from engine.certificates.settings import AcmeSettings
 from engine.control.auth.passwords import Passwords
 from engine.fleet.node import NodeAddress
 from engine.gateway.client_address import Network
@@ -35,6 +36,10 @@ class ServiceSettings:
     domain: str
     origin: str
     certificate: Certificate | None
+    acme: AcmeSettings | None = None
+    """Authority that certificates are obtained from."""
+    plain: Sequence[socket.socket] = ()
+    """With `acme`: sockets that answer challenges and redirect to https."""
     grace: float
     log: Callable[[str, str], None]
     """Takes a level and a line for the service's log."""
@@ -64,6 +69,11 @@ class ServiceSettings:
     """URL of an object store for backups, empty for none."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
+
+    @property
+    def secure(self) -> bool:
+        """Return whether svc serves with TLS."""
+        return self.certificate is not None or self.acme is not None
 
     @property
     def scheme(self) -> str:

@@ -21,7 +21,7 @@ from engine.http.sockets import BACKLOG, authority, resolve_localhost
 
 FIRST_DESCRIPTOR = 3
 """File descriptor of the first socket."""
-_PATHS = ("--data", "--tls-cert", "--tls-key")
+_PATHS = ("--data", "--tls-cert", "--tls-key", "--acme-ca-file")
 _PRINTS = ("--print-unit", "--print-socket")
 _PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
@@ -68,7 +68,7 @@ class SystemdHandoff:
         """
         for unclaimed in self.sockets:
             raise InvalidUsage(
-                f"the systemd socket {authority(unclaimed)} matches neither --listen nor --control",
+                f"the systemd socket {authority(unclaimed)} is neither --listen, --control nor --acme-http",
                 f"Use the same addresses in the options of svc serve and in ListenStream= of {unit}.",
             )
 

@@ -9,6 +9,7 @@ import httpx
 
 from engine.alerts.delivery import Target
 from engine.artifact import Artifact
+from engine.certificates.settings import AcmeSettings
 from engine.http.sockets import bind, bind_reuseport
 from engine.http.tls import Certificate
 from engine.manifest.collector import Collector
@@ -61,13 +62,16 @@ class Hosted:
         workers: int = 1,
         otlp: Collector | None = None,
         notify: Sequence[Target] = (),
+        acme: AcmeSettings | None = None,
+        http_port: int = 0,
     ) -> None:
         self.data = data
         self.output: list[str] = []
         self.token = ""
         public = bind_reuseport("127.0.0.1", 0, workers) if workers > 1 else [bind("127.0.0.1", 0)]
         control = bind("127.0.0.1", 0)
-        scheme = "https" if certificate else "http"
+        scheme = "https" if certificate or acme else "http"
+        self.plain = bind("127.0.0.1", http_port) if acme else []
         self.public = f"{scheme}://127.0.0.1:{public[0][0].getsockname()[1]}"
         self.control = f"{scheme}://127.0.0.1:{control[0].getsockname()[1]}"
         settings = ServiceSettings(
@@ -77,6 +81,8 @@ class Hosted:
             domain="apps.example",
             origin=f"{scheme}://{{}}:8080",
             certificate=certificate,
+            acme=acme,
+            plain=self.plain,
             grace=1.0,
             log=lambda level, text: self.output.append(text),
             passwords=quick(),

@@ -93,3 +93,24 @@ def test_serve_with_corrupt_accounts_names_the_file_and_the_remedy(
     assert f"the stored accounts are corrupt: {tmp_path / 'control.db'}" in errors
     assert "Restore control.db from a backup." in errors
     assert all(each.fileno() == -1 for each in bound)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--acme", "ann", "--domain", "apps.example"], '"ann" is not a mail address'),
+        (["--acme", "ann@example.com"], "for localhost"),
+        (["--acme", "ann@example.com", "--domain", "apps.example", "--proxied"], "--proxied"),
+        (["--acme-directory", "https://127.0.0.1/dir"], "require --acme"),
+        (["--acme", "a@b.example", "--domain", "apps.example", "--acme-directory", "dir"], "dir is not"),
+        (["--acme", "a@b.example", "--domain", "apps.example", "--acme-ca-file", "none.pem"], "none.pem"),
+        (["--acme", "a@b.example", "--domain", "apps.example", "--listen", "127.0.0.1:80"], "--acme-http is"),
+        (["--acme", "a@b.example", "--domain", "apps.example", "--acme-http", "80"], "--acme-http 80"),
+    ],
+)
+def test_serve_with_wrong_acme_options_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], named: str
+) -> None:
+    assert run(["serve", "--data", str(tmp_path), *arguments]) == 2
+    printed = capsys.readouterr().err
+    assert named in printed and "hint" in printed

@@ -1,7 +1,8 @@
 """A service with a certificate: applications and control API over TLS, HTTP/2 if the client supports it."""
 
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 
 from engine.http.tls import Certificate, CertificateError
 from svc_tui.client import Client
+from svc_tui.serve import certificates
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
@@ -59,6 +61,38 @@ def test_tls_port_rejects_old_tls_versions(hosted: Hosted) -> None:
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises(httpx.ConnectError), httpx.Client(verify=context) as client:
         client.get(hosted.control)
+
+
+def served(hosted: Hosted) -> str:
+    """Return the certificate of new connections, as PEM."""
+    target = httpx.URL(hosted.public)
+    return ssl.get_server_certificate((target.host, target.port or 443))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_changed_files_are_loaded_and_unusable_ones_are_reported(
+    tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(certificates, "CHECK_SECONDS", 0.05)
+    (tmp_path / "new").mkdir()
+    chain, key = self_signed(tmp_path / "new")
+    with Hosted(tmp_path / "data", certificate, workers) as hosted:
+        before = served(hosted)
+        key.replace(certificate.key)
+        wait(lambda: any("cannot be used" in text for text in hosted.output))
+        assert served(hosted) == before != chain.read_text()
+        (tmp_path / "newer").mkdir()
+        chain, key = self_signed(tmp_path / "newer")
+        key.replace(certificate.key)
+        chain.replace(certificate.chain)
+        wait(lambda: served(hosted) == certificate.chain.read_text())
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("wrong", ["another's", "none", "missing", "swapped"])

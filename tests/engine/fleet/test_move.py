@@ -212,7 +212,7 @@ def test_service_that_is_stopped_during_the_copy_answers_503_until_then(data: Pa
             log=lambda level, text: logged.append(text),
             spare=bind("127.0.0.1", 0),
         )
-        becoming = asyncio.ensure_future(_become_fleet(settings, bucket, node, stop))
+        becoming = asyncio.ensure_future(_become_fleet(settings, bucket, node, stop, None))
         async with httpx.AsyncClient() as client:
             answer = await client.get(f"http://{authority(settings.spare[0])}/")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

@@ -1,0 +1,147 @@
+"""Client of a certificate authority (ACME, RFC 8555). Every call blocks.
+
+The order is read again before each step, so a step can be repeated after a restart.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from acme import challenges, client, errors, messages
+from cryptography import x509
+from josepy.errors import Error as JoseError
+from josepy.jwa import ES256
+from josepy.jwk import JWK
+
+from engine.certificates.settings import AcmeSettings, AuthorityError
+
+CALL_SECONDS = 20
+"""Timeout of each request to the authority."""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """An HTTP-01 challenge: `text` is expected at the path of `token` of the host `name`."""
+
+    name: str
+    token: str
+    text: str
+    body: Any
+
+
+@contextmanager
+def _translated(url: str) -> Iterator[None]:
+    """Raise errors of the packages as `AuthorityError`."""
+    try:
+        yield
+    except messages.Error as error:
+        details = [str(each.detail) for each in error.subproblems or () if each.detail]
+        text = "; ".join([error.detail or error.typ, *details])
+        raise AuthorityError(
+            f"the authority refused it: {text} ({error.code or error.typ})", str(error.code)
+        ) from error
+    except (errors.Error, JoseError, OSError, ValueError, KeyError) as error:
+        raise AuthorityError(f"the authority at {url} does not answer as expected: {error!r:.300}") from error
+
+
+class Authority:
+    """An account at an authority, created if it does not exist. All methods raise `AuthorityError`."""
+
+    def __init__(self, settings: AcmeSettings, account_key: str) -> None:
+        self._url = settings.directory
+        with _translated(self._url):
+            self._key = JWK.load(account_key.encode())
+            self._net = client.ClientNetwork(
+                self._key,
+                alg=ES256,
+                verify_ssl=settings.ca_file or True,  # type: ignore[arg-type]  # requests takes a path
+                user_agent="svc",
+                timeout=CALL_SECONDS,
+            )
+            directory = client.ClientV2.get_directory(settings.directory, self._net)
+            self._client = client.ClientV2(directory, self._net)
+            account = messages.NewRegistration.from_data(email=settings.email, terms_of_service_agreed=True)
+            try:
+                self._client.new_account(account)
+            except errors.ConflictError as existing:
+                body = messages.Registration()
+                self._net.account = messages.RegistrationResource(uri=existing.location, body=body)
+
+    def _read(self, url: str, content: Any = None) -> Any:
+        """Return the response to a signed request."""
+        return self._net.post(url, content, new_nonce_url=self._client.directory["newNonce"])
+
+    def _order(self, url: str) -> messages.Order:
+        order: messages.Order = messages.Order.from_json(self._read(url).json())
+        return order
+
+    def order(self, signing_request: str) -> str:
+        """Order a certificate and return the URL of the order."""
+        with _translated(self._url):
+            return str(self._client.new_order(signing_request.encode()).uri)
+
+    def status(self, order: str) -> str:
+        """Return the status of an order: pending, ready, processing, valid or invalid."""
+        with _translated(self._url):
+            return str(self._order(order).status.name)
+
+    def challenges(self, order: str) -> list[Challenge]:
+        """Return a challenge for each name of an order that is not proven. Raises `AuthorityError`."""
+        found = []
+        with _translated(self._url):
+            for authorization in self._authorizations(order):
+                if authorization.status != messages.STATUS_PENDING:
+                    continue
+                name = str(authorization.identifier.value)
+                body = next((each for each in authorization.challenges if each.chall.typ == "http-01"), None)
+                if body is None:
+                    raise AuthorityError(f"the authority offers no HTTP-01 challenge for {name}")
+                token = body.chall.encode("token")
+                found.append(Challenge(name, token, body.chall.validation(self._key), body))
+        return found
+
+    def answer(self, offered: Sequence[Challenge]) -> None:
+        """Ask the authority to check challenges, whose texts are served from now on."""
+        with _translated(self._url):
+            for challenge in offered:
+                chall: challenges.HTTP01 = challenge.body.chall
+                self._read(challenge.body.uri, chall.response(self._key))
+
+    def problems(self, order: str) -> str:
+        """Return why an order is invalid."""
+        with _translated(self._url):
+            found = [
+                f"{authorization.identifier.value}: {challenge.error.detail}"
+                for authorization in self._authorizations(order)
+                for challenge in authorization.challenges
+                if challenge.error is not None
+            ]
+            error = self._order(order).error
+            return "; ".join(found) or (str(error.detail) if error else "the order is invalid")
+
+    def _authorizations(self, order: str) -> list[messages.Authorization]:
+        return [
+            messages.Authorization.from_json(self._read(url).json())
+            for url in self._order(order).authorizations
+        ]
+
+    def finalize(self, order: str, signing_request: str) -> None:
+        """Request the certificate of an order that is ready."""
+        request = messages.CertificateRequest(csr=x509.load_pem_x509_csr(signing_request.encode()))
+        with _translated(self._url):
+            self._read(self._order(order).finalize, request)
+
+    def certificate(self, order: str) -> str:
+        """Return the certificate chain of a valid order, as PEM."""
+        with _translated(self._url):
+            return str(self._read(str(self._order(order).certificate)).text)
+
+    def renewal(self, chain: str) -> tuple[float | None, float]:
+        """Return when to renew a certificate by RFC 9773, and when to ask again (Unix times).
+
+        The first is `None` if the authority does not say it.
+        """
+        with _translated(self._url):
+            when, again = self._client.renewal_time(chain.encode())
+            return when.timestamp() if when is not None else None, again.timestamp()

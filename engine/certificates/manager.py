@@ -1,0 +1,373 @@
+"""Obtains and renews the certificates of a service: one for its own name, one for each project.
+
+Every node of a fleet runs it. Each reads the entries of the bucket every few seconds, so all use what one
+obtained. A node claims an entry before it changes it.
+"""
+
+import asyncio
+import logging
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
+from engine.cancellation import cancel
+from engine.certificates.settings import AcmeSettings, AuthorityError
+from engine.certificates.store import (
+    SERVICE,
+    CertificateStore,
+    ClaimLost,
+    Entry,
+    Order,
+    new_key,
+    owner_of,
+)
+from engine.errors import SvcError
+from engine.http.tls import CertificateError, CertificateSet, IssuedCertificate
+from engine.service.secrets_key import SecretsKeyError
+
+if TYPE_CHECKING:
+    from engine.certificates.authority import Authority
+
+MAX_NAMES = 100
+"""Maximum names of a certificate."""
+MAX_ORDERS = 10
+"""Maximum orders of a project in 24 hours."""
+MAX_RETRY_HOURS = 24
+ORDER_SECONDS = 120.0
+"""How long an attempt waits for the authority. A later one continues the same order."""
+CLAIM_SECONDS = 600.0
+TICK_SECONDS = 5.0
+PARALLEL = 4
+"""Maximum orders at the same time."""
+CHECK_HOURS = 6
+_DAY = 86400.0
+_T = TypeVar("_T")
+_log = logging.getLogger("svc.server")
+Hosts = Callable[[], Mapping[str, Sequence[str]]]
+"""Returns the public host names of each project, the most important ones first."""
+
+
+class CertificateManager:
+    """The certificates of a service. Use on one event loop, by `start` and `run`."""
+
+    def __init__(
+        self,
+        settings: AcmeSettings,
+        store: CertificateStore,
+        *,
+        domain: str,
+        hosts: Hosts,
+        use: Callable[[CertificateSet], None],
+        report: Callable[[str, str], None],
+        node: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`use` replaces the certificates of the server.
+
+        `report` gets a project, empty for the service, and the text of a failure. `node` is this node of a
+        fleet. `clock` returns Unix time.
+        """
+        self._settings, self._store, self._domain = settings, store, domain
+        self._hosts, self._use, self._report, self._node, self._clock = hosts, use, report, node, clock
+        self._own = self_signed(domain)
+        self._known: dict[str, tuple[int | None, IssuedCertificate | None]] = {}
+        """By owner, the certificate of a revision of its entry."""
+        self._used: CertificateSet | None = None
+        self._urgent: dict[str, float] = {}
+        """Owners that are tried again before `retry_at`, unless they were tried since this time."""
+        self._changed = asyncio.Event()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._turns = asyncio.Semaphore(PARALLEL)
+        self._account = asyncio.Lock()
+
+    def activated(self, project: str) -> None:
+        """Order a certificate for the hosts of a project that was activated, if it needs one."""
+        self._urgent[owner_of(project)] = self._clock()
+        self._changed.set()
+
+    def expected(self, name: str) -> bool:
+        """Return whether this service has a host name."""
+        return name == self._domain or any(name in names for names in self._hosts().values())
+
+    async def challenge(self, token: str, name: str) -> str | None:
+        """Return the text of a challenge for a host name of this service, or `None`."""
+        return await self._store.challenge(token, name) if self.expected(name) else None
+
+    async def start(self) -> None:
+        """Use the stored certificates."""
+        self._apply(await self._store.all())
+
+    async def run(self) -> None:
+        """Obtain and renew certificates until canceled."""
+        began = self._clock()
+        self._urgent = dict.fromkeys(self._names_by_owner(), began) | self._urgent
+        try:
+            while True:
+                self._changed.clear()
+                try:
+                    await self._tick()
+                except SvcError as error:
+                    _log.warning("the certificates cannot be read: %s", error.message)
+                except Exception:
+                    _log.exception("the certificates cannot be renewed")
+                try:
+                    await asyncio.wait_for(self._changed.wait(), TICK_SECONDS)
+                except TimeoutError:
+                    continue
+        finally:
+            await cancel(self._running.values())
+
+    def _names_by_owner(self) -> dict[str, list[str]]:
+        """Return the names that certificates should have, by owner."""
+        projects = {owner_of(name): list(hosts)[:MAX_NAMES] for name, hosts in self._hosts().items() if hosts}
+        return {SERVICE: [self._domain]} | projects
+
+    async def _tick(self) -> None:
+        """Use the certificates that are stored, and begin what is due."""
+        entries = await self._store.all()
+        self._apply(entries)
+        for owner, names in self._names_by_owner().items():
+            entry = entries.get(owner, Entry())
+            if owner not in self._running and self._due(owner, entry, names):
+                task = self._running[owner] = asyncio.create_task(self._attempt(owner, entry, names))
+                task.add_done_callback(partial(self._end, owner))
+
+    def _end(self, owner: str, _task: asyncio.Task[None]) -> None:
+        del self._running[owner]
+        self._changed.set()
+
+    def _due(self, owner: str, entry: Entry, names: Sequence[str]) -> bool:
+        now = self._clock()
+        if entry.holder != self._node and entry.until > now:
+            return False
+        if self._needed(owner, entry, names):
+            return entry.retry_at <= now or entry.tried < self._urgent.get(owner, 0)
+        return entry.check_at <= now
+
+    def _certificate(self, owner: str) -> IssuedCertificate | None:
+        return self._known.get(owner, (None, None))[1]
+
+    def _needed(self, owner: str, entry: Entry, names: Sequence[str]) -> bool:
+        """Return whether an owner needs a new certificate."""
+        usable = self._certificate(owner) is not None
+        return not usable or not set(names) <= set(entry.names) or entry.renew_at <= self._clock()
+
+    def _apply(self, entries: Mapping[str, Entry]) -> None:
+        """Use the certificates of the entries."""
+        for owner, entry in entries.items():
+            if self._known.get(owner, (None, None))[0] != entry.revision:
+                self._known[owner] = entry.revision, self._issued(owner, entry)
+        named: dict[str, IssuedCertificate] = {}
+        for project, names in self._hosts().items():
+            certificate = self._certificate(owner_of(project))
+            if certificate is not None:
+                covered = entries[owner_of(project)].names
+                named |= {name: certificate for name in names if name in covered}
+        certificates = CertificateSet(self._certificate(SERVICE) or self._own, named)
+        if certificates != self._used:
+            self._use(certificates)
+            self._used = certificates
+
+    def _issued(self, owner: str, entry: Entry) -> IssuedCertificate | None:
+        """Return the certificate of an entry if it can be used."""
+        if not entry.chain:
+            return None
+        try:
+            certificate = IssuedCertificate(entry.chain, self._store.unseal(owner, entry.key))
+            certificate.context()
+        except (SecretsKeyError, CertificateError) as error:
+            _log.warning("the certificate of %s cannot be used: %s; svc orders another", owner, error.message)
+            return None
+        return certificate
+
+    async def _attempt(self, owner: str, entry: Entry, names: list[str]) -> None:
+        """Obtain or renew a certificate, or ask when to renew it. Failures are recorded."""
+        async with self._turns:
+            try:
+                entry.holder, entry.until = self._node, self._clock() + CLAIM_SECONDS
+                entry.tried = self._clock() if self._needed(owner, entry, names) else entry.tried
+                await self._store.save(owner, entry)
+                try:
+                    await self._step(owner, entry, names)
+                except (AuthorityError, CertificateError, SecretsKeyError) as error:
+                    if self._needed(owner, entry, names):
+                        self._fail(owner, entry, error.message)
+                    else:
+                        entry.check_at = self._clock() + CHECK_HOURS * 3600
+                entry.until = 0
+                await self._store.save(owner, entry)
+            except ClaimLost:
+                return
+            except SvcError as error:
+                _log.warning("the certificate of %s cannot be stored: %s", owner, error.message)
+                await asyncio.sleep(TICK_SECONDS)
+            except Exception:
+                _log.exception("the certificate of %s cannot be renewed", owner)
+                await asyncio.sleep(TICK_SECONDS)
+
+    def _fail(self, owner: str, entry: Entry, text: str) -> None:
+        entry.failures += 1
+        hours = min(2 ** (entry.failures - 1), MAX_RETRY_HOURS)
+        entry.retry_at, entry.error = self._clock() + hours * 3600, text
+        if entry.order is None and len(entry.ordered) >= MAX_ORDERS:
+            entry.retry_at = max(entry.retry_at, entry.ordered[0] + _DAY)
+        again = datetime.fromtimestamp(entry.retry_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        project = owner.partition("/")[2]
+        name = project or self._domain
+        self._report(project, f"no new certificate for {name}: {text}; the next try is at {again}")
+
+    async def _step(self, owner: str, entry: Entry, names: list[str]) -> None:
+        from engine.certificates.authority import Authority
+
+        async with self._account:
+            account_key = await self._store.account_key()
+            authority = await in_thread(Authority, self._settings, account_key)
+        if self._needed(owner, entry, names):
+            chain, key = await self._obtain(authority, owner, entry, names)
+            entry.chain, entry.key, entry.names = chain, key, names
+            leaf = x509.load_pem_x509_certificate(chain.encode())
+            begin, end = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+            # Jitter spreads the renewals of certificates that were ordered at the same time.
+            entry.renew_at = begin + (end - begin) * random.uniform(0.63, 2 / 3)
+            entry.failures, entry.retry_at, entry.error = 0, 0, ""
+        await self._ask_renewal(authority, entry)
+
+    async def _ask_renewal(self, authority: "Authority", entry: Entry) -> None:
+        """Use the time of renewal that the authority suggests."""
+        entry.check_at = self._clock() + CHECK_HOURS * 3600
+        try:
+            when, again = await in_thread(authority.renewal, entry.chain)
+        except AuthorityError as error:
+            _log.debug("no renewal information: %s", error.message)
+            return
+        entry.renew_at = entry.renew_at if when is None else when
+        entry.check_at = min(max(again, self._clock() + 60), self._clock() + _DAY)
+
+    async def _obtain(
+        self, authority: "Authority", owner: str, entry: Entry, names: list[str]
+    ) -> tuple[str, Mapping[str, str]]:
+        """Return a new certificate chain and its sealed key; an order that has begun is continued.
+
+        Raises `AuthorityError`.
+        """
+        order = await self._continued(authority, entry, names)
+        if order is None:
+            now = self._clock()
+            entry.ordered = [each for each in entry.ordered if each > now - _DAY]
+            if len(entry.ordered) >= MAX_ORDERS:
+                raise AuthorityError(f"it had {MAX_ORDERS} orders in 24 hours, the limit of svc")
+            key = new_key()
+            request = signing_request(key, names)
+            url = await in_thread(authority.order, request)
+            order = Order(url=url, names=names, request=request, key=self._store.seal(owner, key))
+            entry.order = order
+            entry.ordered.append(now)
+            await self._store.save(owner, entry)
+        deadline, pause, answered = time.monotonic() + ORDER_SECONDS, 0.25, False
+        while True:
+            status = await in_thread(authority.status, order.url)
+            if status == "pending" and not answered:
+                offered = await in_thread(authority.challenges, order.url)
+                order.tokens = sorted({*order.tokens, *(each.token for each in offered)})
+                await self._store.save(owner, entry)
+                for each in offered:
+                    await self._store.set_challenge(each.token, each.name, each.text)
+                await in_thread(authority.answer, offered)
+                answered = True
+            elif status == "ready":
+                await in_thread(authority.finalize, order.url, order.request)
+            elif status == "valid":
+                chain = await in_thread(authority.certificate, order.url)
+                break
+            elif status == "invalid":
+                problems = await in_thread(authority.problems, order.url)
+                await self._drop(entry)
+                raise AuthorityError(problems)
+            if time.monotonic() > deadline:
+                raise AuthorityError(f"the order is still {status} after {ORDER_SECONDS:.0f} s")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 5.0)
+        await self._drop(entry)
+        if problem := mismatch(chain, self._store.unseal(owner, order.key), names):
+            raise AuthorityError(problem)
+        return chain, order.key
+
+    async def _continued(self, authority: "Authority", entry: Entry, names: list[str]) -> Order | None:
+        """Return the order that an earlier attempt has begun, if it can still succeed."""
+        if entry.order is not None and entry.order.names == names:
+            try:
+                if await in_thread(authority.status, entry.order.url) != "invalid":
+                    return entry.order
+            except AuthorityError as error:
+                if not error.type or error.type in ("rateLimited", "serverInternal", "badNonce"):
+                    raise
+        await self._drop(entry)
+        return None
+
+    async def _drop(self, entry: Entry) -> None:
+        """Forget the order of an entry, and its challenges."""
+        if entry.order is not None:
+            await self._store.remove_challenges(entry.order.tokens)
+            entry.order = None
+
+
+def in_thread(work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    """Run a call on a daemon thread, so that an authority that does not answer delays no shutdown."""
+    result: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work(*arguments))
+        except BaseException as error:
+            result.set_exception(error)
+
+    result.set_running_or_notify_cancel()
+    threading.Thread(target=run, name="acme", daemon=True).start()
+    return asyncio.wrap_future(result)
+
+
+def signing_request(key: str, names: Sequence[str]) -> str:
+    """Return a certificate signing request for host names, as PEM."""
+    private = load_pem_private_key(key.encode(), None)
+    request = x509.CertificateSigningRequestBuilder(x509.Name([])).add_extension(
+        x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False
+    )
+    return request.sign(private, hashes.SHA256()).public_bytes(Encoding.PEM).decode()  # type: ignore[arg-type]
+
+
+def mismatch(chain: str, key: str, names: Sequence[str]) -> str:
+    """Return why a certificate chain is not one for a key and host names, or an empty text."""
+    try:
+        leaf = x509.load_pem_x509_certificates(chain.encode())[0]
+        alternative = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound) as error:
+        return f"the authority sent no usable certificate: {error}"
+    missing = sorted({*names} - {*alternative.get_values_for_type(x509.DNSName)})
+    if missing:
+        return f"the certificate of the authority does not name {', '.join(missing)}"
+    if leaf.public_key() != load_pem_private_key(key.encode(), None).public_key():
+        return "the certificate of the authority is for another key"
+    return ""
+
+
+def self_signed(domain: str) -> IssuedCertificate:
+    """Return a certificate for the time before the first one of an authority. No client trusts it."""
+    key, name = new_key(), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "svc")])
+    private, now = load_pem_private_key(key.encode(), None), datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())  # type: ignore[arg-type]
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=3650))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(domain)]), critical=False)
+    )
+    certificate = builder.sign(private, hashes.SHA256())  # type: ignore[arg-type]
+    return IssuedCertificate(certificate.public_bytes(Encoding.PEM).decode(), key)

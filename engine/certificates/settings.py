@@ -1,0 +1,42 @@
+"""Choice of a certificate authority, its errors, and the optional packages of the extra `acme`."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from engine.errors import SvcError
+
+LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
+
+
+@dataclass(frozen=True, slots=True)
+class AcmeSettings:
+    """An account at a certificate authority. `ca_file` has the certificates to trust it by, as PEM."""
+
+    email: str
+    directory: str = LETS_ENCRYPT
+    ca_file: str = ""
+
+
+class AuthorityError(SvcError):
+    """The authority refused a step or did not answer. `type` is the ACME error type, if it sent one."""
+
+    code = "acme"
+
+    def __init__(self, message: str, type_: str = "") -> None:
+        super().__init__(message)
+        self.type = type_
+
+
+class AcmeNotInstalled(SvcError):
+    """The optional packages of the extra `acme` are missing."""
+
+    code = "acme-not-installed"
+
+    def __init__(self) -> None:
+        super().__init__("the package acme is not installed", "Install it: pip install 'svc-tui[acme]'")
+
+
+def require_acme() -> None:
+    """Raise `AcmeNotInstalled` if a package is missing."""
+    if None in (find_spec("acme"), find_spec("josepy")):
+        raise AcmeNotInstalled

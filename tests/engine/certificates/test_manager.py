@@ -1,0 +1,256 @@
+"""Certificates by ACME, against Pebble: orders, renewal, failures and restarts."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from engine.bucket.folder import FolderBucket
+from engine.certificates import manager as managing
+from engine.certificates.manager import MAX_ORDERS, CertificateManager
+from engine.certificates.plain_listener import challenges_and_redirects
+from engine.certificates.store import SERVICE, CertificateStore, owner_of
+from engine.http.server import serve
+from engine.http.sockets import bind
+from engine.http.tls import CertificateSet, IssuedCertificate
+from engine.service.secrets_key import SecretsKey
+from tests.engine.deploy.packing import opened
+from tests.support.pebble import Pebble, authority
+
+DOMAIN = "apps.example.com"
+SHOP = ["shop.apps.example.com", "web--shop.apps.example.com"]
+
+
+@pytest.fixture
+def pebble(cache: Path, tmp_path: Path) -> Iterator[Pebble]:
+    with authority(cache, tmp_path / "pebble") as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(managing, "TICK_SECONDS", 0.1)
+
+
+class Site:
+    """A manager with its plain listener, over a bucket."""
+
+    def __init__(self, pebble: Pebble, bucket: FolderBucket, key: Path) -> None:
+        self.pebble = pebble
+        self.hosts: dict[str, list[str]] = {}
+        self.reports: list[tuple[str, str]] = []
+        self.used: list[CertificateSet] = []
+        self.ahead = 0.0
+        self.store = CertificateStore(bucket.kv, SecretsKey.open(key))
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stop = asyncio.Event()
+        self.start()
+
+    def start(self) -> None:
+        """Begin as a new process would."""
+        self.manager = CertificateManager(
+            self.pebble.settings,
+            self.store,
+            domain=DOMAIN,
+            hosts=lambda: self.hosts,
+            use=self.used.append,
+            report=lambda project, text: self.reports.append((project, text)),
+            clock=self.clock,
+        )
+
+    def clock(self) -> float:
+        return time.time() + self.ahead
+
+    async def __aenter__(self) -> "Site":
+        async def find(token: str, name: str) -> str | None:
+            return await self.manager.challenge(token, name)
+
+        handler = challenges_and_redirects(find, DOMAIN, "https://{}".format)
+        sockets = bind("127.0.0.1", self.pebble.http_port)
+        self._tasks.append(asyncio.create_task(serve(handler, sockets, stop=self._stop, grace=0)))
+        await self.run()
+        return self
+
+    async def run(self) -> None:
+        await self.manager.start()
+        self.running = asyncio.create_task(self.manager.run())
+
+    async def kill(self) -> None:
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.kill()
+        self._stop.set()
+        await asyncio.gather(*self._tasks)
+
+    def names(self, host: str) -> set[str]:
+        """Return the names of the certificate that a host gets, empty for one that is not issued."""
+        certificate = self.used[-1].named.get(host, self.used[-1].default)
+        return names_of(certificate) if isinstance(certificate, IssuedCertificate) else set()
+
+    async def until(self, condition: Callable[[], bool | Awaitable[bool]], seconds: float = 60) -> None:
+        async with asyncio.timeout(seconds):
+            while True:
+                met = condition()
+                if met if isinstance(met, bool) else await met:
+                    return
+                await asyncio.sleep(0.02)
+
+    def serial(self, host: str) -> int:
+        certificate = self.used[-1].named.get(host, self.used[-1].default)
+        assert isinstance(certificate, IssuedCertificate)
+        return x509.load_pem_x509_certificate(certificate.chain.encode()).serial_number
+
+    def issued(self, host: str) -> bool:
+        return bool(self.used) and host in self.used[-1].named
+
+
+def names_of(certificate: IssuedCertificate) -> set[str]:
+    leaf = x509.load_pem_x509_certificate(certificate.chain.encode())
+    return set(
+        leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(
+            x509.DNSName
+        )
+    )
+
+
+def test_first_orders_give_each_project_one_certificate(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            first = site.used[0].default
+            assert isinstance(first, IssuedCertificate) and names_of(first) == {DOMAIN}
+            await site.until(lambda: site.used[-1].default != first)
+            site.hosts = {
+                f"p{number}": [f"p{number}.{DOMAIN}", f"a--p{number}.{DOMAIN}"] for number in range(5)
+            }
+            for project in site.hosts:
+                site.manager.activated(project)
+            await site.until(lambda: len(site.used[-1].named) == 10)
+            for names in site.hosts.values():
+                assert all(site.names(name) == set(names) for name in names)
+            assert not site.reports
+            assert not await bucket.kv.list("acme/challenges/")
+            entries = await site.store.all()
+            assert set(entries) == {SERVICE, *map(owner_of, site.hosts)}
+            assert not any(b"PRIVATE" in cell.value for cell in await bucket.kv.list(""))
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_certificate_is_renewed_at_two_thirds_of_its_lifetime(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            first = site.used[0].default
+            await site.until(lambda: site.used[-1].default != first)
+            serial = site.serial(DOMAIN)
+            entry = (await site.store.all())[SERVICE]
+            assert entry.renew_at > site.clock() + 30 * 86400
+            site.ahead = entry.renew_at - site.clock() + 1
+            await site.until(lambda: site.serial(DOMAIN) != serial)
+            assert not site.reports
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_order_that_a_restart_interrupts_is_continued(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.hosts = {"shop": SHOP}
+
+            async def ordered() -> bool:
+                entry = (await site.store.all()).get(owner_of("shop"))
+                return entry is not None and entry.order is not None
+
+            await site.until(ordered)
+            await site.kill()
+            before = (await site.store.all())[owner_of("shop")]
+            site.start()
+            await site.run()
+            await site.until(lambda: site.issued(SHOP[0]))
+            after = (await site.store.all())[owner_of("shop")]
+            assert before.ordered == after.ordered
+            assert site.names(SHOP[1]) == set(SHOP)
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_authority_that_is_down_is_tried_again(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        pebble.stop()
+        async with Site(pebble, bucket, tmp_path) as site:
+            await site.until(lambda: bool(site.reports))
+            assert site.reports[0][0] == "" and DOMAIN in site.reports[0][1]
+            for failures, hours in ((2, 2), (3, 4)):
+                site.ahead += 24 * 3600
+                await site.until(lambda failures=failures: len(site.reports) == failures)
+                entry = (await site.store.all())[SERVICE]
+                assert entry.failures == failures
+                assert hours * 3600 - 60 < entry.retry_at - site.clock() <= hours * 3600
+            await asyncio.to_thread(pebble.start)
+            first = site.used[-1].default
+            site.ahead += 24 * 3600
+            await site.until(lambda: site.used[-1].default != first)
+            assert (await site.store.all())[SERVICE].failures == 0
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_failed_challenge_is_reported_with_its_name_and_orders_are_limited(
+    pebble: Pebble, tmp_path: Path
+) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.manager.expected = lambda name: name == DOMAIN  # type: ignore[method-assign]
+            site.hosts = {"shop": SHOP}
+            for count in range(1, MAX_ORDERS + 2):
+                site.manager.activated("shop")
+                await site.until(lambda count=count: len(site.reports) == count)
+            assert all(project == "shop" for project, _ in site.reports)
+            assert SHOP[0] in site.reports[0][1]
+            assert "limit" in site.reports[-1][1] and "limit" not in site.reports[-2][1]
+            assert len((await site.store.all())[owner_of("shop")].ordered) == MAX_ORDERS
+            assert not site.issued(SHOP[0])
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_new_hosts_of_a_project_extend_its_certificate(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.hosts = {"shop": SHOP[:1]}
+            await site.until(lambda: site.issued(SHOP[0]))
+            site.hosts = {"shop": [*SHOP, "shop.example.net"]}
+            site.manager.activated("shop")
+            await site.until(lambda: site.issued("shop.example.net"))
+            assert site.names(SHOP[0]) == {*SHOP, "shop.example.net"}
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_two_nodes_obtain_one_certificate(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.hosts = {"shop": SHOP}
+            other: list[CertificateSet] = []
+            second = CertificateManager(
+                pebble.settings,
+                site.store,
+                domain=DOMAIN,
+                hosts=lambda: site.hosts,
+                use=other.append,
+                report=lambda project, text: site.reports.append((project, text)),
+                node="n2",
+            )
+            await second.start()
+            running = asyncio.create_task(second.run())
+            await site.until(lambda: site.issued(SHOP[0]) and SHOP[0] in other[-1].named)
+            assert other[-1].named[SHOP[0]] == site.used[-1].named[SHOP[0]]
+            assert len((await site.store.all())[owner_of("shop")].ordered) == 1
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    opened(tmp_path / "bucket", scenario)

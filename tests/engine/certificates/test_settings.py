@@ -1,0 +1,30 @@
+"""The optional packages of ACME, and what an authority's certificate must have."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from engine.certificates.manager import mismatch, self_signed
+from engine.certificates.settings import AcmeNotInstalled, require_acme
+from engine.certificates.store import new_key
+
+
+def test_require_acme_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        sys.modules["engine.certificates.settings"],
+        "find_spec",
+        lambda name: None if name == "acme" else find(name),
+    )
+    with pytest.raises(AcmeNotInstalled) as exc_info:
+        require_acme()
+    assert "svc-tui[acme]" in exc_info.value.hint
+
+
+def test_mismatch_names_what_is_wrong() -> None:
+    own = self_signed("apps.example.com")
+    assert mismatch(own.chain, own.key, ["apps.example.com"]) == ""
+    assert "b.example.com" in mismatch(own.chain, own.key, ["apps.example.com", "b.example.com"])
+    assert "another key" in mismatch(own.chain, new_key(), ["apps.example.com"])
+    assert "no usable" in mismatch("", own.key, ["apps.example.com"])

@@ -1,0 +1,124 @@
+"""Pebble, a certificate authority for tests, and a DNS server that resolves every name to 127.0.0.1.
+
+Both are built by Go, once. Tests are skipped where that is not possible.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from engine.certificates.settings import AcmeSettings
+from tests.support.certificates import self_signed
+from tests.support.go_cache import go_build_cache
+
+MODULE = "github.com/letsencrypt/pebble/v2/cmd"
+VERSION = "v2.10.3"
+PROGRAMS = ("pebble", "pebble-challtestsrv")
+
+
+def build(cache: Path) -> Path:
+    """Return the folder of the programs; skip the test where they cannot be built."""
+    folder = cache / f"pebble-{VERSION}"
+    if all((folder / name).exists() for name in PROGRAMS):
+        return folder
+    if (go := shutil.which("go")) is None:
+        pytest.skip("Pebble needs Go, which is not installed")
+    environment = os.environ | {"GOBIN": str(folder), "GOCACHE": str(go_build_cache(cache))}
+    names = [f"{MODULE}/{name}@{VERSION}" for name in PROGRAMS]
+    done = subprocess.run([go, "install", *names], env=environment, capture_output=True, text=True, cwd="/")
+    if done.returncode:
+        pytest.skip(f"Pebble cannot be built: {done.stderr[-200:]}")
+    return folder
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Pebble:
+    """An authority that checks challenges at port `http_port`. It can be stopped and started again."""
+
+    def __init__(self, programs: Path, folder: Path, *, lifetime: int = 90 * 86400) -> None:
+        self._programs, self._folder = programs, folder
+        folder.mkdir(parents=True)
+        self.http_port, self._port, self._management, self._dns = (free_port() for _ in range(4))
+        self.chain, key = self_signed(folder)
+        config = {
+            "listenAddress": f"127.0.0.1:{self._port}",
+            "managementListenAddress": f"127.0.0.1:{self._management}",
+            "certificate": str(self.chain),
+            "privateKey": str(key),
+            "httpPort": self.http_port,
+            "tlsPort": 1,
+            "retryAfter": {"authz": 1, "order": 1},
+            "profiles": {"default": {"description": "default", "validityPeriod": lifetime}},
+        }
+        (folder / "config.json").write_text(json.dumps({"pebble": config}))
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def settings(self) -> AcmeSettings:
+        return AcmeSettings("ann@example.com", f"https://127.0.0.1:{self._port}/dir", str(self.chain))
+
+    def start(self, **environment: str) -> None:
+        """Start it, as a new authority without accounts and orders."""
+        variables = os.environ | {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_AUTHZREUSE": "0"} | environment
+        dns = f"127.0.0.1:{self._dns}"
+        stubs = [f"-{name}=" for name in ("doh", "http01", "https01", "tlsalpn01", "defaultIPv6")]
+        for command in (
+            ["pebble-challtestsrv", *stubs, f"-dnsserver={dns}", f"-management=127.0.0.1:{free_port()}"],
+            ["pebble", "-strict", f"-config={self._folder / 'config.json'}", f"-dnsserver={dns}"],
+        ):
+            program = [str(self._programs / command[0]), *command[1:]]
+            with (self._folder / f"{command[0]}.log").open("ab") as log:
+                self._running.append(
+                    subprocess.Popen(program, env=variables, stdout=log, stderr=log, cwd=self._folder)
+                )
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            try:
+                self.get("/roots/0")
+                return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise AssertionError((self._folder / "pebble.log").read_text())
+
+    def get(self, path: str) -> str:
+        """Return what the management interface answers."""
+        return httpx.get(f"https://127.0.0.1:{self._management}{path}", verify=False).text
+
+    def root(self) -> str:
+        """Return the root certificate of issued ones, as PEM. Each start makes a new one."""
+        return self.get("/roots/0")
+
+    def stop(self) -> None:
+        for process in self._running:
+            process.kill()
+            process.wait()
+        self._running.clear()
+
+    def log(self) -> str:
+        return (self._folder / "pebble.log").read_text()
+
+
+@contextmanager
+def authority(cache: Path, folder: Path, *, lifetime: int = 90 * 86400) -> Iterator[Pebble]:
+    """Yield an authority that runs."""
+    pytest.importorskip("acme", reason="acme is not installed (extra acme)")
+    pebble = Pebble(build(cache), folder, lifetime=lifetime)
+    try:
+        pebble.start()
+        yield pebble
+    finally:
+        pebble.stop()

@@ -1,0 +1,179 @@
+"""A service that obtains its certificates by ACME, from Pebble, as `svc serve --acme` does."""
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+
+from engine.certificates import manager
+from engine.certificates.store import PREFIX
+from engine.control.discovery import find_endpoint
+from svc_tui.client import Client
+from tests.support.pebble import Pebble, authority
+from tests.svc_tui.hosted import Hosted, deploy, static_shop
+
+DOMAIN = "apps.example"
+SHOP = "web--shop.apps.example"
+SECONDS = 60
+LIFETIME = 30
+"""Seconds that a certificate is valid, of which the last third is left after a renewal."""
+
+
+@pytest.fixture
+def pebble(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pebble]:
+    monkeypatch.setattr(manager, "TICK_SECONDS", 0.1)
+    with authority(cache, tmp_path / "pebble") as running:
+        yield running
+
+
+@pytest.fixture
+def hosted(pebble: Pebble, tmp_path: Path) -> Iterator[Hosted]:
+    with Hosted(tmp_path / "data", acme=pebble.settings, http_port=pebble.http_port) as hosted:
+        yield hosted
+
+
+def local(hosted: Hosted) -> Client:
+    """Return an owner's client, over the address for programs of this machine."""
+    endpoint = find_endpoint(hosted.data)
+    assert endpoint is not None
+    return Client(endpoint.url, endpoint.token)
+
+
+def handshake(url: str, name: str | None) -> x509.Certificate:
+    """Return the certificate that a client gets which asks for a name, or for none."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    target = httpx.URL(url)
+    with (
+        socket.create_connection((target.host, target.port or 443)) as plain,
+        context.wrap_socket(plain, server_hostname=name) as connection,
+    ):
+        content = connection.getpeercert(binary_form=True)
+    assert content is not None
+    return x509.load_der_x509_certificate(content)
+
+
+def names(certificate: x509.Certificate) -> set[str]:
+    alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return set(alternative.get_values_for_type(x509.DNSName))
+
+
+def wait_for(url: str, name: str, *, other_than: int = 0) -> x509.Certificate:
+    """Wait until a host has a certificate of the authority."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        certificate = handshake(url, name)
+        issued = "Pebble" in certificate.issuer.rfc4514_string() and name in names(certificate)
+        if issued and certificate.serial_number != other_than:
+            return certificate
+        time.sleep(0.05)
+    raise AssertionError(f"{name} has no certificate")
+
+
+def test_deploy_gets_a_certificate_that_clients_trust(hosted: Hosted, pebble: Pebble, tmp_path: Path) -> None:
+    own = wait_for(hosted.public, DOMAIN)
+    with local(hosted) as client:
+        deploy(client, static_shop(tmp_path / "shop"))
+    assert names(wait_for(hosted.public, SHOP)) == {SHOP, "shop.apps.example"}
+    trusting = ssl.create_default_context(cadata=pebble.root())
+    for url, host in ((hosted.public, SHOP), (hosted.public, "shop.apps.example"), (hosted.control, DOMAIN)):
+        with httpx.Client(verify=trusting, http2=True) as client:
+            request = client.build_request("GET", url, headers={"host": host})
+            request.extensions["sni_hostname"] = host
+            answer = client.send(request)
+            assert answer.http_version == "HTTP/2"
+            if host != DOMAIN:
+                assert answer.text == "one"
+    for name in (None, "unknown.example.net", "web--other.apps.example"):
+        assert handshake(hosted.public, name).serial_number == own.serial_number
+
+
+def test_plain_listener_redirects_and_serves_nothing_of_applications(hosted: Hosted, tmp_path: Path) -> None:
+    with local(hosted) as client:
+        deploy(client, static_shop(tmp_path / "shop"))
+    host, port = hosted.plain[0].getsockname()[:2]
+    sent = [
+        (SHOP, "/a%20b?c=d", 308, f"https://{SHOP}:8080/a%20b?c=d"),
+        ("unknown.example.net:80", "/", 308, "https://unknown.example.net:8080/"),
+        ("a b", "/", 308, "https://apps.example:8080/"),
+        ("[::1]:80", "/x", 308, "https://[::1]:8080/x"),
+        (SHOP, "/.well-known/acme-challenge/missing", 404, None),
+        ("unknown.example.net", "/.well-known/acme-challenge/x", 404, None),
+        (SHOP, "/.well-known/acme-challenge/../../index.html", 404, None),
+    ]
+    for name, path, status, location in sent:
+        connection = http.client.HTTPConnection(host, port)
+        connection.putrequest("GET", path, skip_host=True)
+        connection.putheader("host", name)
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["location"]) == (status, location)
+        assert b"one" not in answer.read()
+        connection.close()
+
+
+def test_certificates_survive_a_restart_without_another_order(pebble: Pebble, tmp_path: Path) -> None:
+    serials = []
+    for _ in range(2):
+        with Hosted(tmp_path / "data", acme=pebble.settings, http_port=pebble.http_port) as hosted:
+            serials.append(wait_for(hosted.public, DOMAIN).serial_number)
+    assert serials[0] == serials[1]
+    stored = (tmp_path / "data" / "control.db").read_bytes()
+    assert PREFIX.encode() in stored and b"PRIVATE KEY" not in stored
+
+
+@pytest.mark.slow(seconds=50)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_renewal_under_load_loses_no_request(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(manager, "TICK_SECONDS", 0.1)
+    with (
+        authority(cache, tmp_path / "pebble", lifetime=LIFETIME) as pebble,
+        Hosted(
+            tmp_path / "data", workers=workers, acme=pebble.settings, http_port=pebble.http_port
+        ) as hosted,
+    ):
+        with local(hosted) as client:
+            deploy(client, static_shop(tmp_path / "shop"))
+        before = wait_for(hosted.public, SHOP)
+        ending, failures, counts = threading.Event(), list[object](), [0, 0]
+        target = httpx.URL(hosted.public)
+        trusting = ssl.create_default_context(cadata=pebble.root())
+        trusting.check_hostname = False
+
+        def load(number: int) -> None:
+            """Send requests, the second client with a new connection for each."""
+            while not ending.is_set():
+                with closing(
+                    http.client.HTTPSConnection(target.host, target.port, context=trusting, timeout=20)
+                ) as connection:
+                    try:
+                        while not ending.is_set():
+                            connection.request("GET", "/", headers={"host": SHOP})
+                            answer = connection.getresponse()
+                            if (answer.status, answer.read()) != (200, b"one"):
+                                failures.append(answer.status)
+                            counts[number] += 1
+                            if number:
+                                break
+                    except OSError as error:
+                        failures.append(error)
+
+        threads = [threading.Thread(target=load, args=(number,)) for number in range(2)]
+        wait_for(hosted.public, DOMAIN)
+        for thread in threads:
+            thread.start()
+        wait_for(hosted.public, SHOP, other_than=before.serial_number)
+        ending.set()
+        for thread in threads:
+            thread.join()
+        assert not failures and min(counts) > 5
