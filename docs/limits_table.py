@@ -23,6 +23,7 @@ from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.span import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
 from engine import measurement, stepwise_json, trace
 from engine.alerts import delivery
+from engine.certificates.manager import MAX_NAMES, MAX_ORDERS
 from engine.control import project_threads, streaming_body
 from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
@@ -378,6 +379,8 @@ LIMITS: dict[str, list[Row]] = {
         ("script, source map, index of a package", size(package_store.MAX_TEXT_BYTES), "", "422 `package`"),
         ("a secret", size(MAX_SECRET), "", "error"),
         ("deployments per project", str(MAX_DEPLOYMENTS), "", "older ones are removed, except the live one"),
+        ("host names in a certificate", str(MAX_NAMES), "", "the others use that of the service"),
+        ("certificate orders of a project in 24 h", str(MAX_ORDERS), "", "svc waits"),
         ("`build` command", f"{BUILD_SECONDS / 60:.0f} min", "", "stopped"),
         ("health check of a deploy", f"{HEALTH_CHECK_SECONDS:.0f} s", "", "`check-failed`"),
         (

@@ -18,6 +18,8 @@ from engine.certificates.settings import AcmeSettings, AuthorityError
 
 CALL_SECONDS = 20
 """Timeout of each request to the authority."""
+NONCES = 3
+"""How often a request is repeated because of its nonce, each time with two nonces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,20 @@ class Challenge:
     token: str
     text: str
     body: Any
+
+
+class _Network(client.ClientNetwork):
+    """Repeats requests whose nonce the authority refuses."""
+
+    def post(self, *arguments: Any, **options: Any) -> Any:
+        """Send a signed request. Raises the errors of the package."""
+        for _ in range(NONCES):
+            try:
+                return super().post(*arguments, **options)
+            except messages.Error as error:
+                if error.code != "badNonce":
+                    raise
+        return super().post(*arguments, **options)
 
 
 @contextmanager
@@ -42,7 +58,10 @@ def _translated(url: str) -> Iterator[None]:
             f"the authority refused it: {text} ({error.code or error.typ})", str(error.code)
         ) from error
     except (errors.Error, JoseError, OSError, ValueError, KeyError) as error:
-        raise AuthorityError(f"the authority at {url} does not answer as expected: {error!r:.300}") from error
+        response = error.args[0] if error.args else None
+        missing = getattr(response, "status_code", None) in (404, 410)
+        message = f"the authority at {url} does not answer as expected: {error!r:.300}"
+        raise AuthorityError(message, "notFound" if missing else "") from error
 
 
 class Authority:
@@ -52,7 +71,7 @@ class Authority:
         self._url = settings.directory
         with _translated(self._url):
             self._key = JWK.load(account_key.encode())
-            self._net = client.ClientNetwork(
+            self._net = _Network(
                 self._key,
                 alg=ES256,
                 verify_ssl=settings.ca_file or True,  # type: ignore[arg-type]  # requests takes a path

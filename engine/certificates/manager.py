@@ -93,6 +93,9 @@ class CertificateManager:
         """Order a certificate for the hosts of a project that was activated, if it needs one."""
         self._urgent[owner_of(project)] = self._clock()
         self._changed.set()
+        if (count := len(self._hosts().get(project, ()))) > MAX_NAMES:
+            text = f"{project} has {count} public host names; its certificate has the first {MAX_NAMES}"
+            self._report(project, f"{text}, the others use that of the service. Make fewer resources public.")
 
     def expected(self, name: str) -> bool:
         """Return whether this service has a host name."""

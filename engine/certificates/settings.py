@@ -18,7 +18,10 @@ class AcmeSettings:
 
 
 class AuthorityError(SvcError):
-    """The authority refused a step or did not answer. `type` is the ACME error type, if it sent one."""
+    """The authority refused a step or did not answer.
+
+    `type` is the ACME error type, `notFound` for a URL that it does not have, or empty.
+    """
 
     code = "acme"
 

@@ -165,8 +165,11 @@ class ServingTable:
         )
 
     def public_hosts(self) -> dict[str, list[str]]:
-        """Return the host names of each project."""
-        return {name: sorted(live.routes.hosts) for name, live in self._live.items()}
+        """Return the host names of each project, its own before those of its resources."""
+        return {
+            name: sorted(live.routes.hosts, key=lambda host: ("--" in host, host))
+            for name, live in self._live.items()
+        }
 
     def activate(self, prepared: PreparedProject, *, replace_all: bool = False) -> None:
         """Serve a prepared project from the next request on; `replace_all` removes every other project."""

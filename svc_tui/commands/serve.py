@@ -94,32 +94,20 @@ def serve(
     ] = None,
     acme: Annotated[
         str,
-        typer.Option(
-            "--acme",
-            metavar="MAIL",
-            help="Obtain and renew certificates by ACME; the mail address is for the authority's notices.",
-        ),
+        typer.Option(metavar="MAIL", help="Obtain certificates by ACME, with this mail address."),
     ] = "",
     acme_http: Annotated[
         str,
         typer.Option(
-            "--acme-http",
             metavar="HOST:PORT",
-            help="With --acme: address that answers challenges and redirects to https (default: port 80 of "
-            "the host of --listen).",
+            help="Address of ACME challenges and redirects to https (default: port 80 of --listen's host).",
         ),
     ] = "",
     acme_directory: Annotated[
-        str,
-        typer.Option("--acme-directory", metavar="URL", help="With --acme: directory of the authority."),
+        str, typer.Option(metavar="URL", help="ACME directory of the certificate authority.")
     ] = LETS_ENCRYPT,
     acme_ca_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--acme-ca-file",
-            metavar="FILE",
-            help="With --acme: certificates to trust the authority by, as PEM (default: those of certifi).",
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Certificates to trust the authority by, as PEM.")
     ] = None,
     proxied: Annotated[
         bool,

@@ -12,7 +12,7 @@ from engine.bucket.folder import FolderBucket
 from engine.certificates import manager as managing
 from engine.certificates.manager import MAX_ORDERS, CertificateManager
 from engine.certificates.plain_listener import challenges_and_redirects
-from engine.certificates.store import SERVICE, CertificateStore, owner_of
+from engine.certificates.store import SERVICE, CertificateStore, Entry, owner_of
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import CertificateSet, IssuedCertificate
@@ -125,11 +125,11 @@ def test_first_orders_give_each_project_one_certificate(pebble: Pebble, tmp_path
             assert isinstance(first, IssuedCertificate) and names_of(first) == {DOMAIN}
             await site.until(lambda: site.used[-1].default != first)
             site.hosts = {
-                f"p{number}": [f"p{number}.{DOMAIN}", f"a--p{number}.{DOMAIN}"] for number in range(5)
+                f"p{number}": [f"p{number}.{DOMAIN}", f"a--p{number}.{DOMAIN}"] for number in range(30)
             }
             for project in site.hosts:
                 site.manager.activated(project)
-            await site.until(lambda: len(site.used[-1].named) == 10)
+            await site.until(lambda: len(site.used[-1].named) == 60)
             for names in site.hosts.values():
                 assert all(site.names(name) == set(names) for name in names)
             assert not site.reports
@@ -156,24 +156,46 @@ def test_certificate_is_renewed_at_two_thirds_of_its_lifetime(pebble: Pebble, tm
     opened(tmp_path / "bucket", scenario)
 
 
-def test_order_that_a_restart_interrupts_is_continued(pebble: Pebble, tmp_path: Path) -> None:
+@pytest.mark.parametrize("saves", [1, 2, 3])
+@pytest.mark.parametrize("forgets", [False, True])
+def test_order_that_a_restart_interrupts_is_continued(
+    pebble: Pebble, tmp_path: Path, saves: int, forgets: bool
+) -> None:
+    """The process ends before it stores the tokens, the certificate or the end of the attempt.
+
+    An authority that has forgotten the order gets another one.
+    """
+
     async def scenario(bucket: FolderBucket) -> None:
-        async with Site(pebble, bucket, tmp_path) as site:
-            site.hosts = {"shop": SHOP}
+        site = Site(pebble, bucket, tmp_path)
+        site.hosts = {"shop": SHOP}
+        save, reached, count = site.store.save, asyncio.Event(), 0
 
-            async def ordered() -> bool:
-                entry = (await site.store.all()).get(owner_of("shop"))
-                return entry is not None and entry.order is not None
+        async def stop_at(owner: str, entry: Entry) -> None:
+            nonlocal count
+            count += owner != SERVICE
+            if count > saves and owner != SERVICE:
+                reached.set()
+                await asyncio.Event().wait()
+            await save(owner, entry)
 
-            await site.until(ordered)
+        site.store.save = stop_at  # type: ignore[method-assign]
+        async with site:
+            await asyncio.wait_for(reached.wait(), 60)
             await site.kill()
+            if forgets:
+                pebble.stop()
+                await asyncio.to_thread(pebble.start)
+            site.store.save = save  # type: ignore[method-assign]
             before = (await site.store.all())[owner_of("shop")]
             site.start()
             await site.run()
             await site.until(lambda: site.issued(SHOP[0]))
             after = (await site.store.all())[owner_of("shop")]
-            assert before.ordered == after.ordered
+            assert len(after.ordered) == len(before.ordered) + (saves == 1 or forgets)
+            assert (before.order is None) == (saves == 1)
             assert site.names(SHOP[1]) == set(SHOP)
+            assert not site.reports
 
     opened(tmp_path / "bucket", scenario)
 
@@ -252,5 +274,22 @@ def test_two_nodes_obtain_one_certificate(pebble: Pebble, tmp_path: Path) -> Non
             assert len((await site.store.all())[owner_of("shop")].ordered) == 1
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_project_with_too_many_names_is_reported_and_gets_the_first_ones(
+    pebble: Pebble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(managing, "MAX_NAMES", 2)
+
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.hosts = {"shop": [*SHOP, "z--shop.apps.example.com"]}
+            site.manager.activated("shop")
+            await site.until(lambda: site.issued(SHOP[0]))
+            assert site.names(SHOP[0]) == set(SHOP) and not site.issued("z--shop.apps.example.com")
+            ((project, text),) = site.reports
+            assert project == "shop" and "3 public host names" in text
 
     opened(tmp_path / "bucket", scenario)
