@@ -15,7 +15,7 @@ Usage: install.sh [--dry-run] [--uninstall] [--server --domain DOMAIN [--acme MA
   --dry-run         print the commands instead of running them
 
 Environment:
-  SVC_SOURCE        package, wheel or folder to install (default: svc-tui)
+  SVC_SOURCE        package, wheel or folder to install (default: svc-tui, with --acme svc-tui[acme])
   SVC_UV            uv to use (default: the one on PATH, else one that is installed for svc alone)
   SVC_UV_INSTALLER  installer of uv where Python has no pip (default: https://astral.sh/uv/install.sh)
 END
@@ -182,7 +182,7 @@ main() {
         esac
         shift
     done
-    source=${SVC_SOURCE:-svc-tui}
+    source=${SVC_SOURCE:-svc-tui${mail:+[acme]}}
     if [ "$server" = no ]; then
         [ -z "$domain$mail$*" ] || fail "--domain, --acme and -- are for --server" "Pass --server." 2
         own=${XDG_DATA_HOME:-$HOME/.local/share}/svc
