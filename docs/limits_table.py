@@ -45,6 +45,7 @@ from engine.http.frame_budget import BLOCK_BYTES, FRAMES_PER_SECOND, FRAMES_PER_
 from engine.http.messages import MAX_FIELDS
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.manifest import path_rules
+from engine.manifest.domains import MAX_DOMAINS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
 from engine.manifest.schema import ResourceTable
@@ -352,6 +353,7 @@ LIMITS: dict[str, list[Row]] = {
     ],
     "Projects and deployments": [
         ("`svc.toml`, its resources", f"{size(MAX_MANIFEST)}, {MAX_RESOURCES}", "", "error"),
+        ("domains of a resource", str(MAX_DOMAINS), "", "error"),
         ("`.env`", size(env_file.MAX_BYTES), "", "error"),
         ("`_redirects`, `_headers`", f"{size(rules.MAX_BYTES)} each", "", "build error"),
         ("segments of a path of a redirect or header", str(path_rules.MAX_SEGMENTS), "", "build error"),

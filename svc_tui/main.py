@@ -52,6 +52,7 @@ COMMANDS = {
     "rollback": Command("deployments", "rollback", "Roll back to an earlier deployment."),
     "gc": Command("gc", "gc", "Remove data that no deployment needs."),
     "secret": Command("secret", "secret", "Manage secrets."),
+    "domain": Command("domain", "domain", "Show and check the domains of the project."),
     "open": Command("open", "open_resource", "Open a deployed resource in the browser."),
     "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
     "backup": Command("backup", "backup", "Inspect the backup of a service in an object store."),

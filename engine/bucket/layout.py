@@ -26,10 +26,10 @@ MAX_HOLDER_BYTES = 200
 _OF_AN_EMPTY_FOLDER = frozenset({LOCK, VERSION + ".new", "lost+found"})
 """Files that an interrupted creation leaves, and the folder in the root of an ext4 filesystem."""
 
-CURRENT = 3
+CURRENT = 4
 """Raise it with each change of what a data directory stores, so that an older svc refuses the folder."""
 Step = Callable[[Path], None]
-STEPS: Mapping[int, Step] = {1: lambda root: None, 2: lambda root: None}
+STEPS: Mapping[int, Step] = {version: lambda root: None for version in range(1, CURRENT)}
 """Migration steps by version: each upgrades a folder of that version to the next."""
 
 _LINE = re.compile(r"svc bucket, layout ([1-9][0-9]{0,8})\n")

@@ -18,6 +18,7 @@ STATUS: Mapping[str, int] = {
     "deployment": 404,
     "conflict": 409,
     "changed": 409,
+    "domain-taken": 409,
     "blob-missing": 409,
     "upload-busy": 409,
     "gone": 410,

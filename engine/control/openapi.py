@@ -24,6 +24,7 @@ IN_PATHS: Mapping[str, Mapping[str, Any]] = {
     "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "deployment": {"type": "string", "minLength": 1, "maxLength": 100},
     "node": {"type": "string", "minLength": 1, "maxLength": 100},
+    "domain": {"type": "string", "minLength": 1, "maxLength": 300},
     "secret": {"type": "string", "pattern": "^(?!SVC_)[A-Za-z_][A-Za-z0-9_]{0,127}$"},
 }
 """JSON schema of each path parameter."""

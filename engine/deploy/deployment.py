@@ -57,6 +57,8 @@ class DeployedResource:
     not_found: str = ""
     headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     redirects: Mapping[str, Redirect] = field(default_factory=dict)
+    domains: tuple[str, ...] = ()
+    hsts: bool = False
 
     @classmethod
     def of(

@@ -120,7 +120,9 @@ class ServingTable:
                 before = self._version(publication.project.name, name)
                 build = before.build if isinstance(before, Outdated) else PendingBuild()
                 versions[name] = Outdated(version, build)
-        routes = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
+        routes = RouteTable.build(
+            publication.project, versions, domain=self._domain, front=self._front, domains=publication.domains
+        )
         if not lenient and not self._front:
             self._require_free(routes, publication.project.name)
         return PreparedProject(publication, routes, versions, served)

@@ -1,7 +1,7 @@
 """Publications, and the factory that turns their artifacts into servable versions."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from engine.artifact import Artifact, ComponentArtifact
@@ -26,7 +26,8 @@ class Publication:
 
     `deployment` is the guests' `SVC_DEPLOYMENT`. `secrets` are the values of the secrets that resources
     declare, by name. `quota` is that of the whole service, not of a process. Requests wait
-    for the next part of `outdated` resources, whose files were saved.
+    for the next part of `outdated` resources, whose files were saved. `domains` are the custom domains that
+    reach this service; `None` in development, where all are served without redirects.
     """
 
     project: Project
@@ -36,6 +37,7 @@ class Publication:
     quota: Quota = NO_QUOTA
     _: KW_ONLY
     outdated: frozenset[str] = frozenset()
+    domains: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,9 @@ class Gateway:
             message = quota.message("requests")
             self._report(exchange, endpoint, message, quota.report("requests"))
             return await self._refuse(exchange, span, endpoint, "quota-exceeded", message)
+        exchange.hsts = endpoint.hsts
+        if endpoint.canonical and exchange.target.startswith("/"):
+            return await self._redirect(exchange, span, endpoint)
         recorded = endpoint.recorded
         if self._settings.record and recorded is not None and self._recordings.allow():
             exchange.record(endpoint.project, recorded)
@@ -176,6 +179,19 @@ class Gateway:
         started, now = time.perf_counter_ns(), time.time_ns()
         status, size = await self._problem(exchange, code, debug)
         outcome = _SpanOutcome(status, code, detail=detail, bytes_out=size)
+        self._record(exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True)
+        return outcome
+
+    async def _redirect(
+        self, exchange: TracedExchange, span: SpanContext, endpoint: Endpoint
+    ) -> _SpanOutcome:
+        """Redirect a request to the canonical domain of its resource, at the same port."""
+        started, now = time.perf_counter_ns(), time.time_ns()
+        _, colon, port = exchange.authority.partition(":")
+        location = f"{exchange.scheme}://{endpoint.canonical}{colon}{port}{exchange.target}"
+        await exchange.send_head(308, [(b"location", location.encode("latin-1")), (b"content-length", b"0")])
+        await exchange.send_body(b"", end=True)
+        outcome = _SpanOutcome(308, detail=f"redirected to {endpoint.canonical}")
         self._record(exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True)
         return outcome
 

@@ -16,6 +16,7 @@ from engine.eager import in_task
 from engine.errors import SvcError
 from engine.gateway.client_rate import ClientRate
 from engine.http.exchange import Exchange
+from engine.manifest.domains import below
 from engine.manifest.model import Project, Resource, host_label, normal_path
 from engine.wasm.execution.request import GuestRequest, RunReport
 
@@ -85,21 +86,24 @@ class Endpoint:
     """A routing target: a resource with its version and its mounts."""
 
     __slots__ = (
-        "_endpoints",
-        "_mounts",
-        "name",
-        "project",
-        "public",
-        "rate",
-        "recorded",
-        "sessions",
-        "version",
-    )
+        "_endpoints", "_mounts", "canonical", "hsts", "name", "project", "public", "rate", "recorded",
+        "sessions", "version",
+    )  # fmt: skip
 
     def __init__(
-        self, project: Project, resource: Resource, version: Version, endpoints: Mapping[str, "Endpoint"]
+        self,
+        project: Project,
+        resource: Resource,
+        version: Version,
+        endpoints: Mapping[str, "Endpoint"],
+        canonical: str = "",
     ) -> None:
-        """`endpoints` maps the name of each resource of the project to its Endpoint."""
+        """`endpoints` maps the name of each resource of the project to its Endpoint.
+
+        Requests are redirected to the host `canonical` unless it is empty.
+        """
+        self.canonical = canonical
+        self.hsts = resource.hsts
         self.project = project.name
         self.recorded = project.recorded
         self.sessions = any(each.reads == "stale" for each in project.resources.values())
@@ -134,13 +138,20 @@ class RouteTable:
 
     @classmethod
     def build(
-        cls, project: Project, versions: Mapping[str, Version], *, domain: str, front: bool = True
+        cls,
+        project: Project,
+        versions: Mapping[str, Version],
+        *,
+        domain: str,
+        front: bool = True,
+        domains: Collection[str] | None = None,
     ) -> "RouteTable":
         """Build the table of a project; `versions` maps each resource name to its version.
 
         Each public resource gets the host `<resource>--<project>.<domain>`, and the front
         `<project>.<domain>`. With `front`, that also gets the bare domain, or all of `LOCAL_HOSTS` if the
-        domain is `localhost`.
+        domain is `localhost`. Of the custom domains of a resource, those in `domains` are served: the first
+        is canonical, others redirect to it. `None` serves all of them without redirects.
         """
         endpoints: dict[str, Endpoint] = {}
         for name, resource in project.resources.items():
@@ -155,6 +166,15 @@ class RouteTable:
             if front:
                 names |= LOCAL_HOSTS if domain == "localhost" else {domain}
             hosts |= dict.fromkeys(names, endpoints[project.front.name])
+        for name, endpoint in endpoints.items():
+            resource = project.resources[name]
+            served = [each for each in resource.domains if domains is None or each in domains]
+            others = endpoint
+            if domains is not None and len(served) > 1:
+                others = Endpoint(project, resource, versions[name], endpoints, served[0])
+            own = {each: endpoint if each == served[0] else others for each in served}
+            # The domain of the service can have changed since a name was proven.
+            hosts |= {each: target for each, target in own.items() if not below(each, domain)}
         return cls(hosts)
 
     @classmethod

@@ -16,6 +16,7 @@ HOP_BY_HOP = frozenset(
 """Header fields of one connection."""
 _NOT_PASSED_ON = HOP_BY_HOP | {b"date", b"x-request-id"}
 """Header fields of a response that svc sets, or that a connection needs."""
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
 
 
 class TracedExchange:
@@ -35,6 +36,8 @@ class TracedExchange:
         self.recording: Recording | None = None
         self.trace: RequestTrace | None = None
         self.started = False
+        self.hsts = False
+        """Whether the response over https has `Strict-Transport-Security`, unless the guest set it."""
         self._session: Session | None = None
         self._written = 0
 
@@ -94,6 +97,8 @@ class TracedExchange:
             secure = "; Secure" if self.scheme == "https" else ""
             attributes = f"Path=/; Max-Age=3600; HttpOnly; SameSite=Lax{secure}"
             headers.append((b"set-cookie", f"svc-written={self._session.written}; {attributes}".encode()))
+        if self.hsts and self.scheme == "https" and all(name != _HSTS[0] for name, _ in headers):
+            headers.append(_HSTS)
         self.started = True
         if self.recording is not None:
             self.recording.status, self.recording.response_headers = status, headers

@@ -6,6 +6,7 @@ The rules are in `schema.py`, `validate.py` and `mounts.py`, the messages in `ex
 import re
 import stat
 import tomllib
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from pydantic import ValidationError
 
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
+from engine.manifest.domains import parse_domain
 from engine.manifest.explain import syntax_problem, type_problem
 from engine.manifest.lanes import kind_of, registered_lanes
-from engine.manifest.model import Mount, Project, Redirect, Resource
+from engine.manifest.model import Mount, Project, Redirect, Resource, front_of
 from engine.manifest.positions import (
     MAX_KEY_PARTS,
     KeyPath,
@@ -104,6 +106,9 @@ def parse(root: Path, content: bytes) -> Project:
     recorded = redacted if table.record_bodies else None
     settings: dict[str, Any] = {"otlp": table.otlp or "", "otlp_headers": dict(table.otlp_headers)}
     settings["front_name"] = table.front or ""
+    if table.domains:
+        front = front_of(resources, table.front or "")
+        resources[front] = replace(resources[front], domains=tuple(map(parse_domain, table.domains)))
     return Project(table.name, root, resources, table.check, recorded, **settings)
 
 
@@ -214,7 +219,7 @@ def _exclude(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
 
 def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
     equal = {"lane", "public", "build", "spa", "run_limit_secs", "memory_limit_mb", "reads", "env"}
-    equal |= {"headers"}
+    equal |= {"headers", "hsts"}
     workdir = (root / table.workdir).resolve()
     entry = (workdir / table.entry).resolve() if table.entry is not None else None
     default_entry = registered_lanes()[table.lane].default_entry
@@ -230,6 +235,7 @@ def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
         redirects={pattern: Redirect(each.to, each.status) for pattern, each in table.redirects.items()},
         mounts=tuple(Mount(pattern, target) for pattern, target in table.mounts.items()),
         egress=tuple(table.egress),
+        domains=tuple(map(parse_domain, table.domains)),
         secrets=tuple(table.secrets),
         **table.model_dump(include=equal),
     )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 from urllib.parse import unquote
 
 from engine.manifest.lanes import kind_of
@@ -91,6 +91,8 @@ class Resource:
     reads: Reads = "fresh"
     rate: str = ""
     egress: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    hsts: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
 
@@ -98,6 +100,26 @@ class Resource:
         """Return the mount that a URL path belongs to: exact beats pattern, longer beats shorter."""
         matching = (mount for mount in self.mounts if mount.matches(path))
         return max(matching, key=lambda mount: (mount.exact, len(mount.prefix)), default=None)
+
+
+class Reachable(Protocol):
+    """The part of a resource that decides about the front."""
+
+    @property
+    def lane(self) -> str:
+        """Name of its language runtime."""
+
+    @property
+    def public(self) -> bool:
+        """True if it has an address."""
+
+
+def front_of(resources: Mapping[str, Reachable], named: str) -> str:
+    """Return the name of a project's front: the named, the only public static or the only public one."""
+    public = [name for name, each in resources.items() if each.public]
+    static = [name for name in public if kind_of(resources[name].lane) == "image"]
+    groups = ([name for name in public if name == named], static, public)
+    return next((group[0] for group in groups if len(group) == 1), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +152,9 @@ class Project:
     @property
     def front(self) -> Resource | None:
         """The resource at the project's address: the named, the only public static or the only public one."""
-        public = [r for r in self.resources.values() if r.public]
-        named = [r for r in public if r.name == self.front_name]
-        static = [r for r in public if kind_of(r.lane) == "image"]
-        return next((group[0] for group in (named, static, public) if len(group) == 1), None)
+        return self.resources.get(front_of(self.resources, self.front_name))
+
+    @property
+    def domains(self) -> dict[str, str]:
+        """The resource of each custom domain."""
+        return {domain: each.name for each in self.resources.values() for domain in each.domains}

@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
+from engine.manifest.domains import MAX_DOMAINS
 from engine.manifest.lanes import registered_lanes
 from engine.manifest.model import REDIRECT_STATUSES, Reads
 
@@ -118,6 +119,14 @@ class ResourceTable(_ManifestTable):
     egress: list[str] = Field(
         [], description="Origins that the resource may call, e.g. https://api.example.com."
     )
+    domains: list[str] = Field(
+        [],
+        max_length=MAX_DOMAINS,
+        description="Own domains of a public resource. Others redirect to the first one that works.",
+    )
+    hsts: bool = Field(
+        False, description="Add Strict-Transport-Security to responses over https, for one year."
+    )
     env: dict[str, str] = Field(
         {},
         description="Environment variables of the resource.",
@@ -141,6 +150,9 @@ class ProjectTable(_ManifestTable):
     )
     front: _OptionalText = Field(
         None, description="Public resource at the project's address. Default: the only static or only one."
+    )
+    domains: list[str] = Field(
+        [], max_length=MAX_DOMAINS, description="Own domains of the front: short for its domains."
     )
     record_bodies: bool = Field(
         True, description="svc dev records requests and responses for inspection and replay."

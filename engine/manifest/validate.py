@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
 from engine.manifest.collector import parse_collector
+from engine.manifest.domains import DomainInvalid, parse_domain
 from engine.manifest.egress import parse_rule
 from engine.manifest.lanes import LaneSpec, registered_lanes
-from engine.manifest.model import Redirect, host_label, normal_path
+from engine.manifest.model import Redirect, front_of, host_label, normal_path
 from engine.manifest.mounts import Finding, cycle_findings, mount_findings
 from engine.manifest.path_rules import ENDLESS_HINT, endless, fields_problem, redirect_problem
 from engine.manifest.positions import KeyPath
@@ -57,6 +58,7 @@ def validate(
         yield from _variables(key_path, table)
         yield from _path_rules(key_path, table)
     yield from cycle_findings(document.resource)
+    yield from _domains(document, broken)
 
 
 def _front(document: Document, names: Sequence[str], broken: Set[KeyPath]) -> Iterator[Finding]:
@@ -162,6 +164,39 @@ def _egress(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding
         if not _parses(parse_rule, entry):
             hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
             yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
+
+
+def _domains(document: Document, broken: Set[KeyPath]) -> Iterator[Finding]:
+    """Yield mistakes of all domains: a name belongs to one resource."""
+    places: dict[str, str] = {}
+    project, front = document.project, front_of(document.resource, document.project.front or "")
+    if project.domains and not front:
+        yield (
+            ("project", "domains"),
+            "the project has no front",
+            "Set front in [project] to a public resource.",
+        )
+    elif project.domains and document.resource[front].domains:
+        hint = "Move all of them to one place: the first one is that to which others redirect."
+        yield ("project", "domains"), f"resource {front}, the front, has domains too", hint
+    tables: list[tuple[tuple[str, ...], list[str]]] = [(("project",), project.domains)]
+    for name, table in document.resource.items():
+        tables.append((("resource", name), table.domains))
+        key = "domains" if table.domains else "hsts"
+        private = not table.public and ("resource", name, "public") not in broken
+        if private and (table.domains or table.hsts):
+            yield ("resource", name, key), f"{key} needs a public resource", "Add: public = true"
+    for key_path, domains in tables:
+        for index, text in enumerate(domains):
+            path: KeyPath = (*key_path, "domains", index)
+            try:
+                domain = parse_domain(text)
+            except DomainInvalid as error:
+                yield path, error.message, error.hint
+                continue
+            if domain in places:
+                yield path, f"{domain} is in {places[domain]} already", "Remove it from one of them."
+            places.setdefault(domain, f"{'.'.join(key_path)}.domains")
 
 
 def _parses(parse: Callable[[str], object], text: str) -> bool:

@@ -36,6 +36,7 @@ from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project, host_label
 from engine.quota import Quota
+from engine.service.domains import DomainStore
 from engine.service.loading import LiveDeployments
 from engine.service.policy import (
     Change,
@@ -43,6 +44,7 @@ from engine.service.policy import (
     component_imports,
     enforce_mounts,
     enforce_policy,
+    require_owner,
     require_secrets,
 )
 from engine.service.quotas import QuotaStore
@@ -145,6 +147,9 @@ class Deployer:
         self.history = DeploymentHistory(bucket)
         self.secrets = SecretStore(bucket.kv, key)
         self.quotas = QuotaStore(bucket.kv)
+        self.domains = DomainStore(bucket.kv, domain)
+        self.domains_declared = asyncio.Event()
+        """Set when a deployment that went live may have declared domains."""
         self._unpacked = unpacked
         self._cache = cache
         self._site = site
@@ -171,6 +176,8 @@ class Deployer:
             warn(error)
         self._loading = LiveDeployments(self._serve, self._defer, warn)
         await self._loading.start(await self.history.all_live(warn))
+        for name, (publication, _) in self._served.items():  # A process killed after an activation did not.
+            await self.domains.declare(name, publication.project.domains)
 
     async def changes(
         self,
@@ -211,6 +218,10 @@ class Deployer:
             live = await self._live_deployment(name)
             enforce_mounts(drift(live.drawn, spec.project) if live else (), discard=spec.discard_mounts)
             candidate = await self._candidate(spec)
+            await self.domains.check_free(name, spec.project.domains, lambda each: spec.may(each, "viewer"))
+            if not spec.may(name, "owner"):
+                before = live.served(self._unpacked).domains if live else {}
+                require_owner(name, sorted(spec.project.domains.keys() - before.keys()))
             differences = await self.changes(name, candidate.deployment, candidate.deployment.resources, {})
             enforce_policy(
                 differences, allow=spec.allow_new_capability, timeline=self._tenants.timeline(name)
@@ -270,6 +281,8 @@ class Deployer:
                 raise revision_conflict(project, await self.history.live(project))
             await self._activate(ready, activated.revision)
             self.on_deploy(project, "")
+            await self.domains.declare(project, ready.publication.project.domains)
+            self.domains_declared.set()
             return activated
         finally:
             self._committing.discard(job)
@@ -337,7 +350,7 @@ class Deployer:
 
         async def steps() -> T:
             result = await change
-            await self._reload(project)
+            await self.reload(project)
             return result
 
         return await self._uninterruptible(steps())
@@ -356,8 +369,8 @@ class Deployer:
             files_only=files_only,
         )
 
-    async def _reload(self, project: str) -> None:
-        """Reload the live version after its secrets or its quota have changed."""
+    async def reload(self, project: str) -> None:
+        """Reload the live version after its secrets, its quota or its proven domains have changed."""
         async with self._locks[project]:
             live = await self.history.live(project)
             if live is not None:
@@ -369,7 +382,7 @@ class Deployer:
         self._prepared[project] = await self._site.prepare(await self._publication(candidate))
 
     async def refresh(self, project: str) -> None:
-        """Serve the live version if it, its secrets or its quota differ from what is served."""
+        """Serve the live version if it, its secrets, its quota or its domains differ from what is served."""
         live, ready = await self.history.live(project), self._prepared.get(project)
         if live is not None and ready is not None and ready.publication.deployment == live.deployment:
             del self._prepared[project]
@@ -384,6 +397,7 @@ class Deployer:
                 or served[1] != live.revision
                 or served[0].secrets != await self.secrets.values(project, served[0].project.secrets)
                 or served[0].quota != await self.quotas.get(project)
+                or served[0].domains != await self.domains.proven(project)
             ):
                 await self._serve(live)
 
@@ -470,6 +484,7 @@ class Deployer:
             candidate.deployment.id,
             await self.secrets.values(name, candidate.project.secrets),
             await self.quotas.get(name),
+            domains=await self.domains.proven(name),
         )
 
     async def _serve(self, live: Live) -> None:

@@ -1,7 +1,7 @@
 """Changes that a deploy makes, and the policy on new component imports."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
@@ -29,7 +29,8 @@ class PolicyViolation(SvcError):
 class Change:
     """One difference; `before` or `after` is empty for additions and removals.
 
-    `new_capability` changes need the deployer's confirmation: a component imports what the live one does not.
+    `new_capability` changes need the deployer's confirmation: a component imports what the live one does not,
+    or a resource answers at a domain that the live project does not have.
     """
 
     resource: str
@@ -37,6 +38,11 @@ class Change:
     before: str
     after: str
     new_capability: bool = False
+
+    @property
+    def capability(self) -> str:
+        """A new capability as a text."""
+        return f"now {'answers at' if self.field == 'domain' else 'imports'} {self.after}"
 
 
 def capabilities(component: bytes) -> frozenset[str]:
@@ -76,11 +82,14 @@ def changes(
     was = _project_settings(live) if live is not None else {}
     keys = _project_settings(planned).items()
     result = [Change("", key, was.get(key, ""), value) for key, value in keys if was.get(key, "") != value]
+    had = {domain for each in before.values() for domain in each.domains}
     for name, new in after.items():
         old = before.get(name)
         if old is None:
             result.append(Change(name, "resource", "", f"{new.lane}, {_access(new)}"))
+            result += _domains(name, (), new.domains, had, live=live is not None)
             continue
+        result += _domains(name, old.domains, new.domains, had, live=True)
         result += _settings(old, new)
         if old.artifact != new.artifact or old.package != new.package:
             old_artifact, new_artifact = (
@@ -108,17 +117,30 @@ def enforce_policy(
     blocked = [change for change in differences if change.new_capability]
     if blocked and not allow:
         for change in blocked:
-            text = f"deploy blocked: {change.resource} now imports {change.after}; to allow it: {_ALLOW}"
+            text = f"deploy blocked: {change.resource} {change.capability}; to allow it: {_ALLOW}"
             if timeline is not None:
                 _record(timeline, change.resource, text, Grant("import", _ALLOW))
-        added = "; ".join(f"{change.resource} now imports {change.after}" for change in blocked)
+        added = "; ".join(f"{change.resource} {change.capability}" for change in blocked)
+        source = (
+            "svc.toml" if all(each.field == "domain" for each in blocked) else "which dependency added them"
+        )
         raise PolicyViolation(
             f"deploy blocked by new capabilities: {added}",
-            f"Check which dependency added them. If they are expected, run {_ALLOW}.",
+            f"Check {source}. If they are expected, run {_ALLOW}.",
         )
 
 
 MOUNTS_HINT = "Write them to svc.toml with `svc mount pull`, or drop them: svc deploy --discard-mounts"
+
+
+def require_owner(project: str, domains: Iterable[str]) -> None:
+    """Raise `SvcError` for new domains, which only an owner of a project can add."""
+    if added := ", ".join(domains):
+        raise SvcError(
+            f"new domains of {project} require the role owner: {added}",
+            f"Ask an owner of {project} to deploy them.",
+            code="forbidden",
+        )
 
 
 def enforce_mounts(drifted: Iterable[DrawnMount], *, discard: bool) -> None:
@@ -142,6 +164,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "reads": lambda r: r.reads,
         "rate": lambda r: r.rate,
         "not_found": lambda r: r.not_found,
+        "hsts": lambda r: "yes" if r.hsts else "no",
         "secrets": lambda r: ", ".join(r.secrets),
     }
     for field, show in formatters.items():
@@ -157,6 +180,17 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         for key in sorted(was.keys() | now.keys()):
             if was.get(key) != now.get(key):
                 yield Change(new.name, f"{field} {key}", was.get(key, ""), now.get(key, ""))
+
+
+def _domains(
+    name: str, before: Sequence[str], after: Sequence[str], had: Set[str], *, live: bool
+) -> Iterator[Change]:
+    for added in (each for each in after if each not in before):
+        yield Change(name, "domain", "", added, new_capability=live and added not in had)
+    for removed in (each for each in before if each not in after):
+        yield Change(name, "domain", removed, "")
+    if set(before) == set(after) and tuple(before) != tuple(after):
+        yield Change(name, "domains", ", ".join(before), ", ".join(after))
 
 
 def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:

@@ -1,8 +1,9 @@
 """A deploy's specification: a manifest, and the package in the bucket for each of its resources."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
@@ -25,7 +26,9 @@ class DeploySpec:
     """One deploy. `revision` is the live revision that the client read (`None`: nothing was live).
 
     `tables` are migrations by file name. `allow_new_capability` permits components to import what the live
-    ones do not, `discard_mounts` to undo mounts that were drawn in the Console.
+    ones do not, and new domains. `discard_mounts` permits to undo mounts that were drawn in the Console.
+    `may` returns whether the deployer has at least a role in a project: new domains need an owner, and other
+    projects are named to their viewers only.
     """
 
     project: Project
@@ -37,6 +40,7 @@ class DeploySpec:
     allow_new_capability: bool = False
     discard_mounts: bool = False
     tables: Mapping[str, str] = field(default_factory=dict)
+    may: Callable[[str, Literal["viewer", "owner"]], bool] = lambda project, role: False
 
 
 def read_project(manifest: str, name: str) -> Project:

@@ -34,7 +34,8 @@ class WorkerConfig:
     in seconds. `per_address` limits connections per client address, 0 for no limit. `scheme` is that of a
     TLS-terminating proxy. `max_body` is the maximum request body and `memory` the worker's budget, in bytes.
     `processes` share the quotas of projects. `console` is the address to which requests for the Console are
-    forwarded, and the secret for it. `trusted_proxies` report the addresses of their clients.
+    forwarded, and the secret for it. `trusted_proxies` report the addresses of their clients. `proof_key` is
+    that of `gateway.domain_proof`, empty in development.
     """
 
     multi_project: bool
@@ -51,6 +52,7 @@ class WorkerConfig:
     processes: int = 1
     console: tuple[str, str] | None = None
     trusted_proxies: tuple[Network, ...] = ()
+    proof_key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.client_address import behind_proxies
 from engine.gateway.console import at_domain, forwarder
+from engine.gateway.domain_proof import with_proof
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Handler
 from engine.http.server import serve
@@ -88,6 +89,8 @@ async def serve_worker(
     gateway: Handler = Gateway(lambda: site.routes, tenants.timeline, settings, runner.quotas)
     if config.console is not None:
         gateway = at_domain(forwarder(*config.console), gateway, config.domain, config.scheme)
+    if config.proof_key:
+        gateway = with_proof(gateway, config.proof_key)
     serving: asyncio.Task[None] | None = None
     tls: Tls | None = None
     stopping = asyncio.create_task(stop.wait())

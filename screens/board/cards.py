@@ -8,6 +8,7 @@ from rich.cells import cell_len, chop_cells
 
 from screens.board.edits import DrawnMount
 from screens.board.project import (
+    BoardDomain,
     BoardDoor,
     BoardMount,
     BoardResource,
@@ -83,6 +84,13 @@ def _resource_lines(resource: BoardResource, health: Health, width: int, signs: 
     name: Sequence[Piece] = ((f"{signs.stages[stage]} ", health_tone(health)), (resource.name, "bold"))
     tone: Tone = "" if health.rates.per_second else "dim"
     access: Piece = ("public", "") if resource.public else ("private", "dim")
+    if health.domains and width >= MIN_WIDTH:
+        domain, others = _domains(health.domains, signs)
+        return (
+            _line(width, name, ((resource.lane, resource.tone),)),
+            _line(width, domain, (*others, (_rate(health.rates, width // 2), tone))),
+            _line(width, *_third(health, narrow=narrow)),
+        )
     if width < MIN_WIDTH:
         return (
             _line(width, name, ()),
@@ -94,6 +102,24 @@ def _resource_lines(resource: BoardResource, health: Health, width: int, signs: 
         _line(width, (("  ", ""), access), ((_rate(health.rates, width - len(access[0]) - 3), tone),)),
         _line(width, *_third(health, narrow=narrow)),
     )
+
+
+_DOMAIN_STAGES: dict[str, Stage] = {"valid": "ready", "waiting": "building", "failed": "failed"}
+"""The stages of a resource whose signs and tones domains have."""
+
+
+def _domain(domain: BoardDomain, signs: Signs) -> Line:
+    """Return the sign and the name of a domain."""
+    stage = _DOMAIN_STAGES[domain.state]
+    return (f"{signs.stages[stage]} ", TONES[stage]), (sanitize(domain.name), "")
+
+
+def _domains(domains: Sequence[BoardDomain], signs: Signs) -> tuple[Line, Line]:
+    """Return the domain that needs attention most, else the first, and the number of the others."""
+    order = ("failed", "waiting", "valid")
+    shown = min(domains, key=lambda domain: order.index(domain.state))
+    others = f"+{len(domains) - 1} " if len(domains) > 1 else ""
+    return (("  ", ""), *_domain(shown, signs)), ((others, "dim"),)
 
 
 def _headline(health: Health) -> Sequence[Piece]:
@@ -242,11 +268,13 @@ def resource_details(
     addresses: Sequence[str],
     service: Sequence[str],
     room: int,
+    signs: Signs,
 ) -> list[Line]:
     """Return the details of a resource; `addresses` are the routes at which it is mounted.
 
     `service` has the lines of `service_limits`.
     """
+    lacking = [each for each in health.domains if each.state != "valid"][:1]
     return _table(
         room,
         ("state", [((_stage_line(health), health_tone(health)),)]),
@@ -255,6 +283,17 @@ def resource_details(
         ("", [(("e opens the first error in your editor", "dim"),)] if health.source else []),
         ("", [((line, ""),) for line in health.hint.splitlines()]),
         ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
+        (
+            "domains",
+            [
+                (*_domain(each, signs), (f"  {sanitize(each.detail)}" if each.detail else "", "dim"))
+                for each in health.domains
+            ],
+        ),
+        (
+            "",
+            [((f"svc domain check {each.name} shows the records to set", "dim"),) for each in lacking],
+        ),
         ("mounted at", [((address, ""),) for address in addresses]),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
         ("last minute", [_rates(health.rates)]),

@@ -212,22 +212,22 @@ class BoardModel:
             return door_summary(door, self._door(door))
         return ()
 
-    def details(self, hit: Hit | None, width: int, levels: str) -> tuple[str, list[Line]] | None:
+    def details(self, hit: Hit | None, width: int, signs: Signs) -> tuple[str, list[Line]] | None:
         """Return title and text of an item with its last requests, or None without an item.
 
-        `levels` are the characters of a bar.
+        `signs` are those of domains and bars.
         """
         name = self.requested(hit)
         left = width
         is_wide = width >= 2 * REQUEST_CELLS + GAP
         if name is not None and is_wide and self.health(name).stage != "failed":
             left = width // 2 - GAP
-        if (content := self._details(hit, left)) is None or name is None:
+        if (content := self._details(hit, left, signs)) is None or name is None:
             return content
         title, lines = content
         if left < width:
-            return title, beside(lines, self._activity(name, width - left - GAP, levels), left)
-        return title, [*lines, (), *self._activity(name, width, levels)]
+            return title, beside(lines, self._activity(name, width - left - GAP, signs.levels), left)
+        return title, [*lines, (), *self._activity(name, width, signs.levels)]
 
     def _activity(self, name: str, room: int, levels: str) -> list[Line]:
         """Return the request rate of a resource in the last minute, and its last requests."""
@@ -238,7 +238,7 @@ class BoardModel:
         lines: list[Line] = [((label, "dim"), *bars), ()]
         return lines if requests is None else [*lines, *request_lines(requests, room)]
 
-    def _details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
+    def _details(self, hit: Hit | None, width: int, signs: Signs) -> tuple[str, list[Line]] | None:
         if (edge := self.mount(hit)) is not None:
             lines = mount_details(edge, self._mount_rate(edge.mount), width)
             return f"{edge.mount.source}{edge.mount.pattern}", lines
@@ -252,7 +252,7 @@ class BoardModel:
         outgoing = [mount for mount in mounts if mount.source == name]
         routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
         limits = service_limits(self.status)
-        lines = resource_details(resource, self.health(name), outgoing, routes, limits, width)
+        lines = resource_details(resource, self.health(name), outgoing, routes, limits, width, signs)
         return f"{name}  {resource.lane}", lines
 
     def _mount_rate(self, mount: BoardMount) -> float | None:

@@ -106,6 +106,15 @@ class Rates:
     peak_memory: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BoardDomain:
+    """A custom domain; `detail` is what the last check of its DNS found."""
+
+    name: str
+    state: Literal["waiting", "valid", "failed"]
+    detail: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """The health of a resource; `seconds` is the duration of its last build.
@@ -126,6 +135,7 @@ class Health:
     output: str = ""
     history: tuple[int, ...] = ()
     source: tuple[str, int] | None = None
+    domains: tuple[BoardDomain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +184,7 @@ class ProjectStatus:
                 records=resource["records"],
                 output=resource["error"]["output"] if resource["error"] else "",
                 history=tuple(resource["history"]),
+                domains=tuple(BoardDomain(**each) for each in resource["domains"]),
                 source=_source(resource["error"]),
             )
             for resource in document["resources"]

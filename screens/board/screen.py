@@ -328,7 +328,7 @@ class BoardScreen(ConsoleScreen):
         """Show the details of the selected item or the unsaved edits, below the diagram."""
         content = self.query_one(FleetLine).details(self.panel.line_width) if self._nodes_open else None
         if content is None and self._details_shown:
-            content = self._model.details(self.canvas.selected, self.panel.line_width, self._signs.levels)
+            content = self._model.details(self.canvas.selected, self.panel.line_width, self._signs)
         if content is not None:
             self.panel.show(*content)
         else:

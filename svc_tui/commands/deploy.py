@@ -17,7 +17,7 @@ from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.deploy import uploader
 from svc_tui.deploy.build import built_line
-from svc_tui.deploy.format import live_lines, plan_lines
+from svc_tui.deploy.format import domain_lines, live_lines, plan_lines
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
@@ -89,6 +89,11 @@ def deploy(
             allow=allow_new_capability,
             discard=discard_mounts,
         )
+        if project.domains and not as_json:
+            stderr.note("  checking the DNS of the domains; Ctrl+C does not undo the deploy")
+            created = result["deployment"]["created"]
+            for line in domain_lines(uploader.wait_for_domains(client, project.name, created)):
+                stderr.line(line)
     _show(result, as_json=as_json)
 
 

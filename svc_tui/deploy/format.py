@@ -56,7 +56,9 @@ def _difference(change: dict[str, Any]) -> Difference:
     before, after = (_short(change[side]) for side in ("before", "after"))
     resource = change["resource"] or "[project]"
     if change["new_capability"]:
-        return Difference("!", resource, f"now imports {after}")
+        return Difference(
+            "!", resource, f"now {'answers at' if change['field'] == 'domain' else 'imports'} {after}"
+        )
     if not before:
         return Difference("+", resource, f"{change['field']}  {after}")
     if not after:
@@ -99,6 +101,24 @@ def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
             (f"{address['resource']:<{width}}", "cyan"), f"  {address['lane']:<6}  {location(address)}"
         )
         for address in addresses
+    ]
+
+
+_DOMAIN_SIGNS = {"valid": ("● ", "green"), "waiting": ("◌ ", "yellow"), "failed": ("▲ ", "red")}
+
+
+def domain_lines(domains: Sequence[dict[str, Any]]) -> list[Text]:
+    """Return one line per custom domain: its resource, its state and since when, and a problem."""
+    name, resource = (max((len(each[key]) for each in domains), default=0) for key in ("name", "resource"))
+    return [
+        Text.assemble(
+            _DOMAIN_SIGNS[each["state"]],
+            (f"{each['name']:<{name}}", "bold"),
+            (f"  {each['resource']:<{resource}}", "cyan"),
+            f"  {each['state']:<7}  {local_time(each['since'])}",
+            f"  {each['detail']}" if each["detail"] else "",
+        )
+        for each in domains
     ]
 
 

@@ -34,6 +34,8 @@ MAX_ATTEMPTS = 8
 BUSY_SECONDS = 0.1
 """Time until another attempt while another client uploads the same content; doubled each time."""
 GIT_TIMEOUT_SECONDS = 10
+DOMAIN_SECONDS = 60
+"""How long a deploy waits for new domains to reach the service."""
 
 
 class UploadProgress(Protocol):
@@ -262,6 +264,17 @@ def _deploy(client: Client, project: str, body: dict[str, Any], progress: Upload
         "Run `svc deployments` to check, then deploy again if needed.",
         code="unreachable",
     )
+
+
+def wait_for_domains(client: Client, project: str, since: str) -> list[dict[str, Any]]:
+    """Return the domains of a live project. Waits for those that were declared after a time."""
+    deadline = time.monotonic() + DOMAIN_SECONDS
+    while True:
+        domains: list[dict[str, Any]] = client.call("GET", f"/v1/projects/{project}/domains")["domains"]
+        waiting = [each for each in domains if each["state"] == "waiting" and each["declared"] >= since]
+        if not waiting or time.monotonic() > deadline:
+            return domains
+        time.sleep(1)
 
 
 def commit_of(root: Path) -> str:

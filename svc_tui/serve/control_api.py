@@ -21,6 +21,7 @@ from engine.control.projects import unknown_project
 from engine.control.routes import (
     alerts,
     deployments,
+    domains,
     fleet,
     gc,
     logs,
@@ -92,6 +93,7 @@ class Control:
             manifest.blueprint(DeployedManifest(deployer)),
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
+            domains.blueprint(deployer, runtime.domain_checks),
             gc.blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),

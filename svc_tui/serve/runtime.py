@@ -14,7 +14,7 @@ from doors.tables.sqlite.owner import open_for_writing
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Watched
 from engine.bucket.protocols import Bucket
-from engine.cancellation import cancel
+from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.routes.state import StatusSource
 from engine.control.schemas.memory import MemoryState
@@ -34,6 +34,8 @@ from engine.metrics.families import PoolState, ServiceState
 from engine.metrics.meter import ServiceMeter
 from engine.otlp.exports import Exports
 from engine.service.deployer import Deployer
+from engine.service.domain_checks import DomainChecks, check_all
+from engine.service.domains import KEY_PREFIX as DOMAINS
 from engine.service.following import follow
 from engine.service.gc_schedule import run_gc_daily
 from engine.service.loading import START_SECONDS
@@ -130,6 +132,8 @@ class Runtime:
         for sock in self.forwarded:
             closing.callback(sock.close)
         self.console_secret = secrets.token_urlsafe(32)
+        key = SecretsKey.open(settings.data)
+        self.proof_key = next(iter(key.derive("svc-domain").values()))
         self.workers = self._worker_pool() if processes > 1 else None
         self.deployer = Deployer(
             bucket,
@@ -138,12 +142,13 @@ class Runtime:
             site=self.serving,
             tenants=self.tenants,
             domain=settings.domain,
-            key=SecretsKey.open(settings.data),
+            key=key,
             publish=self.workers.publish if self.workers else None,
             migrate=partial(migrate, self.folder),
         )
         self.deployer.on_deploy = self.monitor.deployed
         self.throttle = LoginThrottle()
+        self.domain_checks = DomainChecks(settings.domain, settings.origin, self.proof_key)
         self._following: set[asyncio.Task[None]] = set()
         closing.push_async_callback(cancel, self._following)
         closing.push_async_callback(node.stop)
@@ -163,8 +168,11 @@ class Runtime:
         compiling = loop.call_later(QUIET_SECONDS, self._settings.log, "info", _COMPILING)
         await self.deployer.start(self._warn)
         compiling.cancel()
+        deployer = self.deployer
+        checking = check_all(deployer.domains, self.domain_checks, deployer.reload, deployer.domains_declared)
+        spawn(self._following, checking)
         if isinstance(bucket, JetStreamBucket):
-            follow(self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS), self.deployer.refresh)
+            follow(self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS), self.deployer.refresh)
             assert self.peers.records is not None and node.presence is not None
             self.peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
@@ -222,6 +230,7 @@ class Runtime:
             url_of=self._settings.url_of,
             memory=self.memory,
             quota=self.serving.quota,
+            domains=self.deployer.domains.known,
         )
 
     def _record(self, project: str, timeline: TimelineBus) -> None:
@@ -269,6 +278,7 @@ class Runtime:
             max_body=settings.max_body,
             memory=settings.memory_shares()[1],
             processes=len(settings.public),
+            proof_key=self.proof_key,
             console=(authority(self.forwarded[0]), self.console_secret) if self.forwarded else None,
         )
         return WorkerPool(

@@ -25,6 +25,7 @@ from engine.fleet.fleet import Fleet
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.client_address import behind_proxies
 from engine.gateway.console import at_domain, below_root, receiver
+from engine.gateway.domain_proof import with_proof
 from engine.gateway.problem import send_problem, wants_page
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Exchange, Handler
@@ -130,6 +131,7 @@ async def _serving(
     gateway: Handler = Gateway(
         lambda: runtime.serving.routes, runtime.tenants.timeline, settings_of_gateway, runtime.runner.quotas
     )
+    gateway = with_proof(gateway, runtime.proof_key)
     api = control.api
     if control.console is not None:
         gateway = at_domain(control.console, gateway, settings.domain, settings.scheme)

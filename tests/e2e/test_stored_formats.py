@@ -33,7 +33,8 @@ def describe(value: Any) -> Any:
             return type(value).__name__
 
 
-NAMES = {"ann", "ci", "shop", "web", "KEY", "0001-t.sql"}
+DOMAIN = "shop.example.invalid"
+NAMES = {"ann", "ci", "shop", "web", "KEY", "0001-t.sql", DOMAIN}
 
 
 def database(path: Path) -> dict[str, str]:
@@ -57,13 +58,15 @@ def values(path: Path) -> dict[str, Any]:
 
 def test_change_of_what_is_stored_raises_the_version_of_the_layout(tmp_path: Path) -> None:
     project, environ = static_project(tmp_path / "shop"), environ_of(tmp_path / "home")
+    with (project / "svc.toml").open("a") as manifest:
+        manifest.write(f'domains = ["{DOMAIN}"]\n')
     (project / "tables").mkdir()
     (project / "tables" / "0001-t.sql").write_text(MIGRATION)
     data = tmp_path / "data"
     server = Server(data, environ)
     try:
         login(server, project, environ)
-        prepare(project, environ, "deploy")
+        prepare(project, environ, "deploy", "--json")
         prepare(project, environ, "token", "create", "ci")
         prepare(project, environ, "secret", "set", "KEY", text="value")
         prepare(project, environ, "quota", "set", "shop", "--storage", "100")

@@ -39,8 +39,10 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @validate_response(types.PlanOut)
     async def plan(project: str, data: types.PlanRequest) -> types.PlanOut:
         """Return what a deploy would change, and which blobs must be uploaded."""
-        require(project, "deployer")
+        caller = require(project, "deployer")
         manifest_project = await threads.run(project, partial(read_project, data.manifest, project))
+        may_view = partial(caller.has, role="viewer")
+        await service.domains.check_free(project, manifest_project.domains, may_view)
         read_packages(manifest_project, {name: built.package for name, built in data.resources.items()})
         resources = {
             name: DeployedResource.of(
@@ -101,6 +103,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
             allow_new_capability=data.allow_new_capability,
             discard_mounts=data.discard_mounts,
             tables=data.tables,
+            may=caller.has,
         )
         return ndjson.ndjson_response(_progress(spec))
 

@@ -24,6 +24,7 @@ from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Project, Resource, host_label
+from engine.service.domains import DomainState, Names
 from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ class FailureOut(StrictModel):
     column: int
 
 
+class ResourceDomain(StrictModel):
+    """A custom domain of a resource, its state, and what the last check of it found."""
+
+    name: str
+    state: DomainState
+    detail: str
+
+
 class ResourceState(StrictModel):
     """The state of a resource.
 
@@ -62,7 +71,8 @@ class ResourceState(StrictModel):
     an earlier build. `build_seconds` is the duration of the last build; a service does not build. `requests`
     and `records` (sent to the telemetry Door) are per second, `failures` is the share of responses with
     status 500 or above, `p95_ms` the 95th percentile (within 7 %), `peak_memory` the maximum bytes of one
-    request; both are `null` without requests. `history` is the number of requests in each second of the
+    request; both are `null` without requests. `domains` are its custom ones; none in
+    development. `history` is the number of requests in each second of the
     window, oldest first; empty without activity.
     """
 
@@ -77,6 +87,7 @@ class ResourceState(StrictModel):
     p95_ms: float | None
     peak_memory: int | None
     records: float
+    domains: list[ResourceDomain]
     history: list[int]
 
 
@@ -132,7 +143,8 @@ class StatusSource:
     """The running projects, by name.
 
     `project` returns a project as it is served, `status` that of one of its resources, `rates` is `None`
-    before its first activity, and `uses` has the call counts of its Doors. `url_of` returns the URL of a
+    before its first activity, and `uses` has the call counts of its Doors. `domains` are the declared names.
+    `url_of` returns the URL of a
     resource, or of the project without one; it has no path.
     """
 
@@ -144,6 +156,7 @@ class StatusSource:
     url_of: Callable[[str, str], str]
     memory: MemorySource = no_memory_state
     quota: QuotaSource = no_quota
+    domains: Callable[[str], Names] = lambda project: {}
 
 
 def dev_status(dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int) -> StatusSource:
@@ -195,6 +208,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                     f"{engine.url_of(project, each.name)}/" if each.public else None,
                     engine.status(project, each.name),
                     window.resources.get(each.name, Rate()),
+                    engine.domains(project),
                 )
                 for each in served.resources.values()
             ],
@@ -234,7 +248,9 @@ def _failure(error: SvcError) -> FailureOut:
     )
 
 
-def _resource(resource: Resource, address: str | None, status: ResourceStatus, rate: Rate) -> ResourceState:
+def _resource(
+    resource: Resource, address: str | None, status: ResourceStatus, rate: Rate, domains: Names
+) -> ResourceState:
     error = status.error
     return ResourceState(
         name=resource.name,
@@ -248,6 +264,11 @@ def _resource(resource: Resource, address: str | None, status: ResourceStatus, r
         p95_ms=rate.p95_ns / 1e6 if rate.p95_ns is not None else None,
         peak_memory=rate.peak_memory,
         records=_rounded(rate.records),
+        domains=[
+            ResourceDomain(name=name, state=domains[name].state, detail=domains[name].detail)
+            for name in resource.domains
+            if name in domains
+        ],
         history=list(rate.history),
     )
 

@@ -51,6 +51,7 @@ UNGENERATED = {
     ("GET", f"{PART_OF}/table"),
     ("POST", "/v1/fleet/drain"),
     ("POST", f"{PART_OF}/deployments"),
+    ("POST", f"{PART_OF}/domains/{{domain}}/check"),
     ("POST", f"{PART_OF}/fleet/repair"),
     ("POST", f"{PART_OF}/grid"),
     ("POST", f"{PART_OF}/import"),

@@ -35,6 +35,7 @@ REQUIRED = {
         DELETE ~/grid/{grid}
         GET ~
         GET ~/deployments
+        GET ~/domains
         GET ~/export
         GET ~/fleet
         GET ~/grid/{grid}
@@ -67,6 +68,7 @@ REQUIRED = {
         GET ~/deployments/{deployment}/rollback
         POST /v1/tokens
         POST ~/deployments
+        POST ~/domains/{domain}/check
         POST ~/manifest/plan
         POST ~/manifest/write
         POST ~/migrations

@@ -1,7 +1,7 @@
 """A real server on a free port around a Gateway, for tests that speak HTTP to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,13 @@ def with_site(
     max_body: int = 1 << 20,
     limiter: ConnectionLimiter | None = None,
     grace: float = 0.2,
+    domains: Collection[str] | None = None,
 ) -> Any:
     """Serve a project named `shop` and run the test against it."""
 
     async def main() -> Any:
         project = Project("shop", Path("/"), {r.name: r for r in resources})
-        table = RouteTable.build(project, versions, domain="localhost")
+        table = RouteTable.build(project, versions, domain="localhost", domains=domains)
         timeline, stop = TimelineBus(), asyncio.Event()
         settings = GatewaySettings(dev=dev, max_body=max_body, scheme=scheme)
         gateway = Gateway(lambda: table, lambda _: timeline, settings)

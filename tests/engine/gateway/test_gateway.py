@@ -366,3 +366,35 @@ def test_project_without_stale_reads_sets_no_cookie() -> None:
         assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None)
 
     with_api(Scripted(body), test)
+
+
+NAMES = ("a.example", "b.example", "c.example")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_proven_domains_redirect_to_the_first_one_and_hsts_is_for_https(scheme: str) -> None:
+    async def test(site: Site) -> None:
+        assert (await site.ask("/", "a.example")).status_code == 404
+        answer = await site.ask("/", "B.example.:8443")
+        assert answer.status_code == 200
+        assert answer.headers.get("strict-transport-security") == (
+            "max-age=31536000" if scheme == "https" else None
+        )
+        answer = await site.ask("/x//%2e?y=/&z", "c.example:8443", method="POST")
+        assert answer.status_code == 308
+        assert answer.headers["location"] == f"{scheme}://b.example:8443/x//%2e?y=/&z"
+        assert [(span.resource, span.status) for span in site.spans if span.root] == [
+            ("", 404),
+            ("front", 200),
+            ("front", 308),
+        ]
+
+    front = replace(FRONT, mounts=(), domains=NAMES, hsts=True)
+    with_site([front], {"front": echo()}, test, scheme=scheme, domains={"b.example", "c.example"})
+
+
+def test_domains_in_development_answer_without_redirects() -> None:
+    async def test(site: Site) -> None:
+        assert {(await site.ask("/", name)).status_code for name in NAMES} == {200}
+
+    with_site([replace(FRONT, mounts=(), domains=NAMES)], {"front": echo()}, test, dev=True)

@@ -20,7 +20,7 @@ from screens.board.cards import (
     sparkline,
 )
 from screens.board.diagram import WIDTHS
-from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus, Rates
+from screens.board.project import BoardDomain, BoardDoor, BoardResource, Health, ProjectStatus, Rates
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)
 RATES = st.builds(
@@ -115,7 +115,9 @@ def test_fold_line_fits_width_and_drops_only_blanks(line: tuple[tuple[str, str],
 @given(RESOURCES, HEALTHS, st.integers(30, 100))
 def test_details_fit_panel_width(resource: BoardResource, health: Health, room: int) -> None:
     status = ProjectStatus(memory=(300 << 20, 1 << 30), quota={"requests": 20, "storage_mb": 10})
-    lines = resource_details(resource, health, (), ("web:/api/*",), service_limits(status), room)
+    lines = resource_details(
+        resource, health, (), ("web:/api/*",), service_limits(status), room, UNICODE_SIGNS
+    )
     assert max(widths(lines)) <= room
     text = " ".join("".join(part for part, _ in line).strip() for line in lines)
     assert "300 MiB of 1.0 GiB of memory used" in text or room < 60
@@ -134,3 +136,31 @@ def test_dot_of_a_ready_resource_warns_of_failed_requests() -> None:
     tones = [health_tone(Health(stage="ready", rates=Rates(1.0, 5.0, share))) for share in (0.0, 0.02, 0.5)]
     assert tones == ["good", "warn", "bad"]
     assert health_tone(Health(stage="building", rates=Rates(1.0, 5.0, 0.5))) == "warn"
+
+
+def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() -> None:
+    domains = (
+        BoardDomain("shop.example.org", "valid", ""),
+        BoardDomain("www.shop.example.org", "failed", "192.0.2.1 does not answer"),
+        BoardDomain("new.example.org", "waiting", "DNS has no address for this name"),
+    )
+    resource = BoardResource(
+        name="web",
+        lane="static",
+        tone="",
+        kind="image",
+        public=True,
+        run_limit_secs=30,
+        memory_limit_mb=128,
+        egress=(),
+        env=(),
+        secrets=(),
+    )
+    health = Health(stage="ready", domains=domains)
+    card = resource_card(resource, health, 30, UNICODE_SIGNS)
+    assert "".join(text for text, _ in card[1]) == "  ▲ www.shop.example… +2 0 r/s"
+    lines = resource_details(resource, health, (), (), (), 90, UNICODE_SIGNS)
+    text = "\n".join("".join(part for part, _ in line) for line in lines)
+    assert "● shop.example.org\n" in text and "▲ www.shop.example.org  192.0.2.1 does not answer" in text
+    assert "◌ new.example.org  DNS has no address" in text
+    assert "svc domain check www.shop.example.org shows the records to set" in text

@@ -1,0 +1,104 @@
+"""Custom domains through a real service, whose DNS is a file of hosts that each test writes."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.service import MANIFEST, PASSWORD, Server, environ_of, run, static_project, svc
+
+pytestmark = pytest.mark.slow
+SEVERAL = 'domains = ["Shop.Example.org", "www.shop.example.org"]\nhsts = true\n'
+
+
+@dataclass
+class Machine:
+    """A service that resolves names by the file `hosts`."""
+
+    server: Server
+    environ: dict[str, str]
+    hosts: Path
+
+    def svc(self, project: Path, *arguments: str, environ: Mapping[str, str] = {}) -> str:
+        result = run(project, self.environ | environ, *arguments)
+        return f"{result.stdout}{result.stderr}"
+
+    def get(self, host: str, path: str = "/") -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.server.port}{path}", headers={"host": host}, timeout=60)
+
+    def states(self, project: Path) -> dict[str, str]:
+        result = run(project, self.environ, "domain", "list", "--json")
+        assert result.returncode == 0, result.stderr
+        listed = json.loads(result.stdout)
+        return {each["name"]: each["state"] for each in listed["domains"]}
+
+    def resolve(self, *names: str, address: str = "127.0.0.1") -> None:
+        self.hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name in names))
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture(params=["1", "2"])
+def machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Machine]:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    mount = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount += ['mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
+    if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine has no mount namespaces")
+    environ = environ_of(tmp_path / "home")
+    command = [*mount, *svc()]
+    monkeypatch.setattr("tests.support.service.svc", lambda: command)
+    server = Server(tmp_path / "data", environ, "--domain", "apps.example.com", "--workers", request.param)
+    monkeypatch.undo()
+    machine = Machine(server, environ, hosts)
+    claim = ("--user", "ann", "--claim", server.code(), "--password-stdin")
+    result = run(tmp_path, environ, "login", server.control, *claim, text=PASSWORD)
+    assert result.returncode == 0, result.stderr
+    yield machine
+    server.stop()
+
+
+def test_domain_waits_for_dns_redirects_to_the_first_one_and_is_released(
+    machine: Machine, tmp_path: Path
+) -> None:
+    shop, other = static_project(tmp_path / "shop"), static_project(tmp_path / "other", "other")
+    machine.resolve("www.shop.example.org")
+    (shop / "svc.toml").write_text(MANIFEST.format("shop") + SEVERAL)
+    deployed = run(shop, machine.environ, "deploy", "--json")
+    assert deployed.returncode == 0, deployed.stderr
+    assert machine.get("shop.example.org").status_code == 404
+    wait_until(lambda: machine.states(shop)["www.shop.example.org"] == "valid")
+    assert machine.states(shop)["shop.example.org"] == "waiting"
+    assert machine.get("www.shop.example.org").text == "one"
+    assert "DNS has no address for this name" in machine.svc(shop, "domain", "check", "Shop.example.org")
+
+    machine.resolve("shop.example.org", "www.shop.example.org")
+    assert "127.0.0.1 reaches this service" in machine.svc(shop, "domain", "check", "shop.example.org")
+    assert machine.states(shop) == {"shop.example.org": "valid", "www.shop.example.org": "valid"}
+    assert machine.get("SHOP.example.org.:80").text == "one"
+    redirect = machine.get("www.shop.example.org", "/a%20b?c=d%2F")
+    assert redirect.status_code == 308
+    assert redirect.headers["location"] == "http://shop.example.org/a%20b?c=d%2F"
+
+    (other / "svc.toml").write_text(MANIFEST.format("other") + 'domains = ["shop.example.org"]\n')
+    taken = run(other, machine.environ, "deploy")
+    assert taken.returncode == 1 and "shop.example.org belongs to the project shop" in taken.stderr
+    (shop / "svc.toml").write_text(MANIFEST.format("shop"))
+    assert run(shop, machine.environ, "deploy").returncode == 0
+    assert machine.get("shop.example.org").status_code == 404
+    deployed = run(other, machine.environ, "deploy")
+    assert deployed.returncode == 0 and "● shop.example.org  web  valid" in deployed.stderr, deployed.stderr
+    assert machine.get("shop.example.org").text == "one"

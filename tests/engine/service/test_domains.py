@@ -1,0 +1,251 @@
+"""Custom domains in the bucket and in routes: a name has one project."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.bucket.folder import FolderBucket
+from engine.errors import SvcError
+from engine.gateway.domain_proof import answer, with_proof
+from engine.gateway.routes import NotReady, RouteTable
+from engine.http.exchange import Exchange
+from engine.http.server import serve
+from engine.http.sockets import bind
+from engine.http.tls import Certificate
+from engine.manifest.domains import DomainInvalid
+from engine.manifest.model import Project, Resource
+from engine.service.domain_checks import DomainChecks, Reached, next_ns, summary
+from engine.service.domains import NAMES, Domain, DomainStore, DomainTaken
+from engine.service.policy import PolicyViolation
+from tests.engine.deploy.packing import image_artifact
+from tests.engine.service.serving import STATIC, Served, served
+from tests.support.certificates import self_signed
+
+SERVICE = "apps.example"
+NAME = "shop.example.org"
+
+
+def with_store(test: Callable[[DomainStore, FolderBucket], Awaitable[Any]]) -> None:
+    async def main() -> None:
+        with TemporaryDirectory() as folder:
+            bucket = FolderBucket(Path(folder) / "bucket")
+            try:
+                await test(DomainStore(bucket.kv, SERVICE), bucket)
+            finally:
+                await bucket.aclose()
+
+    asyncio.run(main())
+
+
+async def prove(store: DomainStore, project: str, name: str, *, reached: bool = True) -> str:
+    domain = (await store.get(project))[name]
+    await store.checked(project, domain, reached=reached, detail="")
+    return store.known(project)[name].state
+
+
+def test_first_project_that_proves_a_name_has_it_until_it_removes_it() -> None:
+    async def test(store: DomainStore, _: FolderBucket) -> None:
+        for project in ("first", "second"):
+            await store.declare(project, [NAME])
+            await store.check_free(project, [NAME], lambda other: True)
+        assert await prove(store, "second", NAME, reached=False) == "waiting"
+        assert await prove(store, "first", NAME) == "valid"
+        assert await prove(store, "second", NAME) == "failed" and not await store.proven("second")
+        for may_view, named in ((True, "the project first"), (False, "another project")):
+            with pytest.raises(DomainTaken, match=named):
+                await store.check_free("third", [NAME], lambda other, seen=may_view: seen)
+        assert await prove(store, "first", NAME, reached=False) == "failed"
+        assert await store.proven("first") == {NAME}
+        await store.declare("first", [])
+        assert await prove(store, "second", NAME) == "valid"
+        await store.check_free("second", [NAME], lambda other: False)
+
+    with_store(test)
+
+
+def test_names_of_the_service_are_refused() -> None:
+    async def test(store: DomainStore, _: FolderBucket) -> None:
+        for name in (SERVICE, f"web--shop.{SERVICE}"):
+            with pytest.raises(DomainInvalid, match="belongs to the service"):
+                await store.check_free("shop", [name], lambda other: True)
+
+    with_store(test)
+
+
+def test_check_that_ends_after_the_removal_of_its_name_gives_it_to_no_project() -> None:
+    async def test(store: DomainStore, bucket: FolderBucket) -> None:
+        await store.declare("first", [NAME])
+        domain = (await store.get("first"))[NAME]
+        await store.declare("first", [])
+        await store.checked("first", domain, reached=True, detail="")
+        assert not await store.get("first") and await bucket.kv.get(NAMES + NAME) is None
+
+    with_store(test)
+
+
+def test_name_that_a_killed_process_did_not_release_is_free() -> None:
+    async def test(store: DomainStore, bucket: FolderBucket) -> None:
+        await bucket.kv.cas(NAMES + NAME, b'"removed"', None)
+        await store.declare("shop", [NAME])
+        await store.check_free("shop", [NAME], lambda other: False)
+        assert await prove(store, "shop", NAME) == "valid"
+        assert await DomainStore(bucket.kv, SERVICE).proven("shop") == {NAME}
+
+    with_store(test)
+
+
+PROJECTS = st.sampled_from(["a", "b", "a-b"])
+RESOURCES = st.sampled_from(["a", "web"])
+DOMAINS = st.lists(
+    st.sampled_from(
+        ["a.example.org", "b.example.org", "apps.example", "a.apps.example", "web--a.apps.example"]
+    ),
+    max_size=3,
+    unique=True,
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(PROJECTS, st.dictionaries(RESOURCES, DOMAINS, min_size=1)),
+        st.tuples(PROJECTS, st.booleans()),
+    ),
+    min_size=6,
+    max_size=16,
+)
+"""Deploys of a project with the domains of its resources, and checks of all its domains with a result."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_no_two_projects_serve_one_host(steps: list[tuple[Any, ...]]) -> None:
+    projects: dict[str, Project] = {}
+
+    async def test(store: DomainStore, _: FolderBucket) -> None:
+        for name, step in steps:
+            if isinstance(step, dict):
+                taken: set[str] = set()
+                resources = {}
+                for resource, domains in step.items():
+                    own = tuple(each for each in domains if each not in taken)
+                    taken |= set(own)
+                    resources[resource] = Resource(resource, "static", Path("/"), public=True, domains=own)
+                project = Project(name, Path("/"), resources, front_name=next(iter(resources), ""))
+                projects[name] = project
+                await store.declare(name, project.domains)
+            else:
+                for each in await store.get(name):
+                    await prove(store, name, each, reached=step)
+            hosts: list[str] = []
+            for project in projects.values():
+                versions = {each: NotReady() for each in project.resources}
+                table = RouteTable.build(
+                    project,
+                    versions,
+                    domain=SERVICE,
+                    front=False,
+                    domains=await store.proven(project.name),
+                )
+                hosts += table.hosts
+            assert len(hosts) == len(set(hosts))
+
+    with_store(test)
+
+
+def test_pause_between_checks_grows_with_the_time_without_success() -> None:
+    second = 10**9
+    new = Domain(name=NAME, declared_ns=0, since_ns=0)
+    pauses = [next_ns(replace(new, checked_ns=each * second)) // second - each for each in (0, 100, 10**6)]
+    assert pauses == [2, 10, 300]
+    assert next_ns(replace(new, state="valid", checked_ns=10**6 * second)) // second - 10**6 == 3600
+
+
+def test_summary_needs_one_address_that_reaches_the_service_and_names_the_others() -> None:
+    good, bad = Reached("192.0.2.1", ""), Reached("2001:db8::1", "does not answer")
+    assert summary([good, bad], "") == (True, "2001:db8::1 does not answer")
+    assert summary([bad], "") == (False, "2001:db8::1 does not answer")
+    assert summary([], "DNS fails") == (False, "DNS fails")
+
+
+def test_answers_differ_by_service_name_and_token() -> None:
+    answers = {answer(key, name, "t" * 20) for key in (b"1", b"2") for name in ("a.example", "b.example")}
+    assert len(answers) == 4
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_check_reaches_the_service_that_has_the_key_only(tls: bool, tmp_path: Path) -> None:
+    certificate = Certificate(*self_signed(tmp_path)) if tls else None
+
+    async def others(exchange: Exchange) -> None:
+        await exchange.send_head(404, [])
+        await exchange.send_body(b"", end=True)
+
+    async def main() -> None:
+        stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
+        origin = f"{'https' if tls else 'http'}://{{}}:{sockets[0].getsockname()[1]}"
+        handler = with_proof(others, b"key")
+        server = asyncio.create_task(serve(handler, sockets, stop=stop, grace=1, certificate=certificate))
+        problems = {}
+        for key in (b"key", b"other"):
+            answers, _ = await DomainChecks(SERVICE, origin, key).check("localhost")
+            problems[key] = next(each.problem for each in answers if each.address == "127.0.0.1")
+        assert problems == {b"key": "", b"other": "is another server, which answers with 200"}
+        stop.set()
+        await server
+
+    asyncio.run(main())
+
+
+def test_check_of_another_server_and_of_a_closed_port_do_not_reach_the_service() -> None:
+    async def main() -> None:
+        async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 301 Moved\r\nlocation: http://localhost/\r\ncontent-length: 0\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(other, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        checks = DomainChecks(SERVICE, f"http://{{}}:{port}", b"key")
+        answers, problem = await checks.check("localhost")
+        assert [each.problem for each in answers if each.address == "127.0.0.1"] == [
+            "is another server, which answers with 301"
+        ]
+        assert not problem
+        server.close()
+        answers, _ = await checks.check("localhost")
+        assert all("does not answer" in each.problem for each in answers)
+        assert await checks.check("no-such-name.invalid") in (
+            ([], "DNS has no address for this name"),
+            ([], "DNS fails for no-such-name.invalid: Temporary failure in name resolution"),
+        )
+
+    asyncio.run(main())
+
+
+def test_new_domain_needs_an_owner_and_in_a_live_project_the_option(tmp_path: Path) -> None:
+    artifacts = {"web": image_artifact(tmp_path / "site", {"index.html": "one"})}
+
+    async def test(service: Served) -> None:
+        domain = STATIC + f'domains = ["{NAME}"]\n'
+
+        def owner(project: str, role: str) -> bool:
+            return project == "shop"
+
+        with pytest.raises(SvcError, match="require the role owner") as caught:
+            await service.deploy(await service.order(domain, artifacts))
+        assert caught.value.code == "forbidden"
+        await service.deploy(await service.order(STATIC, artifacts))
+        with pytest.raises(PolicyViolation, match=f"web now answers at {NAME}"):
+            await service.deploy(await service.order(domain, artifacts, may=owner))
+        await service.deploy(await service.order(domain, artifacts, may=owner, allow_new_capability=True))
+        assert list(await service.service.domains.get("shop")) == [NAME]
+        await service.deploy(await service.order(domain, artifacts))
+        with pytest.raises(DomainInvalid, match="belongs to the service"):
+            await service.deploy(await service.order(STATIC + 'domains = ["a.apps.example"]\n', artifacts))
+
+    served(tmp_path, test)
