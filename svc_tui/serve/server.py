@@ -147,6 +147,7 @@ async def _serving(
         servers.append(internal(control.api, control.local))
     if certificates is not None:
         plain = challenges_and_redirects(certificates.challenge, settings.domain, settings.origin.format)
+        plain = with_proof(plain, runtime.proof_key)
         servers.append(_serve_tls(settings, plain, [*settings.plain], ending, None))
     finished = asyncio.gather(*servers)
     try:
