@@ -19,7 +19,9 @@ AGAIN_SECONDS = 3600.0
 REPEAT_SECONDS = 24 * 3600.0
 """Time between two messages about an alert that lasts."""
 Severity = Literal["warning", "error"]
-Kind = Literal["certificate", "deploy-failed", "disk", "failure-rate", "memory", "node-lost", "test"]
+Kind = Literal[
+    "backup", "certificate", "deploy-failed", "disk", "failure-rate", "memory", "node-lost", "test"
+]
 
 
 class Alert(BaseModel, frozen=True):

@@ -92,7 +92,14 @@ class AlertMonitor:
 
     def deployed(self, project: str, failure: str) -> None:
         """Handle the end of a deploy, which was a success if `failure` is empty."""
-        self._set("deploy-failed", project, failure and f"a deploy of {project} failed: {failure}")
+        self.report("deploy-failed", project, failure and f"a deploy of {project} failed: {failure}")
+
+    def report(self, kind: Kind, project: str, text: str) -> None:
+        """Begin or continue an alert with a text; end it without one."""
+        if text:
+            self.alerts.begin(kind, project, text)
+        else:
+            self.alerts.end(kind, project)
 
     async def _run(self) -> None:
         while True:
@@ -106,10 +113,10 @@ class AlertMonitor:
             text = shortage(self._watched.data)
         except OSError as error:
             text = f"the disk cannot be read: {error.strerror}"
-        self._set("disk", "", text)
+        self.report("disk", "", text)
         used, budget = self._watched.memory()
         text = f"the memory budget is exhausted: {used >> 20} of {budget >> 20} MiB are used"
-        self._set("memory", "", text if used >= budget * ADMISSION_SHARE else "")
+        self.report("memory", "", text if used >= budget * ADMISSION_SHARE else "")
         if self._watched.certificate is not None:
             self._check_certificate(self._watched.certificate)
         await self._check_nodes()
@@ -129,7 +136,7 @@ class AlertMonitor:
             )
             text = f"{failed} of {all_} requests to {project} failed within {WINDOW_SECONDS / 60:.0f} minutes"
             if failed <= all_ * FAILURE_SHARE or failed >= MIN_FAILURES:
-                self._set("failure-rate", project, text if failed > all_ * FAILURE_SHARE else "")
+                self.report("failure-rate", project, text if failed > all_ * FAILURE_SHARE else "")
 
     def _check_certificate(self, certificate: Certificate) -> None:
         try:
@@ -157,10 +164,3 @@ class AlertMonitor:
                 text = f"the node {id_} at {absent[id_]} does not answer"
                 self.alerts.begin("node-lost", "", text, subject=id_)
         self._absent = set(absent)
-
-    def _set(self, kind: Kind, project: str, text: str) -> None:
-        """Begin or continue an alert with a text; end it without one."""
-        if text:
-            self.alerts.begin(kind, project, text)
-        else:
-            self.alerts.end(kind, project)

@@ -68,16 +68,19 @@ class CertificateManager:
         hosts: Hosts,
         use: Callable[[CertificateSet], None],
         report: Callable[[str, str], None],
+        alert: Callable[[str, str], None] = lambda project, text: None,
         node: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`use` replaces the certificates of the server.
 
-        `report` gets a project, empty for the service, and the text of a failure. `node` is this node of a
+        `report` gets a project, empty for the service, and the text of a failure. `alert` gets the same, and
+        an empty text once a certificate was obtained. `node` is this node of a
         fleet. `clock` returns Unix time.
         """
         self._settings, self._store, self._domain = settings, store, domain
         self._hosts, self._use, self._report, self._node, self._clock = hosts, use, report, node, clock
+        self._alert = alert
         self._own = self_signed(domain)
         self._known: dict[str, tuple[int | None, IssuedCertificate | None]] = {}
         """By owner, the certificate of a revision of its entry."""
@@ -226,7 +229,9 @@ class CertificateManager:
         again = datetime.fromtimestamp(entry.retry_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
         project = owner.partition("/")[2]
         name = project or self._domain
-        self._report(project, f"no new certificate for {name}: {text}; the next try is at {again}")
+        failure = f"no new certificate for {name}: {text}; the next try is at {again}"
+        self._report(project, failure)
+        self._alert(project, failure)
 
     async def _step(self, owner: str, entry: Entry, names: list[str]) -> None:
         from engine.certificates.authority import Authority
@@ -242,6 +247,7 @@ class CertificateManager:
             # Jitter spreads the renewals of certificates that were ordered at the same time.
             entry.renew_at = begin + (end - begin) * random.uniform(0.63, 2 / 3)
             entry.failures, entry.retry_at, entry.error = 0, 0, ""
+            self._alert(owner.partition("/")[2], "")
         await self._ask_renewal(authority, entry)
 
     async def _ask_renewal(self, authority: "Authority", entry: Entry) -> None:

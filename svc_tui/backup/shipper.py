@@ -57,6 +57,7 @@ from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_
 SECONDS = 1.0
 """Interval of the backup."""
 MAX_RETRY_SECONDS = 60.0
+ALERT_SECONDS = 300.0
 BEGIN_SECONDS = 15.0
 """How long the start of the service waits for the store."""
 END_SECONDS = 10.0
@@ -91,15 +92,6 @@ class StoredTables:
     """State of the files at which all was shipped."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackupState:
-    """State of the backup: when all was stored last (Unix time in ns), and what is wrong, or empty."""
-
-    url: str
-    stored_ns: int
-    problem: str
-
-
 class Backup:
     """Backs up a service with a folder as its bucket. Create it on the event loop."""
 
@@ -114,7 +106,9 @@ class Backup:
         self._values: list[tuple[str, int]] | None = None
         self._pruned = 0.0
         self._has_begun = False
-        self.state = BackupState(store.url, 0, "")
+        self.alert: Callable[[str], None] = lambda text: None
+        """Gets the problem of a backup that waits for `ALERT_SECONDS`, and an empty text otherwise."""
+        self._problem, self._stored = "", time.monotonic()
 
     @classmethod
     @asynccontextmanager
@@ -176,22 +170,22 @@ class Backup:
     async def _run(self) -> None:
         failures = 0
         while True:
-            began_ns = time.time_ns()
             try:
                 await self._ship()
             except (SvcError, Error, OSError, CannotApply) as error:
                 failures += 1
                 problem = _problem(error)
-                if problem != self.state.problem:
+                if problem != self._problem:
                     self._log("error", f"the backup waits: {problem}")
-                self.state = BackupState(self._store.url, self.state.stored_ns, problem)
+                self._problem = problem
                 with suppress(OSError):
                     await asyncio.to_thread(self._limit_journals)
             else:
                 if failures:
                     self._log("info", "the backup is complete again")
-                failures = 0
-                self.state = BackupState(self._store.url, began_ns, "")
+                failures, self._problem, self._stored = 0, "", time.monotonic()
+            waits = time.monotonic() - self._stored > ALERT_SECONDS
+            self.alert(f"the backup waits: {self._problem}" if waits else "")
             await asyncio.sleep(min(SECONDS * 2**failures, MAX_RETRY_SECONDS))
 
     async def _ship(self) -> None:

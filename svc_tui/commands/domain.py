@@ -33,7 +33,7 @@ def check(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Domain, in svc.toml or not.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show which DNS records a domain needs, what DNS returns now, and whether it reaches the service."""
+    """Show the DNS records that a domain needs, and whether it works."""
     with project_service() as (client, project):
         path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
         result = client.call("POST", path)

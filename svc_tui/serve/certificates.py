@@ -49,6 +49,7 @@ async def certified(
             hosts=runtime.serving.public_hosts,
             use=use,
             report=report,
+            alert=partial(runtime.monitor.report, "certificate"),
             node=node.node.node if node.node is not None else "",
         )
         await manager.start()

@@ -61,10 +61,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     tls = Tls() if settings.secure else None
     async with (
         _open(settings, stop, tls) as (bucket, node),
-        _backup(settings, bucket),
+        _backup(settings, bucket) as backup,
         open_runtime(settings, bucket, node) as runtime,
     ):
         await _log_claim_code(settings, bucket)
+        if backup is not None:
+            backup.alert = partial(runtime.monitor.report, "backup", "")
         with open_control(settings, runtime, bucket, node) as control:
             await node.start(bucket, partial(_check_movable, settings))
             async with (
@@ -85,11 +87,11 @@ async def _check_movable(settings: ServiceSettings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[None]:
+async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[Backup | None]:
     """Back up to an object store within the context, if the service is to. Raises `SvcError`."""
     if not settings.backup:
         set_journaled(settings.data / "projects", journaled=False)
-        yield
+        yield None
         return
     if not isinstance(bucket, FolderBucket):
         raise BackupError(
@@ -97,8 +99,8 @@ async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[No
             "Its machines have three copies. `svc bucket backup` makes another one.",
         )
     store = await asyncio.to_thread(BackupStore, settings.backup, SecretsKey.open(settings.data))
-    async with Backup.running(store, settings.data, bucket, settings.log):
-        yield
+    async with Backup.running(store, settings.data, bucket, settings.log) as backup:
+        yield backup
 
 
 async def _log_claim_code(settings: ServiceSettings, bucket: Bucket) -> None:

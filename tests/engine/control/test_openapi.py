@@ -49,6 +49,7 @@ UNGENERATED = {
     ("GET", f"{PART_OF}/grid/{{grid}}/rows"),
     ("GET", f"{PART_OF}/logs/records"),
     ("GET", f"{PART_OF}/table"),
+    ("POST", "/v1/alerts/test"),
     ("POST", "/v1/fleet/drain"),
     ("POST", f"{PART_OF}/deployments"),
     ("POST", f"{PART_OF}/domains/{{domain}}/check"),
