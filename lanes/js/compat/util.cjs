@@ -5,6 +5,7 @@ const ESCAPES = /[\u001b\u009b][[\]()#;?]*(?:\d{1,4}(?:;\d{0,4})*)?[\dA-ORZcf-nq
 
 module.exports = {
   ...util,
+  ...require('./inspect.cjs'),
   TextDecoder,
   TextEncoder,
   isDeepStrictEqual(a, b) {

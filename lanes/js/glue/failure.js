@@ -6,11 +6,9 @@ const SVC_FRAMES = 24;
 const SVC_CAUSES = 4;
 const SVC_OUT_OF_MEMORY = 'Error: out of memory: memory_limit_mb, or the quarter of it that the engine has for objects';
 const SVC_MISSING = {
-  WebAssembly: 'a component cannot compile code',
   WebSocket: 'use server-sent events and POST',
   EventSource: 'read the body of fetch()',
   Worker: 'a request has one thread',
-  caches: 'store data in tables',
   require: 'use import',
   window: 'use globalThis',
   document: 'there is no page here',

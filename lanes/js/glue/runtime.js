@@ -1,6 +1,7 @@
 // The listener of the component's `fetch` event: it calls the user's handler, in dev and deploy builds.
 import { ask } from 'svc:doors/call@0.1.0';
 import './console.js';
+import './caches.js';
 import './crypto/subtle.js';
 import './events.js';
 import './fetch.js';
@@ -11,6 +12,7 @@ import './byte_streams.js';
 import './pipe.js';
 import './file_reader.js';
 import './timers.js';
+import './web_assembly.js';
 import { svcWhenGone } from './client.js';
 import { svcCurrent } from './current.js';
 import { compile } from './define.js';
@@ -39,6 +41,8 @@ const context = {
   },
   passThroughOnException() {},
 };
+// For the module cloudflare:workers.
+globalThis[Symbol.for('svc.context')] = context;
 
 async function answer(event, load) {
   try {

@@ -1,11 +1,22 @@
 // Checks of bundling and of modules of Node.js. Each returns a value that test_bundling.py compares.
 import assert from 'node:assert';
+import { env, waitUntil, WorkerEntrypoint } from 'cloudflare:workers';
+import { existsSync, promises as files, writeFileSync } from 'fs';
+import http, { createServer } from 'http';
+import { createRequire } from 'module';
+import { isIP, Socket } from 'net';
+import os from 'node:os';
+import zlib, { brotliCompressSync, gunzipSync, gzipSync } from 'node:zlib';
+import { performance as measured } from 'perf_hooks';
+import { json, text } from 'stream/consumers';
+import { TransformStream as WebTransform } from 'stream/web';
+import { isMainThread } from 'worker_threads';
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import crypto, { createHash, createHmac, createSign, createVerify } from 'crypto';
 import { EventEmitter, once } from 'node:events';
 import path from 'node:path';
 import querystring from 'node:querystring';
-import { PassThrough, Readable, Transform } from 'node:stream';
+import Stream, { PassThrough, Readable, Transform, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -52,6 +63,8 @@ async function thrown(action) {
   return 'nothing';
 }
 
+class Own {}
+const methods = ['base64Slice', 'utf8Slice', 'ucs2Write', 'asciiWrite', 'readBigUint64LE', 'writeBigUint64BE', 'readUint8', 'swap16', 'equals'];
 let loading;
 try {
   createHash('sha1').digest();
@@ -90,6 +103,43 @@ const checks = {
   buffer: () => [
     Buffer.from('tea').toString('base64'), Buffer.from('746561', 'hex').toString(), Buffer.concat([Buffer.from('a'), Buffer.alloc(1)]).length,
     Buffer.from('x') instanceof Uint8Array, Buffer.byteLength('ü'), new StringDecoder('utf8').write(Buffer.from('é')),
+  ],
+  'buffer-encodings': () => [
+    Buffer.from('ü?>').toString('base64url'), Buffer.from('w7w_Pg', 'base64url').toString(), Buffer.isEncoding('base64url'),
+    Buffer.from('abc').latin1Slice(0, 2), Buffer.from('abc').hexSlice(), Buffer.alloc(2).latin1Write('ab'), Buffer.byteLength('YQ', 'base64url'),
+    methods.filter((name) => typeof Buffer.prototype[name] !== 'function'),
+  ],
+  os: () => [os.EOL, os.platform(), os.cpus().length, os.constants.signals.SIGTERM, os.homedir()],
+  files: async () => [existsSync('/a'), await thrown(() => files.readFile('/a')), await thrown(() => writeFileSync('/a', ''))],
+  servers: () => thrown(() => createServer()),
+  http: () => [http.METHODS.includes('GET'), http.STATUS_CODES[404], http.get.name],
+  net: async () => [isIP('1.2.3.4'), isIP('fe80::1%a'), isIP('1.2.3'), (await thrown(() => new (class extends Socket {})()))[0]],
+  zlib: async () => [
+    gunzipSync(gzipSync('tea')).toString(), String(await promisify(zlib.inflateRaw)(await promisify(zlib.deflateRaw)('tea'))),
+    zlib.crc32('tea'), zlib.constants.Z_BEST_SPEED, (await thrown(() => brotliCompressSync('')))[0],
+  ],
+  'web-streams': async () => [
+    await text(Readable.fromWeb(new Response('tea').body)), await json(Readable.from(['{"a":', '1}'])),
+    await new Response(Readable.toWeb(Readable.from([Buffer.from('tea')])).pipeThrough(new WebTransform())).text(),
+    await new Promise((resolve) => Writable.fromWeb(new WritableStream({ write: (chunk) => resolve(String(chunk)) })).end('tea')),
+  ],
+  'legacy-stream': () => {
+    function Old() { Stream.call(this); }
+    inherits(Old, Stream);
+    const old = new Old(), chunks = [];
+    old.on('data', (chunk) => chunks.push(chunk));
+    old.emit('data', 'tea');
+    return [chunks, new Readable() instanceof Stream];
+  },
+  small: async () => [typeof measured.now(), isMainThread, (await thrown(() => createRequire('file:///a')('a')))[0]],
+  'cloudflare-workers': async () => [env.PROGRAM, waitUntil(null) ?? null, (await thrown(() => new (class extends WorkerEntrypoint {})()))[0]],
+  'web-assembly': async () => [
+    (await thrown(() => WebAssembly.instantiate(new Uint8Array())))[1], (await thrown(() => new WebAssembly.Module()))[1], WebAssembly.validate(new Uint8Array()),
+  ],
+  caches: async () => [await caches.default.put('http://a/', new Response('tea')), await (await caches.open('a')).match('http://a/')].map((value) => value ?? null),
+  'util-inspect': () => [
+    util.inspect(new Map([[{ a: 1 }, new Set(['b'])]])), util.inspect([Symbol('a'), class A extends Own {}]), util.inspect({ a: { b: { c: { d: 1 } } } }),
+    util.format('%o %s', { a: 1 }, 'tea'), util.inspect({ [util.inspect.custom]: () => 'own' }),
   ],
   path: () => [path.join('a', '..', 'b'), path.posix.basename('/x/y.js', '.js'), path.extname('a.txt')],
   url: () => [url.parse('http://a/b?c=1').query, url.fileURLToPath('file:///a/b'), querystring.parse('a=1&b=2')],

@@ -7,6 +7,7 @@ from base64 import b64encode
 from hashlib import md5, pbkdf2_hmac, scrypt, sha256
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -24,13 +25,54 @@ from tests.lanes.js.test_crypto import answers_with_crypto
 from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
-MISSING = '"{}" is a module of Node.js, which the js lane does not have; the package packages loads it'
+UNAVAILABLE = "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM"
+LACKING = (
+    '{} is not available: the js lane has only a part of the module "{}" of Node.js, which {} imports; {}'
+)
+IMPORT = "import the file, and the bundle contains its content; store data in tables"
+WASM = (
+    "WebAssembly.{} is not available: a component cannot compile code; "
+    "use a version of the package in JavaScript, or a go or rust resource"
+)
 VALUES: dict[str, Any] = {
     "async-local-storage": [[[n] * 8 for n in (3, 1, 2)], None],
     "async-resource": ["r", "s", "b", "e", None, "argument"],
     "events": [[5], True],
     "stream": ["A", "B"],
     "buffer": ["dGVh", "tea", 2, True, 2, "é"],
+    "buffer-encodings": ["w7w_Pg", "ü?>", True, "ab", "616263", 2, 1, []],
+    "os": ["\n", "linux", 1, 15, "/"],
+    "files": [
+        False,
+        [
+            "ENOENT",
+            "ENOENT: no such file or directory, readFile '/a': "
+            "the js lane has no files; import the file, and the bundle contains it",
+        ],
+        [UNAVAILABLE, LACKING.format("fs.writeFileSync", "fs", "api/index.js", IMPORT)],
+    ],
+    "servers": [
+        UNAVAILABLE,
+        LACKING.format(
+            "http.createServer", "http", "api/index.js", "export a fetch handler, for example with Hono"
+        ),
+    ],
+    "http": [True, "Not Found", "get"],
+    "net": [4, 6, 0, UNAVAILABLE],
+    "zlib": ["tea", "tea", crc32(b"tea"), 1, UNAVAILABLE],
+    "web-streams": ["tea", {"a": 1}, "tea", "tea"],
+    "legacy-stream": [["tea"], True],
+    "small": ["number", True, "MODULE_NOT_FOUND"],
+    "cloudflare-workers": ["node", None, UNAVAILABLE],
+    "web-assembly": [WASM.format("instantiate"), WASM.format("Module"), False],
+    "caches": [None, None],
+    "util-inspect": [
+        "Map(1) { { a: 1 } => Set(1) { 'b' } }",
+        "[ Symbol(a), [class A extends Own] ]",
+        "{ a: { b: { c: [Object] } } }",
+        "{ a: 1 } tea",
+        "own",
+    ],
     "path": ["b", "y", ".txt"],
     "url": ["c=1", "/a/b", {"a": "1", "b": "2"}],
     "util": [1, True, True, False, "x is 2", True, True],
@@ -39,8 +81,11 @@ VALUES: dict[str, Any] = {
     "binding": [None, "process.binding is not supported in the js lane"],
     "immediate": "immediate",
     "packages": {"text": "browser", "map": "browser", "none": "object", "condition": "workerd"},
-    "guarded-require": ["MODULE_NOT_FOUND", MISSING.format("fs")],
-    "guarded-import": ["MODULE_NOT_FOUND", MISSING.format("node:net")],
+    "guarded-require": [UNAVAILABLE, LACKING.format("fs.chmod", "fs", "the package packages", IMPORT)],
+    "guarded-import": [
+        UNAVAILABLE,
+        LACKING.format("net.connect", "net", "the package packages", "call an HTTP API with fetch()"),
+    ],
     "crypto-hashes": [
         sha256(b"tea").hexdigest(),
         b64encode(md5(b"tea").digest()).decode(),
@@ -87,7 +132,8 @@ PACKAGES = {
     "export { default as condition } from 'condition';\n",
     "packages/package.json": '{"module": "./all.js"}',
     "packages/all.js": "export * from './index.js';\n"
-    "export const requires = () => require('fs'), imports = () => import('node:net');\n",
+    "export const requires = () => require('fs').chmod(), "
+    "imports = async () => (await import('node:net')).connect();\n",
     "runtime/package.json": '{"exports": {"./jsx-runtime": "./jsx.js"}}',
     "runtime/jsx.js": "export const jsx = (type, props) => ({ type, props });",
 }

@@ -47,7 +47,7 @@ const loaded = new Date().getUTCFullYear();
 const routes = {
   typed: typed.fetch,
   packages: packages.fetch,
-  missing: (r) => [() => WebSocket, () => Worker, () => caches][r.url.slice(-1)](),
+  missing: (r) => [() => WebSocket, () => Worker][r.url.slice(-1)](),
   environment: (r, env) => Response.json([early, env.SVC_REQUEST_ID, 'X' in env, {...process.env}]),
   later(r, e, ctx) {
     ctx.waitUntil(new Promise((done) => setTimeout(() => { console.log('later'); done(); }, 50)));
@@ -100,7 +100,7 @@ def test_typescript_errors_have_their_own_lines(routed: Ask) -> None:
 
 
 def test_missing_global_is_reported_with_an_alternative(routed: Ask) -> None:
-    hints = {"WebSocket": "use server-sent events", "Worker": "one thread", "caches": "tables"}
+    hints = {"WebSocket": "use server-sent events", "Worker": "one thread"}
     answers = routed(*(f"/missing/{index}" for index in range(len(hints))))
     for (name, hint), answer in zip(hints.items(), answers, strict=True):
         assert f"{name} is not defined" in answer.report.detail and hint in answer.report.detail

@@ -1,0 +1,2 @@
+// node:console: the global one.
+module.exports = console;

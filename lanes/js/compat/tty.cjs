@@ -1,0 +1,2 @@
+// node:tty: no stream is a terminal.
+module.exports = { isatty: () => false };
