@@ -47,7 +47,6 @@ HANDLER_INTERFACE = "wasi:http/incoming-handler"
 _ALIASES = {"headers": "fields", "trailers": "fields", "io-error": "error"}
 """Second names that interfaces give to resources of others."""
 _LIBRARY = Path(__file__).parents[1] / "guest_side" / "library.wasm"
-_POST_RETURN = 5
 _AFTER_EXPORTS = (8, 9, 10, 11, 12)
 
 
@@ -146,7 +145,8 @@ class _Weaver:
         else:
             functions = []
         lifted = outline.definition(*functions[0]) if len(functions) == 1 else None
-        if not isinstance(lifted, LiftedFunction) or _POST_RETURN in lifted.options:
+        # Its post-return may only free memory, and an instance handles one request.
+        if not isinstance(lifted, LiftedFunction):
             raise UnsupportedBinary("its handler is not a core function")
         return lifted.function
 
