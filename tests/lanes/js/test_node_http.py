@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -34,7 +33,8 @@ export default {
     const { hostname, port } = new URL(env.ORIGIN);
     const got = await new Promise((resolve) => http.get(`${env.ORIGIN}/got?a=1`, (response) => {
       const chunks = [];
-      response.on('data', (chunk) => chunks.push(chunk)).on('end', () => resolve(JSON.parse(Buffer.concat(chunks))));
+      response.on('data', (chunk) => chunks.push(chunk));
+      response.on('end', () => resolve(JSON.parse(Buffer.concat(chunks))));
     }));
     const headers = { 'X-A': '1', 'content-length': 6, 'content-type': 'text/x' };
     return Response.json([
