@@ -37,11 +37,13 @@ from lanes.prebuilt_component import build_or_take
 _UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
 _POSITION = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
 _ASKED_FOR_TIME = re.compile(r"^svc: the time was asked for\n(.*?)svc: end$", re.MULTILINE | re.DOTALL)
+_PACKAGES = re.compile(r"node_modules/((?:@[^/]+/)?[^/\s]+)")
 _PACKAGE = re.compile(r".*node_modules/((?:@[^/]+/)?[^/]+)")
 _TOOL = ("Failed to initialize component", "Exception while evaluating")
 _THROWN = re.compile(r"(?:.+:\d+:\d+ )?(\w*Error\b.*|uncaught exception: .*)")
 CONTEXT = 2
 NO_EXPORT = "the module has no default export"
+LOADING_HINT = "Code at the top level of a module runs once, at build time, without environment or network."
 EXPORT_HINT = "Add: export default { async fetch(request) { return new Response('hello'); } }"
 
 
@@ -110,7 +112,9 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
     mapped = (mapping.rewrite(line) for line in output.splitlines())
     lines = [line for line in mapped if line and line.strip() and not line.startswith(_TOOL)]
     text = "\n".join(lines)
-    position = _POSITION.search(text)
+    positions = list(_POSITION.finditer(text))
+    others = (each for each in positions if not _is_own(each[1], request))
+    position = next(others, positions[0] if positions else None)
     thrown = next((match for line in lines if (match := _THROWN.match(line))), None)
     message = thrown.group(1) if thrown else lines[-1] if lines else "the engine ended without a message"
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -122,10 +126,23 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
     subject = f"the package {package[1]}" if package else "its module"
     return BuildFailed(
         f"resource {request.resource.name}: {subject} fails during loading: {message}",
-        "Code at the top level of a module runs once, at build time, without environment or network.",
+        _instead(text) or LOADING_HINT,
         diagnostics=diagnostics,
         output=text,
     )
+
+
+def _is_own(file: str, request: BuildRequest) -> bool:
+    """Return whether a file in a stack is one of svc's modules of Node.js."""
+    own = file.startswith("svc:") or "/@jspm/core/" in file
+    return own or (request.root / file).resolve().is_relative_to(COMPAT)
+
+
+def _instead(text: str) -> str:
+    """Return what svc has in place of the first package in a stack that cannot work, or nothing."""
+    alternatives = json.loads((COMPAT / "instead.json").read_text())["packages"]
+    names = (name for name in _PACKAGES.findall(text) if name in alternatives)
+    return next((f"Instead of {name}, {alternatives[name]}." for name in names), "")
 
 
 def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:

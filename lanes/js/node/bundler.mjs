@@ -12,6 +12,7 @@ import { createInterface } from 'node:readline';
 import { realpathSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { absentIn, packagesWithPage, withAbsent, withoutPage } from './choices.mjs';
 import { withClassNames } from './class_names.mjs';
 import { featureOptions, featuresOf, intlPackages } from './features.mjs';
 import { jsx } from './jsx.mjs';
@@ -44,7 +45,7 @@ const loader = Object.fromEntries([
 ]);
 
 function options(request, features) {
-  const { root, guest, deploy, compat, intl } = request;
+  const { root, guest, deploy, compat, intl, paged, absent } = request;
   return {
     entryPoints: ['svc:app'],
     ...(deploy
@@ -54,6 +55,8 @@ function options(request, features) {
     alias: { '@svc/guest': guest },
     // esbuild would replace NODE_ENV, which is a variable of the guest.
     define: {
+      __dirname: '"/"',
+      __filename: '"/svc-app.js"',
       'import.meta': '{"url":"file:///svc-app.js"}',
       'process.env.NODE_ENV': 'process.env.NODE_ENV',
       // A variable that a dev build has in its snapshot only.
@@ -62,11 +65,11 @@ function options(request, features) {
     write: false,
     outfile: join(root, 'svc-app.js'),
     absWorkingDir: root,
-    // `browser` of a package.json replaces files that need Node.js.
+    // `browser` of a package.json replaces files that need Node.js. The default of `mainFields` prefers it too, and takes
+    // `main` for require().
     platform: 'browser',
     target: 'es2022',
     ...featureOptions(features, compat),
-    mainFields: ['browser', 'module', 'main'],
     conditions: ['workerd', 'edge-light', 'worker', 'browser', 'import', 'module'],
     loader,
     sourcemap: 'external',
@@ -76,7 +79,12 @@ function options(request, features) {
     legalComments: 'none',
     logLevel: 'silent',
     keepNames: false,
-    plugins: [plugin(request), jsx, nodeBuiltins({ compat, packages, root }), ...(features?.intl ? [intlPackages(features, intl)] : [])],
+    plugins: [
+      plugin(request), jsx, nodeBuiltins({ compat, packages, root }),
+      ...(features?.intl ? [intlPackages(features, intl)] : []),
+      ...(paged?.length ? [withoutPage(paged)] : []),
+      ...(absent ? [withAbsent(absent)] : []),
+    ],
   };
 }
 
@@ -101,16 +109,28 @@ function nameable({ root, deploy, compat, intl }, code, map) {
 }
 
 /** Return the result of esbuild with features. Each resource has a context without any, and one with its last ones. */
-async function build(request, features = undefined) {
-  const { entry, name, root, deploy } = request;
-  const key = JSON.stringify([entry, name, root, deploy, Boolean(features)]), wanted = JSON.stringify(features);
+async function built(request, features) {
+  const { entry, name, root, deploy, paged, absent } = request;
+  const key = JSON.stringify([entry, name, root, deploy, Boolean(features), Boolean(paged)]);
+  const wanted = JSON.stringify([features, paged, absent]);
   let cached = contexts.get(key);
-  if (!cached || cached.features !== wanted) {
+  if (!cached || cached.wanted !== wanted) {
     cached?.context.dispose();
-    cached = { features: wanted, context: await context(options(request, features)) };
+    cached = { wanted, context: await context(options(request, features)) };
     contexts.set(key, cached);
   }
   return cached.context.rebuild();
+}
+
+/** Return the result of esbuild, without packages that are absent and that packages require in functions. */
+async function build(request, features = undefined) {
+  try {
+    return await built(request, features);
+  } catch (error) {
+    const absent = absentIn(error);
+    if (!absent.length) throw error;
+    return built({ ...request, absent }, features);
+  }
 }
 
 /** Return whether two results are of the same files, by their sizes; features may add some. */
@@ -123,10 +143,12 @@ async function bundle(request) {
     let result;
     for (let tries = 5, plain; tries && !(plain && sameInputs(plain, result)); tries--) {
       plain = await build(request);
+      const paged = packagesWithPage(plain, request), chosen = paged.length ? { ...request, paged } : request;
+      if (paged.length) plain = await build(chosen);
       const features = featuresOf(plain, request);
       if (features.intl && !request.intl) return { needs: 'intl' };
       // This reads the files again, which may have changed.
-      result = features.any ? await build(request, features) : plain;
+      result = features.any ? await build(chosen, features) : plain;
     }
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
     const map = text('svc-app.js.map');

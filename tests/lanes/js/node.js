@@ -156,6 +156,8 @@ const checks = {
   binding: () => thrown(() => process.binding('fs')),
   immediate: () => new Promise((resolve) => setImmediate(resolve, 'immediate')),
   packages: () => { const { text, map, none, condition } = packages; return { text, map, none, condition }; },
+  'packages-without-page': async () => [packages.page(), packages.exported(), packages.asks(), (await thrown(packages.optional))[0], __dirname],
+  'require-takes-main': () => require('text/dual'),
   'guarded-require': () => thrown(() => packages.requires()),
   'guarded-import': () => thrown(() => packages.imports()),
   'crypto-hashes': () => [

@@ -81,6 +81,8 @@ VALUES: dict[str, Any] = {
     "binding": [None, "process.binding is not supported in the js lane"],
     "immediate": "immediate",
     "packages": {"text": "browser", "map": "browser", "none": "object", "condition": "workerd"},
+    "packages-without-page": ["a/b", "node", "no page", "MODULE_NOT_FOUND", "/"],
+    "require-takes-main": "main",
     "guarded-require": [UNAVAILABLE, LACKING.format("fs.chmod", "fs", "the package packages", IMPORT)],
     "guarded-import": [
         UNAVAILABLE,
@@ -127,11 +129,28 @@ PACKAGES = {
     ),
     "condition/w.js": "export default 'workerd';",
     "condition/n.js": "export default 'other';",
-    "packages/index.js": "export { default as text } from 'text';\n"
+    "text/dual/package.json": '{"module": "./m.mjs", "main": "./m.js"}',
+    "text/dual/m.mjs": "export default 'module';",
+    "text/dual/m.js": "module.exports = 'main';",
+    "page/package.json": '{"browser": {"./node.js": "./page.js"}, "main": "./main.js"}',
+    "page/main.js": "exports.page = require('./node');",
+    "page/node.js": "module.exports = () => require('path').join('a', 'b');",
+    "page/page.js": "module.exports = () => document.createElement('p').tagName;",
+    "exported/package.json": '{"exports": {"browser": {"import": "./page.mjs"}, "default": "./node.js"}}',
+    "exported/node.js": "module.exports = () => 'node';",
+    "exported/page.mjs": "export default () => new DOMParser().parseFromString('');",
+    "asks/package.json": '{"browser": "./page.js", "main": "./node.js"}',
+    "asks/node.js": "module.exports = () => 'node';",
+    "asks/page.js": "module.exports = () => (typeof document === 'undefined' ? 'no page' : document.title);",
+    "packages/parts.js": "export { page } from 'page';\n"
+    "export { default as exported } from 'exported';\n"
+    "export { default as asks } from 'asks';\n"
+    "export const optional = () => require('absent/file');\n"
+    "export { default as text } from 'text';\n"
     "export { map, none } from 'map';\n"
     "export { default as condition } from 'condition';\n",
     "packages/package.json": '{"module": "./all.js"}',
-    "packages/all.js": "export * from './index.js';\n"
+    "packages/all.js": "export * from './parts.js';\n"
     "export const requires = () => require('fs').chmod(), "
     "imports = async () => (await import('node:net')).connect();\n",
     "runtime/package.json": '{"exports": {"./jsx-runtime": "./jsx.js"}}',

@@ -57,11 +57,12 @@ def test_missing_package_is_reported_with_the_command_to_run(
     assert hint in error.hint and "in api" in error.hint
 
 
-def test_import_of_a_node_module_is_reported(sources: Sources) -> None:
-    sources.write("index.js", "import { readFile } from 'node:fs';\n" + HELLO)
-    result = failure(sources).diagnostics[0]
-    assert "node:fs" in result.message and "js lane" in result.message
-    assert (result.file, result.line) == ("api/index.js", 1)
+def test_call_of_a_function_that_a_node_module_lacks_is_reported(sources: Sources) -> None:
+    sources.write("index.js", "import { spawn } from 'node:child_process';\nspawn('ls');\n" + HELLO)
+    result = failure(sources, evaluated=True).diagnostics[0]
+    assert 'does not have the module "child_process" of Node.js' in result.message
+    assert "api/index.js imports" in result.message
+    assert (result.file, result.line) == ("api/index.js", 2)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -102,6 +103,14 @@ def test_module_that_throws_while_loading_fails_the_build(sources: Sources) -> N
         (diagnostic,) = result.diagnostics
         assert (diagnostic.file, diagnostic.line) == ("api/node_modules/bad/index.js", 2)
         assert "null.x" in diagnostic.frame
+
+
+def test_package_that_cannot_work_has_an_alternative(sources: Sources) -> None:
+    sources.write("node_modules/bcrypt/index.js", "require('fs').readFileSync('binding.node');\n")
+    sources.write("src/index.ts", "import 'bcrypt';\n" + HELLO)
+    error = failure(sources, evaluated=True)
+    assert "the package bcrypt fails during loading: Error: ENOENT" in error.message
+    assert error.hint == "Instead of bcrypt, use password of @svc/guest."
 
 
 def test_module_that_loads_is_evaluated_without_its_handler(sources: Sources) -> None:

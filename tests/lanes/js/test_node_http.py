@@ -32,9 +32,9 @@ export default {
   async fetch(_, env) {
     const { hostname, port } = new URL(env.ORIGIN);
     const got = await new Promise((resolve) => http.get(`${env.ORIGIN}/got?a=1`, (response) => {
-      const chunks = [];
-      response.on('data', (chunk) => chunks.push(chunk));
-      response.on('end', () => resolve(JSON.parse(Buffer.concat(chunks))));
+      let body = '';
+      response.setEncoding('utf8').on('data', (chunk) => (body += chunk));
+      response.on('end', () => resolve(JSON.parse(body)));
     }));
     const headers = { 'X-A': '1', 'content-length': 6, 'content-type': 'text/x' };
     return Response.json([
