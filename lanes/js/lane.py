@@ -139,7 +139,7 @@ def _is_own(file: str, request: BuildRequest) -> bool:
 
 
 def _instead(text: str) -> str:
-    """Return what svc has in place of the first package in a stack that cannot work, or nothing."""
+    """Return the alternative of svc to the first package in a stack that cannot work, or nothing."""
     alternatives = json.loads((COMPAT / "instead.json").read_text())["packages"]
     names = (name for name in _PACKAGES.findall(text) if name in alternatives)
     return next((f"Instead of {name}, {alternatives[name]}." for name in names), "")
