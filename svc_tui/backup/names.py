@@ -12,6 +12,8 @@ from typing import NamedTuple
 SERVICE = "service"
 """Object with the id of the service that writes here."""
 VALUES, BLOBS, TABLES = "values", "blobs", "tables"
+_VALUES = re.compile(rf"{VALUES}/([0-9]{{20}})")
+_BLOB = re.compile(rf"{BLOBS}/([0-9a-f]{{64}})-([0-9]+)")
 _JOURNAL = rf"{TABLES}/([^/]+)/([^/]+)"
 _SNAPSHOT = re.compile(rf"{_JOURNAL}/snapshot/([0-9]+)-([0-9]+)-([0-9]+)")
 _ENTRIES = re.compile(rf"{_JOURNAL}/entries/([0-9]+)-([0-9]+)-([0-9]+)-([0-9]+)")
@@ -48,6 +50,21 @@ class Entries(NamedTuple):
         """The name of the object."""
         head = f"{TABLES}/{self.project}/{self.journal}/entries"
         return f"{head}/{self.first:016}-{self.last:016}-{self.time_ns:020}-{self.gaps}"
+
+
+def values_times(names: Iterable[str]) -> list[int]:
+    """Return the times of objects with values, in order. Other names are ignored."""
+    return sorted(int(found[1]) for name in names if (found := _VALUES.fullmatch(name)))
+
+
+def parse_blobs(names: Iterable[str]) -> dict[str, int]:
+    """Return the digests and sizes of blobs. Other names are ignored."""
+    return {found[1]: int(found[2]) for name in names if (found := _BLOB.fullmatch(name))}
+
+
+def blob_name(digest: str, size: int) -> str:
+    """Return the name of a blob."""
+    return f"{BLOBS}/{digest}-{size}"
 
 
 def values_name(time_ns: int) -> str:

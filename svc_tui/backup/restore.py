@@ -18,11 +18,24 @@ from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.errors import disk_error
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import BlobInfo, Digest, VersionedValue
+from engine.deploy.history import RECORDS
+from engine.deploy.verify import Finding, verify_bucket
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.replication import LogMessage, LogSnapshot
 from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import BLOBS, TABLES, VALUES, Entries, Snapshot, parse_tables, values_name
+from svc_tui.backup.names import (
+    BLOBS,
+    TABLES,
+    VALUES,
+    Entries,
+    Snapshot,
+    blob_name,
+    parse_blobs,
+    parse_tables,
+    values_name,
+    values_times,
+)
 from svc_tui.backup.shipper import decode_entries
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
 
@@ -44,9 +57,13 @@ class RestoredTables:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A finished restore. `values_ns` is the time of the accounts, secrets and deployments."""
+    """A finished restore. `values_ns` is the time of the accounts, secrets and deployments.
+
+    `findings` are objects that its deployments need, and that the backup lacks.
+    """
 
     report: CopyReport
+    findings: list[Finding]
     values_ns: int
     tables: list[RestoredTables]
 
@@ -56,7 +73,7 @@ class _StoredValues:
 
     def __init__(self, store: BackupStore, time_ns: int) -> None:
         """Read them. Raises `BackupError`."""
-        times = [int(each.name.rpartition("/")[2]) for each in store.list(VALUES)]
+        times = values_times(each.name for each in store.list(VALUES))
         if not (earlier := [each for each in times if each <= time_ns]):
             since = f"begins at {text(min(times))}" if times else "has no deployments and accounts"
             raise BackupError(f"the backup at {store.url} {since}", "Name a later time, or check the URL.")
@@ -74,19 +91,17 @@ class _StoredBlobs:
 
     def __init__(self, store: BackupStore) -> None:
         self._store = store
+        self._sizes: dict[str, int] = {}
 
     async def list(self) -> AsyncGenerator[BlobInfo, None]:
         """See `Blobs`."""
-        for each in await asyncio.to_thread(self._store.list, BLOBS):
-            digest, _, size = each.name.rpartition("/")[2].partition("-")
-            yield BlobInfo(Digest(digest), int(size), 0)
+        self._sizes = parse_blobs(each.name for each in await asyncio.to_thread(self._store.list, BLOBS))
+        for digest, size in self._sizes.items():
+            yield BlobInfo(Digest(digest), size, 0)
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         """See `Blobs`."""
-        [name] = [
-            each.name for each in await asyncio.to_thread(self._store.list, BLOBS) if digest in each.name
-        ]
-        pieces = self._store.read(name)
+        pieces = self._store.read(blob_name(digest, self._sizes[digest]))
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 
@@ -119,7 +134,7 @@ async def restore(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
     if deployment:
-        time_ns = await asyncio.to_thread(_time_before, store, deployment)
+        time_ns = await _time_before(store, deployment)
     values = await asyncio.to_thread(_StoredValues, store, time_ns)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -129,6 +144,7 @@ async def restore(
             try:
                 source: Any = _StoredBucket(values, _StoredBlobs(store))
                 report = await copy_bucket(source, bucket, progress)
+                _, findings = await verify_bucket(bucket, lambda report: None)
             finally:
                 await bucket.aclose()
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
@@ -138,16 +154,19 @@ async def restore(
             durable.rename(data, target)
     except OSError as error:
         raise disk_error(target, error) from error
-    return Restored(report, values.time_ns, tables)
+    return Restored(report, findings, values.time_ns, tables)
 
 
-def _time_before(store: BackupStore, deployment: str) -> int:
+async def _time_before(store: BackupStore, deployment: str) -> int:
     """Return the time of a deployment, whose id begins with it. Raises `BackupError`."""
+    stored = await (await asyncio.to_thread(_StoredValues, store, NOW_NS)).list(RECORDS)
     try:
+        if deployment not in {each.key.rpartition("/")[2] for each in stored}:
+            raise ValueError(deployment)
         moment = datetime.strptime(deployment[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         raise BackupError(
-            f"{deployment} is not the id of a deployment", "`svc deployments` lists them."
+            f"the backup at {store.url} has no deployment {deployment}", "`svc deployments` lists the ids."
         ) from None
     return int(moment.timestamp()) * 10**9
 
@@ -163,7 +182,7 @@ def _restore_tables(
             f"It has those of {', '.join(names)}." if names else "",
         )
     restored = []
-    for project in projects or names:
+    for project in dict.fromkeys(projects) or names:
         own = sorted((each for each in snapshots if each.project == project), key=lambda each: each.time_ns)
         earlier = [each for each in own if each.time_ns <= time_ns]
         if not earlier:

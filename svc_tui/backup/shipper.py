@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from doors.tables.replication.entry import Entry
-from doors.tables.replication.errors import CannotApply
+from doors.tables.replication.errors import CannotApply, storage_failure
 from doors.tables.replication.journal import (
     FOLDER,
     JournalEntry,
@@ -49,8 +49,11 @@ from svc_tui.backup.names import (
     VALUES,
     Entries,
     Snapshot,
+    blob_name,
+    parse_blobs,
     parse_tables,
     values_name,
+    values_times,
 )
 from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_file
 
@@ -58,6 +61,8 @@ SECONDS = 1.0
 """Interval of the backup."""
 MAX_RETRY_SECONDS = 60.0
 ALERT_SECONDS = 300.0
+CHECK_SECONDS = 60.0
+"""How often the store is asked whether it is still that of this service."""
 BEGIN_SECONDS = 15.0
 """How long the start of the service waits for the store."""
 END_SECONDS = 10.0
@@ -106,6 +111,7 @@ class Backup:
         self._values: list[tuple[str, int]] | None = None
         self._pruned = 0.0
         self._has_begun = False
+        self._own, self._checked = "", 0.0
         self.alert: Callable[[str], None] = lambda text: None
         """Gets the problem of a backup that waits for `ALERT_SECONDS`, and an empty text otherwise."""
         self._problem, self._stored = "", time.monotonic()
@@ -139,14 +145,22 @@ class Backup:
     def _begin(self) -> None:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
         path = self._data / _ID_FILE
-        own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
+        try:
+            own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
+        except (ValueError, KeyError, TypeError) as error:
+            raise BackupTaken(
+                f"{path} is damaged",
+                "Remove it, and the object 'service' of the backup if it is of this service.",
+            ) from error
         if not self._store.create(SERVICE, own.encode()) and self._owner() != own:
             raise BackupTaken(
                 f"{self._store.url} has the backup of another service",
                 f"Use another URL. If it is an earlier one of this service, remove its object {SERVICE!r}.",
             )
         write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
-        self._blobs = {each.name.rpartition("/")[2].partition("-")[0] for each in self._store.list(BLOBS)}
+        self._own, self._checked = own, time.monotonic()
+        self._blobs = set(parse_blobs(each.name for each in self._store.list(BLOBS)))
+        self._shipped, self._values = {}, None
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         for snapshot in sorted(snapshots, key=lambda each: each.time_ns):
             self._shipped[snapshot.project] = StoredTables(
@@ -161,7 +175,7 @@ class Backup:
         self._has_begun = True
 
     def _owner(self) -> str:
-        """Return the id of the service whose backup the store has, empty if another key sealed it."""
+        """Return the id of the service whose backup the store has, empty if it has none of this key."""
         try:
             return self._store.get(SERVICE).decode()
         except BackupDamaged:
@@ -172,7 +186,7 @@ class Backup:
         while True:
             try:
                 await self._ship()
-            except (SvcError, Error, OSError, CannotApply) as error:
+            except Exception as error:
                 failures += 1
                 problem = _problem(error)
                 if problem != self._problem:
@@ -190,6 +204,9 @@ class Backup:
 
     async def _ship(self) -> None:
         """Store everything that has changed. Raises `SvcError`, SQLite's errors and OSError."""
+        if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
+            self._checked = time.monotonic()
+            self._has_begun = await asyncio.to_thread(self._owner) == self._own
         if not self._has_begun:
             await asyncio.to_thread(self._begin)
         failures: list[Exception] = []
@@ -204,6 +221,7 @@ class Backup:
         if time.monotonic() > self._pruned + _PRUNE_SECONDS:
             await asyncio.to_thread(self._prune)
             self._pruned = time.monotonic()
+            self._has_begun = False  # Objects may have been removed: the store is read again.
 
     async def _ship_values(self) -> None:
         values = await self._bucket.kv.list("")
@@ -217,7 +235,7 @@ class Backup:
                         await write_file(self._bucket.blobs.read(info.digest), folder / info.digest)
                     except BlobMissing:
                         continue
-                    name = f"{BLOBS}/{info.digest}-{info.size}"
+                    name = blob_name(info.digest, info.size)
                     await asyncio.to_thread(self._store.put_file, name, folder / info.digest)
                     (folder / info.digest).unlink()
                     self._blobs.add(info.digest)
@@ -311,14 +329,16 @@ class Backup:
             if each.time_ns < _base_ns(bases, each.project)
             and (each.journal != bases[each.project].journal or each.last <= bases[each.project].sequence)
         ]
-        times = [int(each.name.rpartition("/")[2]) for each in self._store.list(VALUES)]
+        times = values_times(each.name for each in self._store.list(VALUES))
         before = [each for each in times if each <= since_ns]
         old += [values_name(each) for each in before[:-1]]
         self._store.delete(old)
 
 
 def _problem(error: Exception) -> str:
-    return error.text if isinstance(error, SvcError) else str(error)
+    if isinstance(error, SvcError):
+        return error.text
+    return storage_failure(error) if isinstance(error, Error | OSError) else repr(error)
 
 
 def _base_ns(bases: dict[str, Snapshot], project: str) -> int:
@@ -342,7 +362,7 @@ def _position(path: Path) -> LogPosition:
 
 def _entries(journal: Path, after: int, last: int) -> Iterator[JournalEntry]:
     files = segments(journal)
-    for segment, following in zip(files, [*files[1:], None], strict=True):
+    for segment, following in zip(files, [*files[1:], None], strict=False):
         if following is None or int(following.name) > after + 1:
             yield from (each for each in read_segment(segment) if after < each.sequence <= last)
 

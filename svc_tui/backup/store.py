@@ -58,8 +58,8 @@ class StoredObject:
 class BackupStore:
     """The objects below a URL. Methods block; use them on threads. They raise `BackupError`."""
 
-    def __init__(self, url: str, key: SecretsKey) -> None:
-        """Open the store, whose credentials are those of the environment."""
+    def __init__(self, url: str, key: SecretsKey, *, create: bool = False) -> None:
+        """Open the store, whose credentials are those of the environment; `create` a missing folder."""
         try:
             import obstore.exceptions
             import obstore.store
@@ -73,7 +73,7 @@ class BackupStore:
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
         with self._translated("be opened"):
-            options: dict[str, Any] = {"mkdir": True} if url.startswith("file:") else _REMOTE
+            options: dict[str, Any] = {"mkdir": create} if url.startswith("file:") else _REMOTE
             self._store = obstore.store.from_url(url, **options)
 
     @contextmanager
@@ -82,7 +82,7 @@ class BackupStore:
             yield
         except FileNotFoundError as error:
             raise BackupDamaged(f"the backup at {self.url} lacks an object: {_reason(error)}") from error
-        except (self._errors.BaseError, OSError) as error:
+        except (self._errors.BaseError, OSError, ValueError) as error:
             raise BackupError(
                 f"the backup at {self.url} cannot {what}: {_reason(error)}",
                 "Check the URL, the credentials in the environment, and the network.",

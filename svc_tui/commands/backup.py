@@ -137,7 +137,9 @@ def restore_command(
         )
     if as_json:
         tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
-        stdout.data({"values": text(restored.values_ns), "blobs": restored.report.blobs, "tables": tables})
+        findings = [asdict(each) for each in restored.findings]
+        blobs, values = restored.report.blobs, text(restored.values_ns)
+        stdout.data({"values": values, "blobs": blobs, "tables": tables, "findings": findings})
         return
     stdout.line(f"deployments and accounts as of {text(restored.values_ns)}")
     for each in restored.tables:
@@ -146,6 +148,10 @@ def restore_command(
             stdout.line(f"{each.project}  tables as of {text(each.last_ns)}, {count} after a snapshot")
         if each.problem:
             stderr.note(f"{each.project}: {each.problem}")
+    for finding in restored.findings:
+        stderr.note(
+            f"{finding.name} of {finding.deployment or 'no deployment'} is {finding.problem}; deploy again"
+        )
     stdout.line(f"restored {summary(restored.report)} to {data}")
 
 

@@ -98,7 +98,8 @@ async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[Ba
             "a fleet cannot be backed up to an object store yet",
             "Its machines have three copies. `svc bucket backup` makes another one.",
         )
-    store = await asyncio.to_thread(BackupStore, settings.backup, SecretsKey.open(settings.data))
+    key = SecretsKey.open(settings.data)
+    store = await asyncio.to_thread(partial(BackupStore, create=True), settings.backup, key)
     async with Backup.running(store, settings.data, bucket, settings.log) as backup:
         yield backup
 

@@ -138,9 +138,19 @@ def test_damaged_object_and_another_key_are_named(machine: Machine) -> None:
     verified = machine.run("backup", "verify", machine.url, "--key", str(machine.folder / "secrets.key"))
     assert verified.returncode == 1
     assert snapshot.name in verified.stdout
+    [blob, *_] = sorted((machine.folder / "störe" / "blobs").iterdir())
+    blob.unlink()
+    snapshot.write_bytes(bytes(content[:-1] + bytes([content[-1] ^ 1])))
+    key = str(machine.folder / "secrets.key")
+    lacking = machine.run(
+        "restore", "--from", machine.url, "--data", str(machine.folder / "lacking"), "--key", key
+    )
+    assert f"blob sha256:{blob.name.partition('-')[0]}" in lacking.stderr
     other = machine.folder / "other.key"
     other.write_text("A" * 43 + "=\n")
-    failed = machine.run("restore", "--from", machine.url, "--data", "new", "--key", str(other))
+    failed = machine.run(
+        "restore", "--from", machine.url, "--data", str(machine.folder / "new"), "--key", str(other)
+    )
     assert failed.returncode == 1
     assert "sealed with another key" in failed.stderr
 

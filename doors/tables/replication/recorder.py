@@ -27,6 +27,7 @@ _WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
 """First words of statements that do not change the schema. It is checked before the commit."""
 _CACHED_SQL = 2048
+_NO_KEY = ", which has no primary key"
 MAX_CHANGES = 256 << 20
 """Size of the changes of a transaction. On one machine, one with more is a gap."""
 Unsound = tuple[str, str, bool]
@@ -202,7 +203,8 @@ class Recorder:
                 self._refuse("CREATE TABLE … AS, whose rows may differ between nodes", remedy)
         self._unsound, self._checked_schema = unsound_tables(connection), -1
         for table in self._unsound.keys() - self._older.keys():
-            self._refuse(*self._unsound[table][:2])
+            if self._replica.refuses:
+                self._refuse(*self._unsound[table][:2])
         self._parts += filter(None, [changes, sql])
 
     def check_schema(self) -> None:
@@ -215,7 +217,7 @@ class Recorder:
 
     def _records(self, table: str) -> bool:
         reason, remedy, writable = self._unsound.get(table, ("", "", True))
-        if not writable or (reason and not self._replica.refuses):
+        if not writable or (reason.endswith(_NO_KEY) and not self._replica.refuses):
             self._refuse(reason, remedy)
         return table not in (REPLICA_TABLE, "sqlite_stat4")  # The planner alone uses what ANALYZE samples.
 
@@ -261,10 +263,12 @@ class Recorder:
         try:
             store_log_position(connection, published)
             connection.execute("COMMIT")
-        except Error:  # The log has the transaction: it is applied later.
+        except Error:
             after = None
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            if not self._replica.refuses:  # The log of a fleet has the transaction: it is applied later.
+                raise
         finally:
             self._replica.on_written(after)
             self._discard()
@@ -326,7 +330,7 @@ def unsound_tables(connection: Connection) -> Mapping[str, Unsound]:
         " GROUP BY t.name HAVING max(c.pk) = 0"
     )
     for table, hides_rowid in rows(connection, without_key):
-        reason = f"table {table}, which has no primary key"
+        reason = f"table {table}{_NO_KEY}"
         remedy = f"Add id INTEGER PRIMARY KEY to the CREATE TABLE of {table}."
         unsound[table] = reason, remedy, not hides_rowid
     return unsound

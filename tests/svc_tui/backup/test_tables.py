@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.replication import recorder
 from doors.tables.replication.copy import digest_of
 from doors.tables.replication.journal import FOLDER, Journal, read_segment, segments
 from doors.tables.replication.log_position import LogPosition, read_log_position
 from doors.tables.replication.registry import set_journaled
 from doors.tables.sqlite.connections import Connection, Error, close_owner, open_owner, open_replica
+from doors.tables.sqlite.errors import FullError
 from engine.bucket.folder import FolderBucket
 from engine.service.secrets_key import SecretsKey
 from svc_tui.backup import shipper
@@ -36,7 +38,7 @@ class Service:
         self.path.parent.mkdir(parents=True)
         self.restored = 0
         set_journaled(root / "data" / "projects", journaled=True)
-        self.store = BackupStore(f"file://{root}/store", KEY)
+        self.store = BackupStore(f"file://{root}/store", KEY, create=True)
         self.bucket = FolderBucket(root / "bucket")
         self.start()
 
@@ -110,7 +112,8 @@ STATEMENTS = (
 )
 
 
-def test_restore_equals_the_tables_at_every_moment(service: Service) -> None:
+def test_restore_equals_the_tables_at_every_moment(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipper, "GAP_SECONDS", 0)
     chosen = random.Random(7)
     service.write(
         "create table item (id integer primary key, name text)",
@@ -129,7 +132,6 @@ def test_restore_equals_the_tables_at_every_moment(service: Service) -> None:
         if len(set(statements)) == len(statements):
             service.write(*statements)
         if chosen.random() < 0.3:
-            service.backup._shipped["shop"].snapshot_ns = 0  # A snapshot is due after each gap.
             service.ship()
             moments.append((time.time_ns(), digest(service.path)))
         if chosen.random() < 0.1:
@@ -218,7 +220,53 @@ def test_damaged_tables_of_a_project_do_not_stop_the_backup_of_others(service: S
     assert digest(service.restore()) == digest(service.path)
 
 
-def test_snapshot_follows_a_gap_after_a_restart(service: Service) -> None:
+def test_transaction_whose_commit_fails_is_an_error(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise FullError("database or disk is full")
+
+    with service.connected() as connection:
+        run(connection, "create table item (id integer primary key)")
+        with monkeypatch.context() as patch, pytest.raises(FullError):
+            patch.setattr(recorder, "store_log_position", full)
+            run(connection, "insert into item values (1)")
+        assert not connection.in_transaction
+        run(connection, "insert into item values (2)")
+        assert connection.execute("select id from item").get == 2
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_store_that_is_emptied_is_filled_again(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipper, "CHECK_SECONDS", 0)
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    service.store.delete(each.name for each in service.store.list())
+    service.write("insert into item values (1)")
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_foreign_objects_are_ignored(service: Service) -> None:
+    for name in ("values/README", "blobs/x", "tables/shop/notes", "tables/shop/a/entries/1-2-x-0"):
+        service.store.put(name, b"foreign")
+    service.write("create table item (id integer primary key)")
+    service.start()
+    service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_table_with_a_text_key_is_stored_without_snapshots(service: Service) -> None:
+    service.write("create table item (id text primary key not null, v)")
+    service.ship()
+    service.write("insert into item values ('a', 1), ('b', 2)", "update item set v = 3 where id = 'a'")
+    service.ship()
+    assert not [each for each in parse_tables(each.name for each in service.store.list())[1] if each.gaps]
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_snapshot_follows_a_gap_after_a_restart(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     service.write("create table item (id integer primary key)", "insert into item values (1)")
     service.ship()
     service.write("create table copied as select * from item")
@@ -226,7 +274,7 @@ def test_snapshot_follows_a_gap_after_a_restart(service: Service) -> None:
     [gap] = [each for each in parse_tables(each.name for each in service.store.list())[1] if each.gaps]
     assert gap.gaps == 1
     service.start()
-    service.backup._shipped["shop"].snapshot_ns = 0
+    monkeypatch.setattr(shipper, "GAP_SECONDS", 0)
     service.ship()
     assert digest(service.restore()) == digest(service.path)
 
