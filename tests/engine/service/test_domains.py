@@ -179,7 +179,7 @@ def test_answers_differ_by_service_name_and_token() -> None:
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_check_reaches_the_service_that_has_the_key_only(tls: bool, tmp_path: Path) -> None:
-    certificate = Certificate(*self_signed(tmp_path)) if tls else None
+    context = Certificate(*self_signed(tmp_path)).context() if tls else None
 
     async def others(exchange: Exchange) -> None:
         await exchange.send_head(404, [])
@@ -189,7 +189,7 @@ def test_check_reaches_the_service_that_has_the_key_only(tls: bool, tmp_path: Pa
         stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
         origin = f"{'https' if tls else 'http'}://{{}}:{sockets[0].getsockname()[1]}"
         handler = with_proof(others, b"key")
-        server = asyncio.create_task(serve(handler, sockets, stop=stop, grace=1, certificate=certificate))
+        server = asyncio.create_task(serve(handler, sockets, stop=stop, grace=1, tls=context))
         problems = {}
         for key in (b"key", b"other"):
             answers, _ = await DomainChecks(SERVICE, origin, key).check("localhost")

@@ -14,6 +14,7 @@ from typing import Any
 from wasmtime import wat2wasm
 
 from engine.artifact import ComponentArtifact
+from engine.files.atomic import write_atomic
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.wit_imports import parse_interfaces
@@ -354,7 +355,7 @@ def artifact(folder: Path, data: bytes = b"") -> ComponentArtifact:
     digest = sha256(data).hexdigest()
     path = folder / "components" / f"{digest}.wasm"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    write_atomic(path, data)  # Tests of other processes read the same file.
     return ComponentArtifact(path, digest)
 
 
