@@ -1,6 +1,7 @@
 """Restore of a backup to a new data directory, as of a moment."""
 
 import asyncio
+import io
 import json
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 from doors.tables.replication.copy import Copy
 from doors.tables.replication.entry import LAST, Entry
 from doors.tables.replication.errors import CannotApply
+from doors.tables.replication.journal import JournalEntry, read_frames
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, open_owner
 from engine.bucket import durable
 from engine.bucket.copy import CopyReport, copy_bucket
@@ -36,7 +38,6 @@ from svc_tui.backup.names import (
     values_name,
     values_times,
 )
-from svc_tui.backup.shipper import decode_entries
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
 
 NOW_NS = (1 << 63) - 1
@@ -210,33 +211,30 @@ def _restore_file(
     copy = Copy.restored(path, snapshot.journal, stored)
     sequence, last_ns, problem = snapshot.sequence, snapshot.time_ns, ""
     try:
-        for entry_sequence, entry_ns, content in _following(store, snapshot, parts):
-            if entry_ns > time_ns:
+        for entry in _following(store, snapshot, parts):
+            if entry.time_ns > time_ns:
                 break
-            if entry_sequence != sequence + 1:
-                problem = f"the transactions {sequence + 1} to {entry_sequence - 1} are missing in the backup"
+            if entry.sequence != sequence + 1:
+                problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing in the backup"
                 break
-            if Entry.decode(content).kind == "gap":
-                problem = (
-                    f"a transaction at {text(entry_ns)} had no record, and no snapshot was stored after it"
-                )
+            if Entry.decode(entry.content).kind == "gap":
+                at = text(entry.time_ns)
+                problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
                 break
-            copy.apply([LogMessage(entry_sequence, LAST + content)], sequence, lambda *_: None)
-            sequence, last_ns = entry_sequence, entry_ns
+            copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
+            sequence, last_ns = entry.sequence, entry.time_ns
     finally:
         copy.close()
     close_owner(open_owner(path))
     return RestoredTables(path.parents[1].name, last_ns, sequence - snapshot.sequence, problem)
 
 
-def _following(
-    store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries]
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield sequence, time and content of the entries after a snapshot. Objects may have the same ones."""
+def _following(store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries]) -> Iterator[JournalEntry]:
+    """Yield the entries after a snapshot. Objects may have the same ones."""
     last = snapshot.sequence
     for part in sorted(parts, key=lambda each: (each.first, -each.last)):
         if part.last > last:
-            for entry in decode_entries(store.get(part.name)):
-                if entry[0] > last:
+            for entry in read_frames(io.BytesIO(store.get(part.name))):
+                if entry.sequence > last:
                     yield entry
-                    last = entry[0]
+                    last = entry.sequence

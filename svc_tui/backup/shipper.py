@@ -280,7 +280,7 @@ class Backup:
     def _put_entries(self, project: str, journal: str, entries: Sequence[JournalEntry]) -> Entries:
         gaps = sum(Entry.decode(each.content).kind == "gap" for each in entries)
         part = Entries(project, journal, entries[0].sequence, entries[-1].sequence, entries[0].time_ns, gaps)
-        self._store.put(part.name, encode_entries(entries))
+        self._store.put(part.name, b"".join(each.frame() for each in entries))
         return part
 
     def _ship_snapshot(self, project: str, shipped: StoredTables, path: Path) -> None:
@@ -379,30 +379,3 @@ def _batches(entries: Iterable[JournalEntry]) -> Iterator[list[JournalEntry]]:
         size += len(each.content)
     if batch:
         yield batch
-
-
-def encode_entries(entries: Sequence[JournalEntry]) -> bytes:
-    """Return the content of an object with entries: sequence, time, size and content of each."""
-    return b"".join(
-        b"".join(
-            (
-                each.sequence.to_bytes(8, "big"),
-                each.time_ns.to_bytes(8, "big"),
-                len(each.content).to_bytes(8, "big"),
-                each.content,
-            )
-        )
-        for each in entries
-    )
-
-
-def decode_entries(content: bytes) -> list[tuple[int, int, bytes]]:
-    """Return sequence, time and content of each entry of an object."""
-    found, at = [], 0
-    while at < len(content):
-        sequence, time_ns, size = (
-            int.from_bytes(content[at + 8 * i : at + 8 * i + 8], "big") for i in range(3)
-        )
-        found.append((sequence, time_ns, content[at + 24 : at + 24 + size]))
-        at += 24 + size
-    return found

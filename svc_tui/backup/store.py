@@ -4,7 +4,6 @@ An object is a head and pieces: the id of a key, a nonce, and up to 1 MiB of com
 is sealed for its object, its place and whether it is the last one, so that none can be cut off or exchanged.
 """
 
-import hashlib
 import os
 import tempfile
 import zlib
@@ -211,11 +210,8 @@ def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-async def write_file(chunks: AsyncIterable[bytes], file: Path) -> str:
-    """Write chunks to a new file and return their sha256. Raises OSError."""
-    digest = hashlib.sha256()
+async def write_file(chunks: AsyncIterable[bytes], file: Path) -> None:
+    """Write chunks to a new file. Raises OSError."""
     with file.open("wb") as target:
         async for chunk in chunks:
-            digest.update(chunk)
             target.write(chunk)
-    return digest.hexdigest()

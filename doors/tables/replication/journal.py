@@ -5,7 +5,8 @@ position of its last entry. So entries after that are those of a transaction tha
 next one cuts them off. Where a journal lacks entries, as after a power failure or after writes without a
 journal, a new one begins with another id: it is of use from the next snapshot of the database on.
 
-A journal is a folder of segments, `<id>/<first sequence>`, with a frame for each entry.
+A journal is a folder of segments, `<id>/<first sequence>`, with a frame for each entry, which backups store
+as they are.
 """
 
 import itertools
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.log_position import CREATE, LogPosition, store_log_position
@@ -35,12 +37,16 @@ _MAGIC = b"svcj"
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """An entry, and when it was appended (Unix time in ns). `end` is where it ends in the file."""
+    """An entry, and when it was appended (Unix time in ns)."""
 
     sequence: int
     time_ns: int
     content: bytes
-    end: int
+
+    def frame(self) -> bytes:
+        """Return the stored form."""
+        size, checksum = len(self.content), zlib.crc32(self.content)
+        return _FRAME.pack(_MAGIC, size, checksum, self.sequence, self.time_ns) + self.content
 
 
 class Journal:
@@ -91,8 +97,8 @@ class Journal:
             self._segment = self._folder / after.log / f"{after.sequence:016}"
             self._segment.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._size = 0
-        frame = _FRAME.pack(_MAGIC, len(content), zlib.crc32(content), after.sequence, time.time_ns())
-        self._size = _write(self._segment, self._size, frame + content)
+        frame = JournalEntry(after.sequence, time.time_ns(), content).frame()
+        self._size = _write(self._segment, self._size, frame)
         self._position = after
         return after
 
@@ -111,7 +117,8 @@ class Journal:
             for entry in read_segment(segment):
                 if entry.sequence > log_position.sequence:
                     break
-                last, self._size = entry.sequence, entry.end
+                last = entry.sequence
+                self._size += len(entry.frame())
             os.truncate(segment, self._size)
             self._segment = segment
             break
@@ -161,16 +168,19 @@ def segments(folder: Path) -> list[Path]:
 def read_segment(segment: Path) -> Iterator[JournalEntry]:
     """Yield the entries of a segment, up to the first incomplete or damaged one. Raises OSError."""
     with segment.open("rb") as file:
-        end = 0
-        while len(head := file.read(_FRAME.size)) == _FRAME.size:
-            magic, size, checksum, sequence, time_ns = _FRAME.unpack(head)
-            if magic != _MAGIC or size > MAX_ENTRY_BYTES:
-                return
-            content = file.read(size)
-            if len(content) < size or zlib.crc32(content) != checksum:
-                return
-            end += _FRAME.size + size
-            yield JournalEntry(sequence, time_ns, content, end)
+        yield from read_frames(file)
+
+
+def read_frames(file: BinaryIO) -> Iterator[JournalEntry]:
+    """Yield the entries of a file, up to the first incomplete or damaged one. Raises OSError."""
+    while len(head := file.read(_FRAME.size)) == _FRAME.size:
+        magic, size, checksum, sequence, time_ns = _FRAME.unpack(head)
+        if magic != _MAGIC or size > MAX_ENTRY_BYTES:
+            return
+        content = file.read(size)
+        if len(content) < size or zlib.crc32(content) != checksum:
+            return
+        yield JournalEntry(sequence, time_ns, content)
 
 
 def remove_before(folder: Path, log: str, sequence: int) -> None:
