@@ -1,7 +1,9 @@
 """`crypto.subtle` and `password` in the js lane, in dev and deploy mode; `crypto.js` has the checks."""
 
 import asyncio
+import hashlib
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -197,8 +199,11 @@ def test_random_functions_stored_at_load_differ_between_requests(
 def test_time_of_the_host_is_compute_time_of_the_request(
     answers: dict[str, dict[str, Answer]], mode: str
 ) -> None:
+    started = time.thread_time_ns()
+    hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 100_000)
+    here = time.thread_time_ns() - started
     report = answers[mode]["/pbkdf2-100000"].report
-    assert 10_000_000 < report.compute_ns < report.wall_ns
+    assert here / 2 < report.compute_ns < report.wall_ns
 
 
 def test_jose_verifies_tokens_and_a_key_is_generated_at_load(sources: Sources) -> None:

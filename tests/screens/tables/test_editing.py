@@ -162,6 +162,7 @@ async def conflict(ui: Tables, shop: Shop) -> None:
     await ui.press("j", "e")
     await ui.write("other")
     await asyncio.to_thread(shop.sql, "update people set name = 'theirs' where id = 1")
+    await ui.shows("⟳ ")
     await ui.press("ctrl+s")
     await ui.until(lambda: isinstance(ui.app.screen, Conflicts))
     assert all(word in ui.text for word in ("row 1", "was     Ann", "theirs  theirs", "mine    mine"))
