@@ -5,7 +5,7 @@ a megabyte takes seconds. Those here return the same values, because indexes and
 them, and other programs read the files. They refuse text that is not UTF-8.
 
 A call holds Python's interpreter lock, and the next one takes it again before a waiting thread has woken up.
-So a thread that calls them sleeps a little after each millisecond.
+So a thread that calls them sleeps a little after each 0.3 ms.
 """
 
 import re
@@ -39,7 +39,7 @@ _BY_ARGUMENT = frozenset(
 )
 """Functions whose time grows with the number of their arguments, which the authorizer does not know."""
 _MANY_ARGUMENTS = 32
-_HOLD_SECONDS, _SLEEP_SECONDS = 0.001, 0.0001
+_HOLD_SECONDS, _SLEEP_SECONDS = 0.0003, 0.0001
 _TURNS = 4
 """A statement that collects values has this part of the work, so that its turns end soon."""
 Value = int | float | str | bytes | None

@@ -40,8 +40,8 @@ class StatementLimit:
     ) -> None:
         """Interrupt after `seconds`, after `written` bytes, when `fits` is false for them, or if `stopped`.
 
-        `memory` is that of statements that collect values. Checks hold the `lock`, so while others hold it,
-        there is no interrupt.
+        With `memory`, long statements take turns, and those that collect values have a limit. Checks hold the
+        `lock`, so while others hold it, there is no interrupt.
         """
         self._connection = connection
         self._seconds = seconds
@@ -65,6 +65,8 @@ class StatementLimit:
 
     def watch(self) -> None:
         """Begin to check."""
+        if self.memory is not None:
+            self.memory.start()
         self.active = True
         _WATCH.add(self)
 
@@ -72,6 +74,8 @@ class StatementLimit:
         """End the checks: no interrupt comes later."""
         with self.lock:
             self.active = False
+        if self.memory is not None:
+            self.memory.stop()
 
     def check(self) -> None:
         """Interrupt the statement if it is above its limits, or if they cannot be checked."""

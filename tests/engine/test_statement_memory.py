@@ -1,6 +1,7 @@
 """The memory of statements that collect values: measured for each, and limited."""
 
 import math
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -104,6 +105,34 @@ def test_turn_of_another_file_is_next(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert order[0] == "two"
+
+
+def test_long_statements_leave_a_processor_to_others(tmp_path: Path) -> None:
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000)"
+    ended: list[int] = []
+
+    def count(name: str) -> None:
+        connection = apsw.Connection(str(tmp_path / name))
+        with StatementLimit(connection, math.inf, memory=StatementMemory(connection)):
+            ended.append(connection.execute(f"{numbers} select count(*) from n").get)
+
+    processors = os.cpu_count() or 1
+    threads = [threading.Thread(target=count, args=[f"{index}.db"]) for index in range(processors + 2)]
+    for thread in threads:
+        thread.start()
+    most = waited = 0
+    while any(thread.is_alive() for thread in threads):
+        runs = [each._runs for each in tuple(statement_memory._order)]
+        most, waited = max(most, sum(runs)), max(waited, runs.count(False))
+        time.sleep(0.001)
+    assert ended == [1_000_000] * (processors + 2)
+    assert most == max(1, processors - 1) and waited
+
+
+def test_short_statement_takes_no_turn() -> None:
+    with connected() as (connection, _), connected() as (_, holder), holder:
+        connection.execute("select 1").fetchall()
+        assert statement_memory._order == [holder]
 
 
 def test_statement_in_long_steps_gives_its_turn_to_others(tmp_path: Path) -> None:

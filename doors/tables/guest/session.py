@@ -107,7 +107,6 @@ class GuestSession:
         limit.deadline, limit.turn_end = now + seconds, now + turn
         limit.oversized = limit.preempted = False
         if limit.memory is not None:
-            limit.memory.oversized = False
             limit.watch()
         self.request_number += 1
         self.running = True
