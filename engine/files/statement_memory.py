@@ -48,8 +48,8 @@ class StatementMemory:
     """The turns of the statements of one connection, and the memory of those that collect values.
 
     Use it on the thread that runs the statements, between `start` and `stop`. As a context, it takes the turn
-    of a statement that collects. Call `is_over_limit` in the checks. `oversized` is true if the last statement
-    was above its limit. While `stopped` is true, statements do not wait, because an interrupt comes.
+    of a statement that collects. Call `is_over_limit` in the checks. `oversized` is true if the last one was
+    above its limit. While `stopped` is true, statements do not wait, because an interrupt comes.
     """
 
     def __init__(self, connection: apsw.Connection, limit: int = MAX_COLLECTED_BYTES) -> None:
