@@ -66,6 +66,7 @@ PROMISES = {
     ),
     "run endless SQL": (
         "svc_tui/test_owner_sql.py::test_endless_sql_delays_no_other_project_and_ends_with_its_client",
+        "engine/test_statement_memory.py::test_long_statements_leave_a_processor_to_others",
     ),
     "collect values in SQL": (
         "engine/test_statement_memory.py::test_turn_of_another_file_is_next",

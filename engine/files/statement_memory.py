@@ -85,7 +85,7 @@ class StatementMemory:
         self._collects = self.stopped = False
 
     def give_way(self) -> bool:
-        """Take a turn, or give it to others if it is over. Return False: this does not stop a statement."""
+        """Give the turn to others if it is over. Return False: this does not stop a statement."""
         now = time.monotonic()
         seconds, self._called = now - self._called, now
         most = MAX_COLLECTING_STEPS if self._collects else MAX_STEPS

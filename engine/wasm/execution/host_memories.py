@@ -25,6 +25,8 @@ from engine.wasm.execution.host_stacks import RetainedStacks
 
 MAX_WRITTEN_BYTES, MAX_SEARCHED_BYTES = 4 * MIB, 64 * MIB
 """A memory that is larger, or has more written pages, is unmapped after its run."""
+_PIECE = 2 * MIB
+"""Bytes that are freed at once."""
 _ZEROS = memoryview(bytes(MAX_WRITTEN_BYTES))
 
 
@@ -132,9 +134,14 @@ class HostMemory:
             yield self._content[high:end], _ZEROS[: end - high]
 
     def release(self) -> None:
-        """Unmap the memory."""
+        """Unmap the memory.
+
+        Mappings of other runs wait while the pages of one call are freed, so a call frees few.
+        """
         self._initial = []
         with suppress(OSError):
+            for begin in range(0, self.size, _PIECE):
+                pages.discard(self.address + begin, min(_PIECE, self.size - begin))
             pages.release(*self._mapping)
 
 
