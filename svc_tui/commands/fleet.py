@@ -15,7 +15,6 @@ from engine.errors import InvalidUsage, SvcError
 from svc_tui.commands.options import AsJson, Yes
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
-from svc_tui.terminal.table import format_table
 from svc_tui.terminal.units import duration, plural
 from svc_tui.user_home import Home
 
@@ -221,7 +220,7 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
         )
         for node in fleet.nodes
     ]
-    stdout.styled_lines(format_table(heads, rows, stdout.width(), frozenset()))
+    stdout.table(heads, rows)
     for node in fleet.nodes:
         if node.skewed:
             stderr.warn(

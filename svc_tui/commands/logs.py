@@ -158,7 +158,7 @@ def logs(
 
 def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv: bool) -> None:
     """Run a statement over the timeline, and print its rows."""
-    from svc_tui.commands.tables.query import print_rows
+    from svc_tui.commands.tables import print_rows
     from svc_tui.logs.sql import open_timeline
     from svc_tui.tables_syntax import ColumnTypes
 

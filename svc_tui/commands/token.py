@@ -9,7 +9,6 @@ import typer
 from svc_tui.client.credentials import CredentialStore, current_client, current_project, open_client
 from svc_tui.commands.options import AsJson, RoleName, Yes
 from svc_tui.terminal import prompt, stderr, stdout
-from svc_tui.terminal.table import format_table
 
 token = typer.Typer(help="Manage API tokens for programs such as CI.")
 
@@ -52,7 +51,7 @@ def list_(as_json: AsJson = False) -> None:
         return
     rows = [[(text, "") for text in _row(token)] for token in tokens["tokens"]]
     heads = ("name", "role", "projects", "used", "expires")
-    stdout.styled_lines(format_table(heads, rows, stdout.width(), frozenset()))
+    stdout.table(heads, rows)
 
 
 def _row(token: dict[str, Any]) -> list[str]:

@@ -21,8 +21,7 @@ from svc_tui.commands.options import AsJson
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.logs.sql import SORTS, Activity, TimelineSql, open_timeline, read_activity
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.stdout import Styled
-from svc_tui.terminal.table import Cell, format_table
+from svc_tui.terminal.stdout import Cell, Styled, format_table
 from svc_tui.terminal.units import duration, size
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"

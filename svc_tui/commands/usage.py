@@ -18,7 +18,7 @@ from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.table import Cell, format_table
+from svc_tui.terminal.stdout import Cell
 from svc_tui.terminal.units import duration, size
 
 
@@ -135,6 +135,5 @@ def _table(rows: dict[Key, UsageCount], by: By) -> None:
         )
         previous = start
     first = 1 if by is By.TOTAL else 0  # a total has no start
-    right = frozenset(range(2 - first, len(heads) - first))
-    table = format_table(heads[first:], [line[first:] for line in lines], stdout.UNLIMITED_WIDTH, right)
-    stdout.styled_lines(table)
+    right = range(2 - first, len(heads) - first)
+    stdout.table(heads[first:], [line[first:] for line in lines], right, stdout.UNLIMITED_WIDTH)

@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from svc_tui.terminal.table import format_table, one_line
+from svc_tui.terminal.stdout import format_table, one_line
 
 
 def lines(heads: list[str], rows: list[list[str]], width: int, right: set[int] | None = None) -> list[str]:

@@ -1,0 +1,633 @@
+"""`svc tables`: the tables of a project from the command line, with or without a running server."""
+
+import base64
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from doors.tables.files.csv_file import format_row
+from doors.tables.files.format import FORMATS, format_of
+from doors.tables.migrations import MIGRATIONS_FOLDER, ignored
+from doors.tables.migrations import find as find_migrations
+from doors.tables.migrations.drift import write as write_migration
+from doors.tables.types.parse import NUMBER
+from engine.errors import InvalidUsage, SvcError
+from engine.files.data_dir import DATA_DIR
+from engine.manifest.load import find, load
+from svc_tui.atomic_export import write_export
+from svc_tui.client import Client
+from svc_tui.client.credentials import project_service
+from svc_tui.client.discovery import project_client
+from svc_tui.commands.completion import table_names
+from svc_tui.commands.options import AsJson, Yes
+from svc_tui.tables_syntax import (
+    CHANGE_SYNTAX,
+    COLUMN_SYNTAX,
+    ColumnTypes,
+    TypeInfo,
+    format_change,
+    is_destructive,
+    parse_changes,
+    parse_columns,
+    row_json,
+    rules,
+    value_text,
+)
+from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.stderr import plain
+from svc_tui.terminal.stdout import Cell
+from svc_tui.terminal.units import plural, size
+
+tables = typer.Typer(help="Show, query, change, import and export the project's tables.")
+
+
+@tables.callback()
+def _tables(
+    context: typer.Context,
+    service: Annotated[
+        bool, typer.Option("--service", help="Use the project on the service you are logged in to.")
+    ] = False,
+) -> None:
+    context.obj = service
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of one project, behind a control API. Every method raises `SvcError`."""
+
+    client: Client
+    root: Path
+    _path: str
+
+    def get(self, path: str, **params: Any) -> Any:
+        """Return the document at a path below the project."""
+        return self.client.call("GET", self._path + path, params=params)
+
+    def post(self, path: str, body: Any) -> Any:
+        """Send a document and return the answer."""
+        return self.client.call("POST", self._path + path, body)
+
+    def upload(self, path: str, chunks: Iterable[bytes], **params: Any) -> Iterator[Any]:
+        """Send a file and yield the documents of the answer."""
+        return self.client.lines("POST", self._path + path, params=params, content=chunks)
+
+    def download(self, path: str, **params: Any) -> AbstractContextManager[Iterator[bytes]]:
+        """Return a context manager that yields the bytes of a file."""
+        return self.client.download(self._path + path, params=params)
+
+
+@contextmanager
+def open_tables(context: typer.Context) -> Iterator[Tables]:
+    """Connect to the control API, starting a local one if needed. Raises `SvcError`.
+
+    `context.obj` is the value of --service.
+    """
+    connection = project_service() if context.obj else project_client(load(find(Path.cwd())))
+    with connection as (client, project):
+        yield Tables(client, project.root, f"/v1/projects/{project.name}/")
+
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.", autocompletion=table_names)]
+
+
+@tables.command("list")
+def list_tables(context: typer.Context, as_json: AsJson = False) -> None:
+    """List tables with their row counts and notes."""
+    with open_tables(context) as tables:
+        listing = tables.get("tables")
+    if as_json:
+        stdout.data(listing)
+    elif not listing["tables"]:
+        stderr.note(
+            "the project has no tables; create one with `svc tables create` or a migration tables/0001.sql"
+        )
+    elif stdout.is_terminal():
+        rows = [
+            [
+                (table["name"], "cyan"),
+                (_row_count(table), "dim" if table["rows"] is None else ""),
+                (", ".join(column["name"] for column in table["columns"]), ""),
+                (table["note"] or ("" if table["kind"] == "table" else table["kind"]), "dim"),
+            ]
+            for table in listing["tables"]
+        ]
+        stdout.table(["table", "rows", "columns", "note"], rows, right={1})
+    else:
+        names = ("name", "kind", "rows", "note")
+        values = [["" if each[name] is None else each[name] for name in names] for each in listing["tables"]]
+        stdout.fields(("table", *names[1:]), values)
+
+
+@tables.command()
+def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
+    """Show the columns, indexes and notes of a table."""
+    with open_tables(context) as tables:
+        document = tables.get("table", name=table)
+    if as_json:
+        stdout.data(document)
+        return
+    if not stdout.is_terminal():
+        described = [
+            (column["name"], column["type"], _rules(document, column), column["note"])
+            for column in document["columns"]
+        ]
+        stdout.fields(("column", "type", "rules", "note"), described)
+        return
+    kind = "" if document["kind"] == "table" else f"{document['kind']}, "
+    noun = "row" if document["rows"] == 1 else "rows"
+    stdout.styled([(document["name"], "bold cyan"), (f"  {kind}{_row_count(document)} {noun}", "dim")])
+    if document["note"]:
+        stdout.styled([(document["note"], "")])
+    stdout.line()
+    rows = [
+        [
+            (column["name"], "cyan"),
+            (column["type"], ""),
+            (_rules(document, column), ""),
+            (column["note"], "dim"),
+        ]
+        for column in document["columns"]
+    ]
+    stdout.table(["column", "type", "rules", "note"], rows)
+    if document["indexes"]:
+        stdout.line()
+    for index in document["indexes"]:
+        columns = ", ".join(name or "(an expression)" for name in index["columns"])
+        details = ", unique" * index["unique"] + ", partial" * index["partial"]
+        stdout.styled([("index ", "dim"), (index["name"], ""), (f" on {columns}{details}", "dim")])
+
+
+def _rules(table: Any, column: Any) -> str:
+    """Return the rules of a column; with its position in a primary key of several columns."""
+    words = rules(column)
+    if column["primary_key"] and len(table["key"]) > 1:
+        words[0] += f" {table['key'].index(column['name']) + 1}"
+    return ", ".join([*words, *(["computed"] if column["generated"] else [])])
+
+
+def _row_count(table: Any) -> str:
+    return "many" if table["rows"] is None else str(table["rows"])
+
+
+@tables.command()
+def create(
+    context: typer.Context,
+    table: Table,
+    words: Annotated[
+        list[str], typer.Argument(metavar="COLUMN[, COLUMN]…", help=f"Columns: {COLUMN_SYNTAX}.")
+    ],
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Note on the table.")] = "",
+) -> None:
+    """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
+    with open_tables(context) as tables:
+        columns = parse_columns(" ".join(words), _types(tables))
+        _change(tables, [{"op": "create-table", "table": table, "columns": columns, "note": note}])
+    stderr.note(f"created table {table}")
+
+
+@tables.command()
+def alter(
+    context: typer.Context,
+    table: Table,
+    words: Annotated[
+        list[str], typer.Argument(metavar="CHANGE[, CHANGE]…", help=f"Changes: {', '.join(CHANGE_SYNTAX)}.")
+    ],
+    yes: Yes = False,
+) -> None:
+    """Alter a table in one transaction. Example: svc tables alter users add age integer, drop mail"""
+    with open_tables(context) as tables:
+        current = tables.get("table", name=table)
+        changes = parse_changes(current, " ".join(words), _types(tables))
+        destructive = [format_change(change) for change in changes if is_destructive(change)]
+        if destructive and not yes:
+            prompt.confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?")
+        _change(tables, changes)
+    stderr.note(f"altered table {table}")
+
+
+@tables.command()
+def rename(
+    context: typer.Context,
+    table: Table,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="New name.")],
+) -> None:
+    """Rename a table. Views, triggers and foreign keys that use it change with it."""
+    with open_tables(context) as tables:
+        _change(tables, [{"op": "rename-table", "table": table, "name": name}])
+    stderr.note(f"renamed {table} to {name}")
+
+
+@tables.command()
+def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
+    """Drop a table and its rows."""
+    with open_tables(context) as tables:
+        current = tables.get("table", name=table)
+        if current["rows"] != 0 and not yes:
+            count = current["rows"]
+            rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
+            prompt.confirm(f"drop {current['name']} and {rows}?")
+        _change(tables, [{"op": "drop-table", "table": table}])
+    stderr.note(f"dropped table {table}")
+
+
+@tables.command()
+def index(
+    context: typer.Context,
+    table: Table,
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="[COLUMN]…", help="Columns, in order.")
+    ] = None,
+    unique: Annotated[
+        bool, typer.Option("--unique", help="Refuse rows with the same values in the columns.")
+    ] = False,
+    name: Annotated[
+        str, typer.Option("--name", help="Name of the index (default: from table and columns).")
+    ] = "",
+    drop: Annotated[str, typer.Option(metavar="NAME", help="Drop this index instead of creating one.")] = "",
+) -> None:
+    """Create or drop an index."""
+    if bool(drop) == bool(columns):
+        raise InvalidUsage(
+            "index needs columns, or --drop and the name of an index", f"svc tables index {table} COLUMN…"
+        )
+    with open_tables(context) as tables:
+        if drop:
+            names = [index["name"] for index in tables.get("table", name=table)["indexes"]]
+            if drop not in names:
+                raise SvcError(
+                    f"table {table} has no index {drop}",
+                    f"Available: {', '.join(names)}." if names else "The table has no indexes.",
+                )
+            _change(tables, [{"op": "drop-index", "name": drop}])
+            stderr.note(f"dropped index {drop}")
+            return
+        change = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
+        _change(tables, [change])
+        stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
+
+
+def _types(tables: Tables) -> ColumnTypes:
+    return ColumnTypes.from_document(tables.get("tables/types"))
+
+
+def _change(tables: Tables, changes: list[dict[str, Any]]) -> None:
+    tables.post("schema", {"changes": changes})
+
+
+TERMINAL_LIMIT = 1000
+"""Default maximum number of rows on a terminal."""
+MAX_LIMIT = 10_000
+_INTEGERS = range(-(2**63), 2**63)
+
+
+@tables.command()
+def query(
+    context: typer.Context,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement, with $1, $2 for values.")],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[VALUE]…", help="Values: numbers, true, false, null, base64:…, or text."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Allow the statement to change rows and tables.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=MAX_LIMIT,
+            help=f"Maximum number of rows (default: {TERMINAL_LIMIT} on a terminal, else {MAX_LIMIT}).",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Run one SQL statement. Example: svc tables query 'select * from users where id = $1' 7"""
+    if as_json and as_csv:
+        raise InvalidUsage("--json and --csv exclude each other", "Pass one of them.")
+    as_grid = stdout.is_terminal() and not as_json and not as_csv
+    body = {
+        "sql": sql,
+        "params": [_parse_parameter(value, write=write) for value in values or ()],
+        "write": write,
+        "limit": limit if limit is not None else TERMINAL_LIMIT if as_grid else MAX_LIMIT,
+        "cells": True,
+    }
+    with open_tables(context) as tables:
+        result = tables.post("sql", body)
+        types = ColumnTypes() if as_csv else ColumnTypes.from_document(tables.get("tables/types"))
+    print_rows(result, types, as_json=as_json, as_grid=as_grid)
+    _print_summary(result, write=write)
+
+
+def print_rows(result: Any, types: ColumnTypes, *, as_json: bool, as_grid: bool, exact: bool = True) -> None:
+    """Print the rows of a result as JSON, as a table, or as CSV: `exact`, or without control characters."""
+    if as_json:
+        column_types = [types[column["type"]] for column in result["columns"]]
+        stdout.json_lines(row_json(row, column_types) for row in result["rows"])
+    elif result["columns"]:
+        _print_result(result, types) if as_grid else _print_csv(result, exact=exact)
+
+
+def _parse_parameter(text: str, *, write: bool) -> Any:
+    """Return a query parameter for the API: a number, boolean, null, text, or a blob as `{"base64": …}`.
+
+    Only numbers in canonical form are numbers: 007 and 1.10 are text. So is JSON text: `"7"` is the text 7.
+    """
+    if re.fullmatch(r"-?\d{1,19}", text) and str(int(text)) == text and int(text) in _INTEGERS:
+        return int(text)
+    if re.fullmatch(r"-?\d+\.\d+(?:e[+-]\d+)?|-?\d+e[+-]\d+", text) and repr(float(text)) == text:
+        return float(text)
+    if write and NUMBER.fullmatch(text) and math.isinf(float(text)) and text.lstrip("-") != "9e999":
+        # SQLite would store this text as infinity in a column of reals.
+        hint = f"For text and json, pass it in double quotes: '\"{text[:50]}\"'. Infinity is 9e999."
+        raise InvalidUsage(f"{text[:50]} is beyond the range of a real", hint)
+    if text in ("null", "true", "false"):
+        return json.loads(text)
+    if re.fullmatch(r'".*"', text, re.DOTALL):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if text.startswith("base64:"):
+        try:
+            base64.b64decode(text[7:], validate=True)
+        except ValueError as error:
+            hint = "Write base64: and the encoded bytes, such as base64:AQID."
+            raise InvalidUsage(f'"{text[:50]}" is not base64', hint) from error
+        return {"base64": text[7:]}
+    return text
+
+
+def _print_csv(result: Any, *, exact: bool) -> None:
+    names = [column["name"] for column in result["columns"]]
+    raw = stdout.Raw()
+    raw.write(format_row(names).encode())
+    for row in result["rows"]:
+        texts = [value_text(row[name]) for name in names]
+        line = format_row(texts if exact else [text and plain(text) for text in texts])
+        raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
+
+
+def _print_result(result: Any, types: ColumnTypes) -> None:
+    columns = [(column["name"], types[column["type"]]) for column in result["columns"]]
+    rows = [[_cell(row[name], type) for name, type in columns] for row in result["rows"]]
+    right = {
+        index
+        for index, (name, type) in enumerate(columns)
+        if type.align_right or (not type.name and all(_is_number(row[name]) for row in result["rows"]))
+    }
+    stdout.table([name for name, _ in columns], rows, right)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _cell(value: Any, type: TypeInfo) -> Cell:
+    if value is None:
+        return "null", "dim"
+    if isinstance(value, dict):
+        data = value["base64"]
+        return f"blob of {plural(len(data) * 3 // 4 - data.count('=', -2), 'byte')}", "dim"
+    return value_text(value) or "", ""
+
+
+def _print_summary(result: Any, *, write: bool) -> None:
+    count = len(result["rows"])
+    if result["truncated"]:
+        reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
+        stderr.warn(
+            f"the result ends after {plural(count, 'row')}: {reason} was reached",
+            "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`.",
+        )
+    if write:
+        stderr.note(f"{plural(result['changes'], 'row')} written")
+    elif stdout.is_terminal() and not result["truncated"]:
+        stderr.note(plural(count, "row"))
+
+
+_DATABASE_FORMATS = ("sql", "db")
+_CHUNK_BYTES = 1 << 18
+_FORMAT_HINT = f"Pass --format and one of {', '.join(FORMATS)}."
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="FORMAT", help=f"{', '.join(FORMATS)} (default: by the file extension)."
+    ),
+]
+
+
+@tables.command("import")
+def import_(
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[TABLE] FILE", help="File, or - for stdin. TABLE defaults to the name of the file."
+        ),
+    ],
+    format: Format = "",
+    create: Annotated[
+        bool, typer.Option("--create", help="Create the table, with types inferred from all rows.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace all existing rows.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show the inferred columns and first rows without importing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import a file. CSV, JSON and JSON Lines have rows of one table; SQL dumps and SQLite files, tables."""
+    if len(words) > 2:
+        raise InvalidUsage("import takes one table and one file", "svc tables import users users.csv")
+    name = words[-1]
+    kind = _format(format, name)
+    table = (
+        words[0] if len(words) == 2 else "" if kind in _DATABASE_FORMATS or name == "-" else Path(name).stem
+    )
+    if "\\udc" in ascii(table):
+        raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
+    with _opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
+        chunks = _chunks(file, progress.show)
+        if preview:
+            (result,) = tables.upload("import/preview", chunks, format=kind)
+        else:
+            options = {"format": kind, "table": table, "create": create or None, "replace": replace or None}
+            result = _imported(tables.upload("import", chunks, **options), progress.show)
+    if as_json:
+        stdout.data(result)
+    elif preview:
+        _preview(result, table)
+    else:
+        rows = plural(result["rows"], "row")
+        stderr.note(f"imported {rows} into {table}" if table else f"imported {rows} from {name}")
+    for skipped in result.get("skipped", ()):
+        hint = "The rows of a full-text index without content, or whose table is missing, cannot be read."
+        stderr.warn(f"{skipped} was skipped", hint)
+
+
+def _format(format: str, name: str) -> str:
+    if format in FORMATS:
+        return format
+    if format or name == "-":
+        message = f'unknown format "{format}"' if format else "the format of stdin is unknown"
+        raise InvalidUsage(message, _FORMAT_HINT)
+    try:
+        return format_of(name)
+    except SvcError as error:
+        raise InvalidUsage(error.message, _FORMAT_HINT) from error
+
+
+def _opened(name: str) -> BinaryIO:
+    try:
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if name == "-" else Path(name).open("rb")
+    except OSError as error:
+        raise SvcError(
+            f"cannot read {name}: {error.strerror}", "Check the name and the permissions."
+        ) from error
+
+
+def _chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
+    try:
+        total = os.fstat(file.fileno()).st_size
+        sent = 0
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+            sent += len(chunk)
+            report(f"sending: {_progress_text(sent, total)}")
+    except OSError as error:
+        raise SvcError(f"cannot read the file: {error.strerror}", "Nothing was imported.") from error
+
+
+def _progress_text(sent: int, total: int) -> str:
+    return f"{size(sent)}, {min(sent * 100 // total, 100)} %" if total else size(sent)
+
+
+def _imported(lines: Iterator[Any], report: Callable[[str], None]) -> Any:
+    for line in lines:
+        if line["done"]:
+            return line
+        report(f"importing: {line['rows']} rows, {_progress_text(line['bytes'], line['total'] or 0)}")
+    raise SvcError("lost the connection during the import", "Check that the service runs, then try again.")
+
+
+def _preview(result: Any, table: str) -> None:
+    titles = [
+        f"{column['name']} {column['type']}{' primary key' * column['primary_key']}"
+        for column in result["columns"]
+    ]
+    if stdout.is_terminal():
+        rows = [[("null", "dim") if cell is None else (cell, "") for cell in row] for row in result["rows"]]
+        stdout.table(titles, rows)
+    else:
+        for title in titles:
+            stdout.styled([(title, "")])
+    stderr.note(f"{plural(result['count'], 'row')} for {table or 'a table'}; nothing was imported")
+
+
+@tables.command()
+def export(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE] [FILE]", help="Table and file (default: stdout).")
+    ] = None,
+    format: Format = "",
+    everything: Annotated[bool, typer.Option("--all", help="Export all tables, as sql or db.")] = False,
+) -> None:
+    """Export a table, or with --all every table. Example: svc tables export users users.csv"""
+    arguments = list(words or ())
+    if not everything and not arguments:
+        raise InvalidUsage("no table was given", "Use svc tables export TABLE [FILE], or --all [FILE].")
+    table = None if everything else arguments.pop(0)
+    if len(arguments) > 1:
+        raise InvalidUsage("export takes one file", "svc tables export users users.csv")
+    name = arguments[0] if arguments else "-"
+    kind = _format(format or ("" if name != "-" else "sql" if everything else "csv"), name)
+    if everything and kind not in _DATABASE_FORMATS:
+        raise InvalidUsage(f"{kind} holds one table, not all", "Pass --format sql or db.")
+    if name == "-" and kind == "db" and sys.stdout.isatty():
+        raise InvalidUsage("cannot write a database file to a terminal", "Name a file, or use a pipe.")
+    with (
+        open_tables(context) as tables,
+        stderr.ProgressLine() as progress,
+        tables.download("export", format=kind, table=table) as chunks,
+    ):
+        if name == "-":
+            raw = stdout.Raw()
+            for chunk in chunks:
+                raw.write(chunk)
+            return
+        size_written = write_export(Path(name), _counted(chunks, progress.show))
+    stderr.note(f"exported {size(size_written)} to {name}")
+
+
+def _counted(chunks: Iterator[bytes], report: Callable[[str], None]) -> Iterator[bytes]:
+    written = 0
+    for chunk in chunks:
+        yield chunk
+        written += len(chunk)
+        report(f"exporting: {size(written)}")
+
+
+@tables.command()
+def migrate(
+    context: typer.Context,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="List the pending migrations without applying them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Apply pending migrations in one transaction. They run in the order of their names."""
+    with open_tables(context) as tables:
+        files = [{"name": file.name, "sql": file.sql} for file in find_migrations(tables.root)]
+        for warning in ignored(tables.root):
+            stderr.warn(warning.message, warning.hint)
+        pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
+        names = tables.get("migrations")["applied"]
+    if as_json:
+        stdout.data({"plan": plan, "new": pending, "applied": names})
+        return
+    for name in pending:
+        stdout.line(name)
+    if not files:
+        stderr.note(f"the project has no migrations; the first is a file {MIGRATIONS_FOLDER}/0001-name.sql")
+    elif not pending:
+        stderr.note(f"no pending migrations; {len(names)} applied before")
+    else:
+        stderr.note(f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}")
+
+
+@tables.command()
+def migration(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the file after its number.")],
+) -> None:
+    """Write a migration from changes that have none. It is recorded as applied here."""
+    if context.obj or not re.fullmatch(r"[\w-]+", name):
+        message = "a migration has a name of letters, digits, - and _, and is not written with --service"
+        raise InvalidUsage(message, "Run `svc tables migration add-color`.")
+    root = find(Path.cwd())
+    written = write_migration(root, root / DATA_DIR, name)
+    for file in written.files:
+        stdout.line(file)
+    if written.files:
+        stderr.note(
+            f"recorded as applied here: {', '.join(written.names) or 'the tables are as it makes them'}"
+        )
+    elif not written.left_out:
+        stderr.note("nothing to write: the migrations make the tables as they are")
+    if written.left_out:
+        stderr.warn(
+            f"left out, because rows may lose values: {', '.join(written.left_out)}",
+            f"Write the SQL into a new {MIGRATIONS_FOLDER}/*.sql, then run this command again to record it.",
+        )
