@@ -311,9 +311,10 @@ def open_client(credentials: Credentials) -> Iterator[Client]:
         yield client
 
 
-def current_client() -> contextlib.AbstractContextManager[Client]:
-    """Return a client of the service of the current project, or of the last login. Raises `SvcError`."""
-    return open_client(CredentialStore.from_environment(os.environ).get(current_project()))
+def call_service(method: str, path: str, body: Any = None) -> Any:
+    """Call the service of the current project, or of the last login. Raises `SvcError`."""
+    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+        return client.call(method, path, body)
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""The commands of `svc`, one module per command or group."""
+"""The commands of `svc`, one module per group of related commands."""

@@ -24,7 +24,7 @@ from engine.timeline.record import SEVERITIES, RequestRecord, severity
 from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord, encode
-from svc_tui.commands.completion import resource_names
+from svc_tui.commands.options import resource_names
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.logs.remote import LogFormatter, LogQuery, RemoteLogs
 from svc_tui.terminal import stderr, stdout

@@ -1,10 +1,16 @@
-"""Options that several commands share."""
+"""Options that several commands share, and values that the shell completes.
 
+Errors complete nothing.
+"""
+
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from engine.control.access import Role
+from engine.errors import SvcError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 MaxBody = Annotated[
@@ -18,3 +24,39 @@ Workers = Annotated[
     int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
+
+
+def template_names(incomplete: str) -> list[str]:
+    """Return the templates of `svc new`."""
+    from svc_tui.project.scaffold import TEMPLATES
+
+    return [name for name in TEMPLATES if name.startswith(incomplete)]
+
+
+def starter_names(incomplete: str) -> list[str]:
+    """Return the starters of `svc add`."""
+    from svc_tui.project.resource_starter import STARTERS
+
+    return [name for name in STARTERS if name.startswith(incomplete)]
+
+
+def resource_names(incomplete: str) -> list[str]:
+    """Return the resources of the project in this folder."""
+    from engine.manifest.load import find, load
+    from svc_tui import composition  # noqa: F401 (registers the lanes)
+
+    with suppress(SvcError):
+        return [name for name in load(find(Path.cwd())).resources if name.startswith(incomplete)]
+    return []
+
+
+def table_names(incomplete: str) -> list[str]:
+    """Return the tables of the project in this folder."""
+    from engine.manifest.load import find, load
+    from svc_tui import composition  # noqa: F401 (registers the lanes)
+    from svc_tui.client.discovery import project_client
+
+    with suppress(SvcError), project_client(load(find(Path.cwd()))) as (client, project):
+        tables = client.call("GET", f"/v1/projects/{project.name}/tables")["tables"]
+        return [table["name"] for table in tables if table["name"].startswith(incomplete)]
+    return []

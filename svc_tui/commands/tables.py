@@ -27,8 +27,7 @@ from svc_tui.atomic_export import write_export
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.client.discovery import project_client
-from svc_tui.commands.completion import table_names
-from svc_tui.commands.options import AsJson, Yes
+from svc_tui.commands.options import AsJson, Yes, table_names
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,

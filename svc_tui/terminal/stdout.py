@@ -1,7 +1,7 @@
 """The only writer of stdout: lines, JSON and tables. A closed pipe ends the program with success.
 
-Columns of a table are aligned by cell width and cut to the terminal. If they do not fit side by side, each row
-is a block of lines.
+Columns of a table are aligned by cell width and cut to the terminal. If they do not fit side by side, each
+row is a block of lines.
 """
 
 import codecs

@@ -1,15 +1,22 @@
-"""`svc login`, `svc logout` and `svc whoami`."""
+"""Accounts of a service: `svc login`, `logout`, `whoami`, `token` and `user`."""
 
 import getpass
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 import typer
 
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client import ApiError, Client
-from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
+from svc_tui.client.credentials import (
+    Credentials,
+    CredentialStore,
+    call_service,
+    current_project,
+    open_client,
+)
 from svc_tui.client.discovery import ensure_usable
 from svc_tui.client.login import (
     MIN_PASSWORD_CHARS,
@@ -17,10 +24,12 @@ from svc_tui.client.login import (
     LoginClient,
     login_client,
     password_problem,
+    require_password,
 )
 from svc_tui.client.urls import check_encryption, service_url
-from svc_tui.commands.options import AsJson, PasswordStdin
+from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes
 from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.units import plural
 from svc_tui.user_home import Home
 
 _HINT = "Pass --user and --password-stdin, or set SVC_URL and SVC_TOKEN."
@@ -168,3 +177,168 @@ def _own_name() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return ""
+
+
+token = typer.Typer(help="Manage API tokens for programs such as CI.")
+
+
+@token.command("create")
+def create_token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, for example ci.")],
+    role: RoleName = "deployer",
+    project: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Project to grant access to; repeatable (default: all)."),
+    ] = None,
+    days: Annotated[
+        int, typer.Option(metavar="DAYS", min=1, max=365, help="Days until the token expires.")
+    ] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token and print it once."""
+    credentials = CredentialStore.from_environment(os.environ).get(current_project())
+    body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
+    with open_client(credentials) as client:
+        created = client.call("POST", "/v1/tokens", body)
+    if as_json:
+        stdout.data(created)
+        return
+    stderr.note(f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:")
+    stdout.line(created["token"])
+
+
+@token.command("list")
+def list_tokens(as_json: AsJson = False) -> None:
+    """List your tokens, without their values."""
+    tokens = call_service("GET", "/v1/tokens")
+    if as_json:
+        stdout.data(tokens)
+        return
+    if not tokens["tokens"]:
+        stderr.note("you have no tokens")
+        return
+    rows = [[(text, "") for text in _row(token)] for token in tokens["tokens"]]
+    heads = ("name", "role", "projects", "used", "expires")
+    stdout.table(heads, rows)
+
+
+def _row(token: dict[str, Any]) -> list[str]:
+    projects = ", ".join("all" if name == "*" else name for name in token["projects"])
+    return [token["name"], token["role"], projects, token["used"] or "never", token["expires"]]
+
+
+@token.command("rm")
+def revoke_token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")], yes: Yes = False
+) -> None:
+    """Revoke a token at once."""
+    if not yes:
+        prompt.confirm(f"revoke the token {name}?")
+    call_service("DELETE", f"/v1/tokens/{quote(name, safe='')}")
+    stdout.line(f"revoked {name}")
+
+
+ALL_PROJECTS = "*"
+_STDIN_HINT = "Pass --password-stdin, and pipe the password."
+user = typer.Typer(help="Manage users, roles and passwords.")
+ProjectName = Annotated[
+    str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+
+
+@user.command("list")
+def list_users(as_json: AsJson = False) -> None:
+    """List users and their roles in your projects."""
+    users = call_service("GET", "/v1/users")
+    if as_json:
+        stdout.data(users)
+        return
+    for account in users["users"]:
+        roles = ", ".join(
+            f"{role} of {_where(project)}" for project, role in sorted(account["roles"].items())
+        )
+        stdout.line(f"{account['name']}  {roles or 'no role'}")
+
+
+@user.command("add")
+def add_user(
+    name: Name,
+    role: RoleName | None = None,
+    project: ProjectName = ALL_PROJECTS,
+    password_stdin: PasswordStdin = False,
+) -> None:
+    """Create a user with an initial password."""
+    roles = {project: role} if role else {}
+    if any(account["name"] == name for account in call_service("GET", "/v1/users")["users"]):
+        raise SvcError(
+            f"user {name} already exists",
+            "Choose another name; `svc user list` lists the users.",
+            code="conflict",
+        )
+    call_service(
+        "PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin), "roles": roles}
+    )
+    stdout.line(f"created {name}")
+
+
+@user.command("rm")
+def remove_user(name: Name, yes: Yes = False) -> None:
+    """Remove a user, and revoke their sessions and tokens."""
+    if not yes:
+        prompt.confirm(f"remove the user {name}, and revoke their sessions and tokens?")
+    call_service("DELETE", f"/v1/users/{quote(name, safe='')}")
+    stdout.line(f"removed {name}")
+
+
+@user.command("role")
+def set_role(
+    name: Name,
+    role: Annotated[
+        Literal["viewer", "deployer", "owner", "none"],
+        typer.Argument(metavar="ROLE", help="Role: viewer, deployer, owner or none."),
+    ],
+    project: ProjectName = ALL_PROJECTS,
+) -> None:
+    """Set the role of a user; `none` removes it."""
+    path = f"/v1/users/{quote(name, safe='')}/roles/{quote(project, safe='*')}"
+    if role == "none":
+        call_service("DELETE", path)
+    else:
+        call_service("PUT", path, {"role": role})
+    stdout.line(f"{name} now has {'no role' if role == 'none' else f'the role {role}'} in {_where(project)}")
+
+
+@user.command("password")
+def change_password(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Another user; requires the owner role.")] = "",
+    password_stdin: PasswordStdin = False,
+) -> None:
+    """Change your password, or set the password of another user.
+
+    With --password-stdin, the first line is the old password and the second line the new one.
+    """
+    if name:
+        names = [account["name"] for account in call_service("GET", "/v1/users")["users"]]
+        if name not in names:
+            raise SvcError(f"unknown user {name}", "Run `svc user list` to list the users.")
+        call_service("PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin)})
+        stdout.line(f"changed the password of {name} and revoked their sessions")
+        return
+    old = prompt.from_stdin() if password_stdin else prompt.secret("old password", _STDIN_HINT)
+    body = {"old": old, "new": _password(password_stdin)}
+    revoked = call_service("POST", "/v1/password", body)["revoked"]
+    stdout.line(f"changed your password and revoked {plural(revoked, 'other session')}")
+
+
+def _password(stdin: bool) -> str:
+    if stdin:
+        password = prompt.from_stdin()
+        require_password(password)
+        return password
+    question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
+    return prompt.new_secret(question, _STDIN_HINT, password_problem)
+
+
+def _where(project: str) -> str:
+    return "all projects" if project == ALL_PROJECTS else project

@@ -1,15 +1,16 @@
-"""`svc quota`: limits of projects, which an owner of the service sets."""
+"""Commands for the owner of a service: `svc quota`, `svc gc` and `svc notify`."""
 
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from engine.errors import InvalidUsage
+from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import load
-from svc_tui.client.credentials import current_client, current_project
+from svc_tui.client.credentials import call_service, current_project
 from svc_tui.commands.options import AsJson
-from svc_tui.terminal import stdout
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import size
 
 quota = typer.Typer(help="Show and set the quotas of projects.")
 UNITS = {
@@ -79,12 +80,8 @@ def _current() -> str:
     return load(root).name
 
 
-def _call(method: str, project: str, body: Any = None) -> dict[str, int | None]:
-    with current_client() as client:
-        limits: dict[str, int | None] = client.call(
-            method, f"/v1/projects/{quote(project, safe='')}/quota", body
-        )
-    return limits
+def _call(method: str, project: str, body: Any = None) -> Any:
+    return call_service(method, f"/v1/projects/{quote(project, safe='')}/quota", body)
 
 
 def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
@@ -94,3 +91,46 @@ def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
     for name, unit in UNITS.items():
         limit = limits[name]
         stdout.line(f"{name.removesuffix('_mb'):<10} {'no limit' if limit is None else f'{limit:,} {unit}'}")
+
+
+def gc(
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show what would be removed, without removing it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove data that no deployment needs from the service."""
+    report = call_service("POST", "/v1/gc", {"plan": plan})
+    if as_json:
+        stdout.data(report)
+    elif any(report[key] for key in ("blobs", "uploads", "unpacked", "machine_code")):
+        action = "would be removed" if plan else "removed"
+        stdout.line(f"blobs              {report['blobs']} {action}, {size(report['bytes'])}")
+        stdout.line(f"unpacked packages  {report['unpacked']} {action}")
+        stdout.line(f"machine code       {report['machine_code']} {action}")
+        stdout.line(f"abandoned uploads  {report['uploads']} {action}")
+    else:
+        stderr.note("nothing to remove; data younger than a day is always retained")
+
+
+notify = typer.Typer(help="Test the delivery of alerts.", rich_markup_mode=None, no_args_is_help=True)
+
+
+@notify.callback()
+def _notify() -> None:
+    """Test the delivery of alerts."""
+
+
+@notify.command()
+def test(as_json: AsJson = False) -> None:
+    """Send a test alert to each receiver of the service."""
+    attempts = call_service("POST", "/v1/alerts/test", {})["attempts"]
+    if as_json:
+        stdout.data(attempts)
+    else:
+        for attempt in attempts:
+            stdout.line(f"{attempt['target']}  {attempt['error'] or 'accepted'}")
+    if failed := [attempt["target"] for attempt in attempts if attempt["error"]]:
+        raise SvcError(
+            f"{', '.join(failed)} did not accept the test", "Check the URL that svc serve got by --notify."
+        )

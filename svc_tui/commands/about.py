@@ -1,4 +1,4 @@
-"""`svc version`."""
+"""`svc version` and `svc schema`."""
 
 import platform
 
@@ -14,3 +14,10 @@ def version(as_json: AsJson = False) -> None:
         stdout.data({"version": installed_version(), "python": platform.python_version(), "platform": system})
         return
     stdout.line(f"svc {installed_version()}")
+
+
+def schema() -> None:
+    """Print the JSON Schema of svc.toml, for editors."""
+    from engine.manifest.json_schema import text  # not for `svc version`
+
+    stdout.line(text().rstrip("\n"))

@@ -1,5 +1,6 @@
-"""`svc mount`: mounts in `svc.toml`."""
+"""`svc new`, `svc add` and `svc mount`: the project in this folder."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +12,124 @@ from engine.errors import SvcError
 from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, targets
+from engine.manifest.problems import alternatives
 from svc_tui.client.credentials import project_service
-from svc_tui.commands.completion import resource_names
-from svc_tui.commands.options import AsJson, Yes
+from svc_tui.commands.options import AsJson, Yes, resource_names, starter_names, template_names
+from svc_tui.project import resource_starter
+from svc_tui.project.scaffold import TEMPLATES, create_project
 from svc_tui.terminal import prompt, stderr, stdout
+
+DEFAULT_TEMPLATE = "notes"
+Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
+
+
+def new(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            show_default=False,
+            help="Folder to create, or `.`; its last part is the project's name. Asks for it on a terminal.",
+        ),
+    ] = "",
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template",
+            "-t",
+            metavar="TEMPLATE",
+            autocompletion=template_names,
+            help=f"{alternatives([*TEMPLATES])}.",
+        ),
+    ] = DEFAULT_TEMPLATE,
+) -> None:
+    """Create a project from a template."""
+    if not name:
+        name, template = _prompt(template)
+    target = Path(name)
+    outer = next((path for path in target.absolute().parents if (path / MANIFEST).is_file()), None)
+    create_project(target if target.name else target.resolve(), template)
+    if outer is not None:
+        stderr.warn(f"{target} is inside the project in {outer}", "Move it, if it is a project of its own.")
+    stderr.note(f"created {target} from the {template} template; next:")
+    if target.name:
+        stdout.line(f"  cd {shlex.quote(str(target))}")
+    stdout.line("  svc")
+
+
+def _prompt(template: str) -> tuple[str, str]:
+    """Ask for the name and the template. Raises `NotInteractive`."""
+    name = prompt.line("name", "Pass the name: `svc new my-app`.")
+    width = max(map(len, TEMPLATES))
+    for known, summary in TEMPLATES.items():
+        stderr.note(f"  {known:<{width}}  {summary}")
+    return name, prompt.line("template", "Pass --template.", template)
+
+
+def add(
+    starter: Annotated[
+        str,
+        typer.Argument(
+            metavar="STARTER",
+            help=f"{alternatives([*resource_starter.STARTERS])}.",
+            autocompletion=starter_names,
+        ),
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the resource and of its folder.")],
+    mount: Annotated[
+        str,
+        typer.Option(
+            "--mount", "-m", metavar="PATTERN", show_default=False, help="Its mount (default: /NAME/*)."
+        ),
+    ] = "",
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="RESOURCE",
+            show_default=False,
+            help="Resource to mount it on (default: the front).",
+            autocompletion=resource_names,
+        ),
+    ] = "",
+    public: Annotated[
+        bool, typer.Option("--public", help="Give it an address of its own instead of a mount.")
+    ] = False,
+    table: Annotated[
+        str, typer.Option("--table", "-t", metavar="TABLE", help="Create a table that it reads and writes.")
+    ] = "",
+    plan: Plan = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add a resource to the project in this folder: sources, manifest and mount."""
+    project = load(find(Path.cwd()))
+    resource = resource_starter.new_resource(
+        project, starter, name, mount=mount, on=on, public=public, table=table
+    )
+    addition = resource_starter.plan(project, resource)
+    if not plan:
+        resource_starter.write(addition)
+    files = [path.relative_to(project.root).as_posix() for path in addition.files]
+    if as_json:
+        stdout.data(
+            {"written": not plan, "files": files, "path": resource.path, "diff": addition.manifest.diff}
+        )
+        return
+    stdout.diff(addition.manifest.diff)
+    for file in files:
+        stderr.note(f"{'would create' if plan else 'created'} {file}")
+    if resource.starter.serves_files and resource.prefix:
+        stderr.note(
+            f"requests have the path {resource.prefix}/, so the files are in {name}{resource.prefix}/"
+        )
+    if plan:
+        stderr.note("nothing was written (--plan)")
+    else:
+        stderr.note(f"wrote {MANIFEST}; with `svc dev`, {name} answers at {resource.path}")
+        if project.front is not None and load(project.root).front is None:
+            hint = f'Add to [project] in {MANIFEST}: front = "{project.front.name}"'
+            stderr.warn("the project has no address any more: two resources could be its front", hint)
+
 
 mount = typer.Typer(help="List, add and remove mounts in svc.toml.")
 Parent = Annotated[
@@ -22,11 +137,10 @@ Parent = Annotated[
     typer.Argument(metavar="RESOURCE", help="Resource that gets the mount.", autocompletion=resource_names),
 ]
 Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Path: /prefix/* or an exact /path.")]
-Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
 
 
 @mount.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_mounts(as_json: AsJson = False) -> None:
     """List the mounts of the project in this folder, in file order."""
     resources = load(find(Path.cwd())).resources
     mounts = [
@@ -45,8 +159,8 @@ def list_(as_json: AsJson = False) -> None:
         stdout.styled([(f"{name:<{names}}", "cyan"), (f"  {pattern:<{patterns}}  → {target}", "")])
 
 
-@mount.command()
-def add(
+@mount.command("add")
+def add_mount(
     resource: Parent,
     pattern: Pattern,
     target: Annotated[
@@ -70,8 +184,8 @@ def add(
     _edit(root, [change], plan=plan, as_json=as_json)
 
 
-@mount.command()
-def rm(resource: Parent, pattern: Pattern, plan: Plan = False, as_json: AsJson = False) -> None:
+@mount.command("rm")
+def remove_mount(resource: Parent, pattern: Pattern, plan: Plan = False, as_json: AsJson = False) -> None:
     """Remove a mount."""
     _edit(find(Path.cwd()), [edit.RemoveMount(resource, pattern)], plan=plan, as_json=as_json)
 
