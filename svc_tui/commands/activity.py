@@ -49,7 +49,7 @@ def usage(
         str, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}. Rounded up to minutes.")
     ] = "24h",
     resource: Annotated[str | None, typer.Option(metavar="NAME", help="Show one resource only.")] = None,
-    by: Annotated[By, typer.Option("--by", help="Period of a row.")] = By.TOTAL,
+    by: Annotated[By, typer.Option(help="Period of a row.")] = By.TOTAL,
     service: ServiceOption = None,
     as_json: AsJson = False,
 ) -> None:

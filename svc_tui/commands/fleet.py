@@ -38,9 +38,7 @@ def start(
     data: Data = None,
     listen: Annotated[
         str,
-        typer.Option(
-            "--listen", metavar="HOST[:PORT]", help="Address of this machine for other nodes (port: 4222)."
-        ),
+        typer.Option(metavar="HOST[:PORT]", help="Address of this machine for other nodes (port: 4222)."),
     ] = "",
 ) -> None:
     """Make this service the first node of a fleet. Prints how two machines join it.
@@ -68,7 +66,7 @@ def start(
 def token(
     data: Data = None,
     hours: Annotated[
-        int, typer.Option("--hours", metavar="N", min=1, max=720, help="How long the token can be used.")
+        int, typer.Option(metavar="N", min=1, max=720, help="How long the token can be used.")
     ] = 24,
     keeper: Annotated[
         bool, typer.Option("--keeper", help="The machine stores the fleet's data, to replace another keeper.")
@@ -171,7 +169,7 @@ def rescue(
     data: Data = None,
     keepers: Annotated[
         str,
-        typer.Option("--keepers", metavar="ID,ID,…", help="Ids of all keepers, if this machine lacks them."),
+        typer.Option(metavar="ID,ID,…", help="Ids of all keepers, if this machine lacks them."),
     ] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -85,7 +85,6 @@ def add(
     on: Annotated[
         str,
         typer.Option(
-            "--on",
             metavar="RESOURCE",
             show_default=False,
             help="Resource to mount it on (default: the front).",

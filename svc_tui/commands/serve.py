@@ -57,7 +57,6 @@ def serve(
     join: Annotated[
         str,
         typer.Option(
-            "--join",
             metavar="TOKEN",
             envvar="SVC_JOIN",
             show_envvar=False,
@@ -67,7 +66,6 @@ def serve(
     fleet_listen: Annotated[
         str,
         typer.Option(
-            "--fleet-listen",
             metavar="HOST[:PORT]",
             help="With --join: address of this machine for other nodes (default: its address towards them, "
             "port 4222).",
@@ -118,7 +116,6 @@ def serve(
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(
-            "--trusted-proxy",
             metavar="CIDR",
             help="Network of proxies whose X-Forwarded-For names the client; repeatable.",
         ),
@@ -143,7 +140,6 @@ def serve(
     otlp: Annotated[
         str,
         typer.Option(
-            "--otlp",
             metavar="URL",
             help="Send logs, traces and metrics of all projects to this collector by OTLP/HTTP.",
         ),
@@ -151,7 +147,6 @@ def serve(
     backup: Annotated[
         str,
         typer.Option(
-            "--backup",
             metavar="URL",
             help="Back up within a second to s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER.",
         ),
@@ -159,7 +154,6 @@ def serve(
     notify: Annotated[
         list[str] | None,
         typer.Option(
-            "--notify",
             metavar="URL",
             envvar="SVC_NOTIFY",
             show_envvar=False,

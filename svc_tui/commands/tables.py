@@ -248,9 +248,7 @@ def index(
     unique: Annotated[
         bool, typer.Option("--unique", help="Refuse rows with the same values in the columns.")
     ] = False,
-    name: Annotated[
-        str, typer.Option("--name", help="Name of the index (default: from table and columns).")
-    ] = "",
+    name: Annotated[str, typer.Option(help="Name of the index (default: from table and columns).")] = "",
     drop: Annotated[str, typer.Option(metavar="NAME", help="Drop this index instead of creating one.")] = "",
 ) -> None:
     """Create or drop an index."""
