@@ -1,6 +1,7 @@
 """Collection of what a capsule contains: the records of a request, its SQL, its rows and its artifacts.
 
-Artifacts are built, packed, and unpacked again.
+The records are those of `svc dev` in this folder, or of the service. Artifacts are built, packed, and
+unpacked again.
 """
 
 import asyncio
@@ -37,13 +38,26 @@ from engine.timeline.query import TimelineReader, open_reader
 from engine.timeline.record import BUILT, PlatformRecord, RequestRecord
 from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage, restored
+from engine.timeline.recording import decode as decode_exchange
 from engine.timeline.redaction import REDACTED_VALUE
 from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
-from svc_tui.capsule.container import MAX_DOCUMENT_BYTES, Capsule, CapsuleError
-from svc_tui.capsule.documents import EXCHANGE, FETCHES, MAX_RECORDS, STATEMENTS, TABLES, statements_of
+from svc_tui.capsule.container import (
+    EXCHANGE,
+    FETCHES,
+    MAX_DOCUMENT_BYTES,
+    MAX_RECORDS,
+    STATEMENTS,
+    TABLES,
+    Capsule,
+    CapsuleError,
+    statements_of,
+)
 from svc_tui.capsule.redaction import Redactor, fetch_document, redacted_fetch
+from svc_tui.client.discovery import find_running
 from svc_tui.composition import lanes
+from svc_tui.logs.remote import LogQuery, RemoteLogs
+from svc_tui.logs.timeline import complete_id, resolve_target
 from svc_tui.terminal.units import plural
 
 PACKAGE = "package.json"
@@ -452,3 +466,29 @@ def _json(document: Any) -> bytes:
             code="too-large",
         )
     return text
+
+
+def read_request(root: Path, project: str, request_id: str, service: bool | None) -> RecordedRequest:
+    """Return a recorded request; `service` is the choice of the user. Raises `SvcError`."""
+    credentials = resolve_target(root, service)
+    request_id = complete_id(root, credentials, request_id)
+    if credentials is None:
+        recorded = read_development(root, request_id)
+        client = find_running(root / DATA_DIR, "/v1/projects")
+        if client is None or recorded.exchange is None:
+            return recorded
+        with client:
+            try:
+                found = client.call("GET", f"/v1/projects/{project}/requests/{request_id}/original")
+            except SvcError:  # The Console shows a stopped project, and has no credentials.
+                return recorded
+        if not found["head"]:
+            return recorded
+        bodies = (b64decode(found[side]) for side in ("request", "response"))
+        return replace(recorded, exchange=decode_exchange(request_id, found["head"], *bodies))
+    entries: list[StoredRecord] = []
+    query = LogQuery(filters={"request": request_id})
+    RemoteLogs(credentials, project, query, entries.extend, lambda _: None).run()
+    if not entries:
+        raise unknown_request(request_id)
+    return RecordedRequest(request_id, entries, deployed=True)

@@ -10,8 +10,7 @@ from screens.logs.exchange import exchange_lines
 from screens.logs.trace import lines as trace_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
-from svc_tui.capsule.container import Capsule
-from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, statements_of
+from svc_tui.capsule.container import EXCHANGE, FETCHES, STATEMENTS, Capsule, statements_of
 from svc_tui.terminal.units import plural, size
 
 MAX_CHARS = 200

@@ -31,8 +31,7 @@ from engine.timeline.recording import RecordedExchange
 from engine.timeline.redaction import Redaction
 from engine.timeline.stored_record import StoredRecord
 from engine.wasm.execution.runner import Runner
-from svc_tui.capsule.container import Capsule, CapsuleError
-from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES
+from svc_tui.capsule.container import EXCHANGE, FETCHES, STATEMENTS, TABLES, Capsule, CapsuleError
 from svc_tui.capsule.redaction import Redactor, recorded_outbound
 from svc_tui.composition import doors
 from svc_tui.terminal import stderr

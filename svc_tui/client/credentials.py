@@ -1,32 +1,94 @@
-"""Credentials of services, and the link from a project to its service.
+"""Credentials of services, the login that returns them, and the link from a project to its service.
 
 `sessions.json` in `SVC_HOME` has mode 0600. Tokens are stored in the system's keyring if it works, otherwise
 in that file. A keyring that fails or blocks never fails a command. The file `service` in a project's `.svc`
 names its service. `SVC_URL` and `SVC_TOKEN` take precedence over both.
 """
 
-import contextlib
 import fcntl
+import ipaddress
 import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import write_atomic
 from engine.files.data_dir import DATA_DIR, ensure_data_dir
 from engine.manifest.load import NoProject, find, load
 from engine.manifest.model import Project
-from svc_tui.client import Client
-from svc_tui.client.urls import check_encryption, service_url
+from engine.manifest.schema import NAME_RULE, is_name
+from svc_tui import version
+from svc_tui.client import CONTROL_URL_HINT, ApiError, Client, Unreachable
 from svc_tui.user_home import Home
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class InvalidUrl(InvalidUsage):
+    """A URL that is not a service's, or that would send a password unencrypted."""
+
+
+def service_url(text: str) -> str:
+    """Return a URL in its normal form: scheme, host, and the port unless it is the scheme's default.
+
+    The default scheme is https, and http for loopback addresses. Raises `InvalidUrl`.
+    """
+    try:
+        url = urlsplit(text.strip() if "://" in text else f"//{text.strip()}")
+        host, port = (url.hostname or "").lower().rstrip("."), url.port
+        host.encode("idna")
+    except ValueError as error:
+        raise _invalid(text) from error
+    scheme = url.scheme or ("http" if is_loopback(host) else "https")
+    if scheme not in _PORTS or not host or any(c.isspace() or ord(c) < 32 for c in text.strip()):
+        raise _invalid(text)
+    if url.username is not None or url.password is not None:
+        raise InvalidUrl("the URL contains a user name", "Pass the user name with --user.")
+    if url.query or url.fragment or url.path not in ("", "/"):
+        raise _invalid(text)
+    url_host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{url_host}" if port in (None, _PORTS[scheme]) else f"{scheme}://{url_host}:{port}"
+
+
+def check_encryption(url: str, *, insecure: bool) -> bool:
+    """Return whether traffic to a URL is unencrypted on a network.
+
+    Raises `InvalidUrl` for such a URL unless `insecure` allows it.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https" or is_loopback(parts.hostname or ""):
+        return False
+    if not insecure:
+        raise InvalidUrl(
+            f"passwords and tokens would be sent to {url} unencrypted",
+            f"Use https://{parts.netloc} or an SSH tunnel, or pass --insecure if you trust the network.",
+        )
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or IP address is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _invalid(text: str) -> InvalidUrl:
+    return InvalidUrl(
+        f"{text[:100]!r} is not a service URL", "Use a URL such as https://svc.example.com or 127.0.0.1:8081."
+    )
+
 
 T = TypeVar("T")
 SERVICE = "svc"
-TIMEOUT_SECONDS = 20.0
+KEYRING_SECONDS = 20.0
 """Time limit of one call: a keyring may prompt the user to unlock it."""
 _MIN_PRIORITY = 1
 """Priority of a backend that encrypts; insecure backends have a lower one."""
@@ -35,7 +97,7 @@ _MIN_PRIORITY = 1
 class Keyring:
     """Storage of secrets by name; every method gives up after `seconds`."""
 
-    def __init__(self, seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, seconds: float = KEYRING_SECONDS) -> None:
         self._seconds = seconds
 
     def save(self, name: str, secret: str) -> bool:
@@ -253,7 +315,7 @@ class CredentialStore:
             raise NotLoggedIn(f"{self._path} was written by a newer version of svc", "Update svc.")
         return _SessionFile(current, services)
 
-    @contextlib.contextmanager
+    @contextmanager
     def _locked(self) -> Iterator[_SessionFile]:
         """Yield the stored sessions under an exclusive lock. A corrupt file is renamed."""
         try:
@@ -297,7 +359,7 @@ def _is_token(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable()
 
 
-@contextlib.contextmanager
+@contextmanager
 def open_client(credentials: Credentials) -> Iterator[Client]:
     """Yield a client of a service. Raises `SvcError`."""
     if credentials.folder is None:
@@ -317,7 +379,7 @@ def call_service(method: str, path: str, body: Any = None) -> Any:
         return client.call(method, path, body)
 
 
-@contextlib.contextmanager
+@contextmanager
 def project_service() -> Iterator[tuple[Client, Project]]:
     """Yield a client of the service of the current project, and the project. Raises `SvcError`."""
     project = load(find(Path.cwd()))
@@ -331,3 +393,89 @@ def current_project() -> Path | None:
         return find(Path.cwd())
     except (NoProject, OSError):
         return None
+
+
+API = "1"
+TIMEOUT_SECONDS = 30.0
+MIN_PASSWORD_CHARS = 10
+
+
+def password_problem(password: str) -> str:
+    """Return why a service rejects a new password, or "" if it is long enough."""
+    if len(password) >= MIN_PASSWORD_CHARS:
+        return ""
+    return f"the password has {len(password)} characters; at least {MIN_PASSWORD_CHARS} are required"
+
+
+def require_password(password: str) -> None:
+    """Raise `InvalidUsage` for a new password that a service rejects."""
+    if problem := password_problem(password):
+        raise InvalidUsage(problem, "Enter a longer password.")
+
+
+class LoginClient:
+    """The login calls of one service. Methods raise `SvcError`."""
+
+    def __init__(self, client: Client, *, insecure: bool = False) -> None:
+        """`insecure` is stored with the credentials: http to another machine was allowed."""
+        self._client = client
+        self._insecure = insecure
+
+    def is_claimed(self) -> bool:
+        """Return whether the service has an owner.
+
+        Raises `Unreachable` for a server that is not svc, and `SvcError` for another version of svc.
+        """
+        try:
+            health = self._client.call("GET", "/v1/health")
+        except ApiError as error:
+            if error.code != "not-found":
+                raise
+            # Other servers return problem documents too.
+            raise self._not_a_service() from error
+        if not isinstance(health, dict) or health.get("status") != "ok":
+            raise self._not_a_service()
+        if health.get("api") != API or health.get("version", version()) != version():
+            service_version = health.get("version", f"API {health.get('api')}")
+            raise SvcError(
+                f"version mismatch: this is svc {version()}, {self._client.url} runs {service_version}",
+                "Install the same version on both.",
+            )
+        claim = self._client.call("GET", "/v1/claim")
+        if not isinstance(claim, dict) or not isinstance(claim.get("claimed"), bool):
+            raise self._not_a_service()
+        return bool(claim["claimed"])
+
+    def check_claim(self, code: str) -> None:
+        """Raise `ApiError` for a wrong claim code."""
+        self._client.call("POST", "/v1/claim/check", {"code": code})
+
+    def login(self, user: str, password: str, code: str | None = None) -> Credentials:
+        """Log in; with a claim code, become the first owner. Raises `SvcError` for an invalid name."""
+        if not is_name(user):
+            raise InvalidUsage(f"{user!r} is not a valid user name", NAME_RULE)
+        body = {"user": user, "password": password}
+        if code is None:
+            session = self._client.call("POST", "/v1/login", body)
+        else:
+            require_password(password)
+            session = self._client.call("POST", "/v1/claim", {**body, "code": code})
+        url = self._client.url
+        try:
+            return Credentials(
+                url, url, token=str(session["token"]), user=str(session["user"]), insecure=self._insecure
+            )
+        except (KeyError, TypeError) as error:
+            raise self._not_a_service() from error
+
+    def _not_a_service(self) -> Unreachable:
+        return Unreachable(
+            f"the server at {self._client.url} is not a svc service",
+            CONTROL_URL_HINT,
+        )
+
+
+@contextmanager
+def login_client(url: str, *, insecure: bool = False) -> Iterator[LoginClient]:
+    with Client(url, "", TIMEOUT_SECONDS) as client:
+        yield LoginClient(client, insecure=insecure)

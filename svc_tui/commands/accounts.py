@@ -11,22 +11,21 @@ import typer
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client import ApiError, Client
 from svc_tui.client.credentials import (
-    Credentials,
-    CredentialStore,
-    call_service,
-    current_project,
-    open_client,
-)
-from svc_tui.client.discovery import ensure_usable
-from svc_tui.client.login import (
     MIN_PASSWORD_CHARS,
     TIMEOUT_SECONDS,
+    Credentials,
+    CredentialStore,
     LoginClient,
+    call_service,
+    check_encryption,
+    current_project,
     login_client,
+    open_client,
     password_problem,
     require_password,
+    service_url,
 )
-from svc_tui.client.urls import check_encryption, service_url
+from svc_tui.client.discovery import ensure_usable
 from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.units import plural

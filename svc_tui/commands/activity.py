@@ -25,8 +25,17 @@ from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
 from engine.usage.store import UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.commands.options import AsJson
-from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
-from svc_tui.logs.sql import SORTS, Activity, TimelineSql, open_timeline, read_activity
+from svc_tui.logs.timeline import (
+    AGE_EXAMPLES,
+    SORTS,
+    Activity,
+    ServiceOption,
+    TimelineSql,
+    open_timeline,
+    parse_age,
+    read_activity,
+    resolve_target,
+)
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Cell, Styled, format_table
 from svc_tui.terminal.units import duration, size

@@ -18,7 +18,7 @@ from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.stepwise_json import dump_verbatim
 from svc_tui.commands.options import AsJson, Yes
-from svc_tui.logs.options import ServiceOption
+from svc_tui.logs.timeline import ServiceOption
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stdout import toned
 from svc_tui.terminal.units import size
@@ -72,11 +72,10 @@ def make(
 ) -> None:
     """Write a request to a file. It has the response, records, SQL, rows and artifacts too."""
     from svc_tui.atomic_export import write_export
-    from svc_tui.capsule.collect import collect
+    from svc_tui.capsule.collect import collect, read_request
     from svc_tui.capsule.container import write_container
     from svc_tui.capsule.format import content_lines, redaction_lines
     from svc_tui.capsule.redaction import Redactor
-    from svc_tui.capsule.source import read_request
 
     root = find(Path.cwd())
     project = load(root)
@@ -127,7 +126,7 @@ def open_(file: File, as_json: AsJson = False) -> None:
     Exit code 1 means that they differ.
     """
     from screens.logs.replay import compare
-    from svc_tui.capsule.documents import read_capsule
+    from svc_tui.capsule.container import read_capsule
     from svc_tui.capsule.replay import replay_capsule
 
     cache = Home.from_environment(os.environ).cache()
@@ -180,7 +179,7 @@ def _artifacts_of(opened: Any) -> dict[str, Artifact]:
 @capsule.command()
 def show(file: File, as_json: AsJson = False) -> None:
     """Print what a capsule contains."""
-    from svc_tui.capsule.documents import read_capsule
+    from svc_tui.capsule.container import read_capsule
     from svc_tui.capsule.format import capsule_lines, documents
 
     with temporary_folder("svc-capsule-") as folder:

@@ -27,7 +27,7 @@ from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, rais
 from engine.http.tls import Certificate
 from engine.manifest.collector import Collector, parse_collector
 from engine.otlp.installation import require_otlp
-from svc_tui.client.urls import is_loopback
+from svc_tui.client.credentials import is_loopback
 from svc_tui.commands.fleet import parse_address
 from svc_tui.commands.options import MaxBody, Workers
 from svc_tui.garbage_collection import collect_for_server

@@ -14,9 +14,15 @@ from pathlib import Path
 from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import write_atomic
 from engine.manifest.problems import did_you_mean
-from svc_tui.client.credentials import CredentialStore, NotLoggedIn, current_project, open_client
-from svc_tui.client.login import login_client
-from svc_tui.client.urls import check_encryption, service_url
+from svc_tui.client.credentials import (
+    CredentialStore,
+    NotLoggedIn,
+    check_encryption,
+    current_project,
+    login_client,
+    open_client,
+    service_url,
+)
 from svc_tui.project import scaffold
 
 

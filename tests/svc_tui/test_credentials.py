@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, Keyring, NotLoggedIn
-from svc_tui.client.urls import service_url
+from svc_tui.client.credentials import (
+    SESSIONS_FILE,
+    Credentials,
+    CredentialStore,
+    Keyring,
+    NotLoggedIn,
+    service_url,
+)
 from svc_tui.user_home import Home
 
 pytestmark = pytest.mark.usefixtures("home")

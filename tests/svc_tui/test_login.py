@@ -16,9 +16,16 @@ import pytest
 from engine.errors import SvcError
 from svc_tui import version
 from svc_tui.client import Client
-from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, NotLoggedIn
-from svc_tui.client.login import LoginClient
-from svc_tui.client.urls import InvalidUrl, check_encryption, service_url
+from svc_tui.client.credentials import (
+    SESSIONS_FILE,
+    Credentials,
+    CredentialStore,
+    InvalidUrl,
+    LoginClient,
+    NotLoggedIn,
+    check_encryption,
+    service_url,
+)
 from svc_tui.console.start import LoginActions
 from svc_tui.main import run
 from tests.engine.control.service import PASSWORD, Service, running

@@ -22,7 +22,7 @@ from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import parse_ip
 from engine.http.server import serve
 from engine.http.sockets import PortInUse, authority, bind
-from svc_tui.client.urls import check_encryption, is_loopback, service_url
+from svc_tui.client.credentials import check_encryption, is_loopback, service_url
 from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.web.pages import Pages, Visitor, create_app, page_routes
 from svc_tui.console.web.session import Launch

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import SvcError
 from engine.stepwise_json import dump_verbatim
 from svc_tui.capsule import replay
-from svc_tui.capsule.documents import read_capsule
+from svc_tui.capsule.container import read_capsule
 from svc_tui.capsule.format import capsule_lines, documents
 from svc_tui.main import run
 from tests.engine.wasm import text_guest

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from engine.errors import SvcError
-from svc_tui.client.login import password_problem
+from svc_tui.client.credentials import password_problem
 from svc_tui.terminal import prompt, stderr
 
 
