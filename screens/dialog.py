@@ -16,8 +16,7 @@ from textual.widgets import Input, Static
 
 from screens.console_screen import StopWorkersFirst
 from screens.files import complete_path, parse_path, write_file
-from screens.terminal_app import downloads_of
-from screens.web_driver import BrowserDriver
+from screens.terminal_app import BrowserDriver, downloads_of
 from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError

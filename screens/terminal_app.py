@@ -1,35 +1,49 @@
-"""Base class of the Console's applications: themes, driver, large pastes, order of keys, exit on signals."""
+"""Base class of the Console's applications: themes, text, drivers, order of keys, exit on signals.
+
+In themes, structure is dim, changes and errors are bright. `primary` is for the selection and keys, `accent`
+for Doors, `secondary` for names. The driver of browsers exits with the web server, and redraws for a page
+that takes over.
+"""
 
 import asyncio
 import contextlib
+import locale
 import os
+import re
 import signal
 import termios
 import threading
+import unicodedata
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeVar
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.actions import ActionParseResult, parse
 from textual.app import App, ScreenStackError
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers import linux_driver, web_driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.drivers.web_driver import WebDriver
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.keys import format_key
 from textual.message import Message
+from textual.messages import ExitApp
+from textual.theme import Theme
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from screens.terminal_text import AsciiFilter, ControlCharFilter, supports_unicode
-from screens.theme import DARK, THEMES, adapted
 from svc_tui.client import SvcError
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
@@ -310,3 +324,239 @@ def _max_paste(focused: Widget | None) -> int | None:
     if isinstance(focused, Input):
         return MAX_LINE_PASTE
     return MAX_TEXT_PASTE if isinstance(focused, TextArea) else None
+
+
+_LOCALE_VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
+_ASCII_LOCALES = ("C", "POSIX")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200f\u202a-\u202e\u2066-\u2069]")
+"""C0, C1 and DEL; marks, embeddings, overrides and isolates (Unicode TR 9). They take no cells."""
+_SIGNS = {
+    **dict.fromkeys("─━╌┄┈╴╶╸╺–—−▔▁▂▄▀", "-"),
+    **dict.fromkeys("│┃┊┆╵╷╹╻▌▎▏▍▕▐❚", "|"),
+    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┣┫┳┻╋", "+"),
+    **dict.fromkeys("●◆•⬤█■▪", "*"),
+    **dict.fromkeys("○◌◇□", "o"),
+    **dict.fromkeys("→▶▸›⏵", ">"),
+    **dict.fromkeys("←◀◂‹⏴", "<"),
+    **dict.fromkeys("↑▲△⇧⏶", "^"),
+    **dict.fromkeys("↓▼▾⏷", "v"),
+    **dict.fromkeys("‘’", "'"),
+    **dict.fromkeys("“”„", '"'),
+    "…": "~",
+    "·": ".",
+    "×": "x",
+    "≠": "#",
+    "✓": "+",
+    "✗": "x",
+    "⏎": ">",
+    "↵": ">",
+    "␣": "_",
+    "⟳": "@",
+    "⚷": "$",
+    "⚠": "!",
+    "\u00a0": " ",
+}
+
+
+class ControlCharFilter(LineFilter):
+    """Removes control characters. Columns stay aligned, since they take no cells."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments without control characters."""
+        return [
+            segment
+            if segment.control or segment.text.isprintable() or not _CONTROL.search(segment.text)
+            else Segment(_CONTROL.sub("", segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+class AsciiFilter(LineFilter):
+    """Replaces every character outside of ASCII."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments in ASCII, at the same widths."""
+        return [
+            segment
+            if segment.text.isascii() or segment.control
+            else Segment(to_ascii(segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+def to_ascii(text: str) -> str:
+    """Return ASCII text of the same width; characters without a replacement become `?`."""
+    return "".join(map(_sign, text))
+
+
+@lru_cache(4096)
+def _sign(character: str) -> str:
+    if character.isascii():
+        return character
+    width = cell_len(character)
+    if (sign := _SIGNS.get(character)) is not None and width == 1:
+        return sign
+    letter = unicodedata.normalize("NFKD", character)[0]
+    return letter if width == 1 and letter.isascii() and letter.isprintable() else "?" * width
+
+
+def supports_unicode() -> bool:
+    """Return whether the terminal displays characters outside of ASCII.
+
+    Python replaces the C locale with C.UTF-8 and sets LC_CTYPE to it (PEP 538), which says nothing about the
+    terminal. So LANG decides in that case. Without any of the variables, Unicode is assumed.
+    """
+    values = [value for name in _LOCALE_VARIABLES if (value := os.environ.get(name))]
+    if values == ["C.UTF-8", *values[1:]] and len(values) > 1 and values[1] in _ASCII_LOCALES:
+        return False
+    return locale.getencoding().replace("-", "").lower() == "utf8"
+
+
+class BrowserDriver(WebDriver):
+    """Textual's web driver, which also exits when its input is closed."""
+
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        self._write = partial(_write, self.fileno)
+
+    def run_input_thread(self) -> None:
+        """Read input until it is closed, then exit."""
+        super().run_input_thread()
+        if not self.exit_event.is_set():
+            self._app.post_message(ExitApp())
+
+    def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
+        """Handle a control message of the server; `show` attaches another page."""
+        if packet_type == "show":
+            super().on_meta("resize", payload)
+            self._app.call_later(self._restore_screen)
+        else:
+            super().on_meta(packet_type, payload)
+
+    def send_pending(self, edits: int) -> None:
+        """Send the number of edits that would be lost by exiting."""
+        self.write_meta({"type": "pending", "edits": edits})
+
+    def send_download(self, name: str) -> None:
+        """Send the name of a file in the folder of downloads, which the browser then downloads."""
+        self.write_meta({"type": "download", "name": name})
+
+    def _restore_screen(self) -> None:
+        """Initialize the terminal of a new page and redraw everything."""
+        self.write("\x1b[?1049h\x1b[?25l")
+        self._enable_mouse_support()
+        self._enable_bracketed_paste()
+        self._app.refresh(layout=True)
+
+
+def _write(number: int, data: bytes) -> int:
+    """Write all of `data`; ignore a closed pipe, since the Console is exiting."""
+    with contextlib.suppress(BrokenPipeError):
+        view = memoryview(data)
+        while view:
+            view = view[os.write(number, view) :]
+    return len(data)
+
+
+DARK = Theme(
+    name="svc-dark",
+    primary="#7aa2f7",
+    secondary="#73c9c4",
+    accent="#bb9af7",
+    success="#9ece6a",
+    warning="#e0af68",
+    error="#f7768e",
+    foreground="#c8d0e8",
+    background="#12141c",
+    surface="#171a24",
+    panel="#1c202c",
+    dark=True,
+    variables={
+        "footer-background": "#171a24",
+        "footer-key-foreground": "#7aa2f7",
+        "footer-description-foreground": "#8a93ad",
+        "scrollbar": "#2a3044",
+        "scrollbar-background": "#12141c",
+        "scrollbar-corner-color": "#12141c",
+    },
+)
+LIGHT = Theme(
+    name="svc-light",
+    primary="#2455c3",
+    secondary="#0b6f6c",
+    accent="#7340b5",
+    success="#35702b",
+    warning="#8a5a00",
+    error="#b3203f",
+    foreground="#2a2f3d",
+    background="#fbfbfd",
+    surface="#f2f3f7",
+    panel="#e8eaf1",
+    dark=False,
+    variables={
+        "footer-background": "#f2f3f7",
+        "footer-key-foreground": "#2455c3",
+        "footer-description-foreground": "#5a6275",
+    },
+)
+THEMES = (DARK, LIGHT)
+
+
+_STANDARD_DARK = {
+    "primary": "#55ffff",
+    "secondary": "#00aaaa",
+    "accent": "#ff55ff",
+    "success": "#55ff55",
+    "warning": "#ffff55",
+    "error": "#ff5555",
+    "foreground": "#aaaaaa",
+    "background": "#000000",
+    "surface": "#000000",
+    "panel": "#555555",
+}
+_STANDARD_LIGHT = {
+    "primary": "#0000aa",
+    "secondary": "#00aaaa",
+    "accent": "#aa00aa",
+    "success": "#00aa00",
+    "warning": "#aa5500",
+    "error": "#aa0000",
+    "foreground": "#000000",
+    "background": "#ffffff",
+    "surface": "#ffffff",
+    "panel": "#aaaaaa",
+}
+"""Colors of a terminal of 16 colors, which would show pastel hues as gray."""
+
+
+def adapted(theme: Theme, color_system: str | None) -> Theme:
+    """Return a theme for a terminal; `color_system` is `truecolor`, `256`, `standard` or None."""
+    if color_system == "standard":
+        return _with_standard_hues(theme)
+    return _with_gray_surfaces(theme) if color_system == "256" else theme
+
+
+def _with_standard_hues(theme: Theme) -> Theme:
+    colors: dict[str, Any] = dict(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
+    texts = ("primary", "secondary", "accent", "success", "warning", "error")
+    variables = {
+        **{f"text-{name}": colors[name] for name in texts},
+        "footer-background": colors["surface"],
+        "footer-key-foreground": colors["primary"],
+        "footer-description-foreground": colors["foreground"],
+    }
+    return replace(theme, **colors, variables=variables)
+
+
+def _with_gray_surfaces(theme: Theme) -> Theme:
+    """Return a theme for a terminal of 256 colors, which would show different surfaces as one."""
+    grays = ("#121212", "#1c1c1c", "#262626") if theme.dark else ("#ffffff", "#eeeeee", "#e4e4e4")
+    background, surface, panel = grays
+    variables = {
+        **theme.variables,
+        "footer-background": surface,
+        "scrollbar": "#3a3a3a" if theme.dark else "#bcbcbc",
+        "scrollbar-background": background,
+        "scrollbar-corner-color": background,
+    }
+    return replace(theme, background=background, surface=surface, panel=panel, variables=variables)

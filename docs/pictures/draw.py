@@ -18,7 +18,7 @@ from time import monotonic, sleep
 from textual.pilot import Pilot
 
 from engine.http.sockets import bind
-from screens.theme import DARK
+from screens.terminal_app import DARK
 from svc_tui.client import Unreachable
 from svc_tui.console.app import Console
 from svc_tui.console.deployer import deployer_for_folder

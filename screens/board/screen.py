@@ -24,9 +24,9 @@ from screens.board.layout import Hit
 from screens.board.model import BoardModel
 from screens.board.mount_editor import MountEditor
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, open_in_browser
-from screens.external_editor import edit_file, editor_command
+from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
-from screens.terminal_text import supports_unicode
+from screens.terminal_app import supports_unicode
 from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError, Unreachable
 

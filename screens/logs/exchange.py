@@ -1,15 +1,285 @@
-"""Text of a recorded exchange: fields and colored bodies of both messages, and its curl command. Pure."""
+"""Text of a recorded exchange: both messages, its curl command, and its comparison with a replay. Pure.
 
+Exchanges are documents of `/requests/<id>` of the control API.
+"""
+
+import json
 import re
 import shlex
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any
 
-from screens.logs.format import size, status
-from screens.logs.replay import body_lines
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line, Tone
+from rich.cells import set_cell_size
+
+from engine.stepwise_json import dump_verbatim, load_verbatim
+from screens.logs.format import badge, size, status
+from screens.logs.trace import pretty_json
+from screens.widgets.columns import sanitize, wrap_lines
+from screens.widgets.row_source import Line, Piece, Tone
+from svc_tui.terminal.units import duration
+
+_INDENT = "  "
+_ABSENT = object()
+MAX_ALIGNED = 2_000
+"""Maximum elements of arrays that are aligned by content. Longer ones are compared by index."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinePair:
+    """One line of each value; an empty text if a value has no such line."""
+
+    before: str
+    after: str
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _DiffSide:
+    """Text around the lines of one value: indentation and name before the first, a comma after the last."""
+
+    indent: str
+    name: str
+    end: str
+
+
+def compare_json(before: Any, after: Any) -> list[LinePair]:
+    """Return the lines of two values side by side. Raises `RecursionError` for deeply nested values."""
+    side = _DiffSide("", "", "")
+    return list(_pairs(before, after, side, side))
+
+
+def _pairs(before: Any, after: Any, left: _DiffSide, right: _DiffSide) -> Iterator[LinePair]:
+    if isinstance(before, dict) and isinstance(after, dict) and (before or after):
+        yield from _containers("{}", _members(before, after), left, right)
+    elif isinstance(before, list) and isinstance(after, list) and (before or after):
+        yield from _containers("[]", _elements(before, after), left, right)
+    else:
+        differs = before is _ABSENT or after is _ABSENT or _text(before) != _text(after)
+        for old, new in zip_longest(_lines(before, left), _lines(after, right), fillvalue=""):
+            yield LinePair(old, new, differs)
+
+
+def _containers(
+    brackets: str, children: Sequence[tuple[str, Any, Any]], left: _DiffSide, right: _DiffSide
+) -> Iterator[LinePair]:
+    opening, closing = brackets[0], brackets[1]
+    yield LinePair(
+        f"{left.indent}{left.name}{opening}", f"{right.indent}{right.name}{opening}", differs=False
+    )
+    last_before = max((at for at, child in enumerate(children) if child[1] is not _ABSENT), default=-1)
+    last_after = max((at for at, child in enumerate(children) if child[2] is not _ABSENT), default=-1)
+    for at, (name, old, new) in enumerate(children):
+        yield from _pairs(
+            old,
+            new,
+            _DiffSide(left.indent + _INDENT, name, "," if at < last_before else ""),
+            _DiffSide(right.indent + _INDENT, name, "," if at < last_after else ""),
+        )
+    yield LinePair(f"{left.indent}{closing}{left.end}", f"{right.indent}{closing}{right.end}", differs=False)
+
+
+def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return the members of both objects in the order of the first; new ones come last."""
+    names = dict.fromkeys([*before, *after])
+    return [
+        (f"{json.dumps(name, ensure_ascii=False)}: ", before.get(name, _ABSENT), after.get(name, _ABSENT))
+        for name in names
+    ]
+
+
+def _elements(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[str, Any, Any]]:
+    """Return the elements of both arrays; equal ones face each other."""
+    if max(len(before), len(after)) > MAX_ALIGNED:
+        return [("", old, new) for old, new in zip_longest(before, after, fillvalue=_ABSENT)]
+    old_texts, new_texts = ([_text(value) for value in values] for values in (before, after))
+    matcher = SequenceMatcher(None, old_texts, new_texts, autojunk=False)
+    return [
+        ("", old, new)
+        for _, a, b, c, d in matcher.get_opcodes()
+        for old, new in zip_longest(before[a:b], after[c:d], fillvalue=_ABSENT)
+    ]
+
+
+def _text(value: Any) -> str:
+    return dump_verbatim(value, sort_keys=True)
+
+
+def _lines(value: Any, side: _DiffSide) -> list[str]:
+    if value is _ABSENT:
+        return []
+    lines = dump_verbatim(value, indent=len(_INDENT)).splitlines()
+    first, *rest = lines
+    result = [f"{side.indent}{side.name}{first}", *(f"{side.indent}{line}" for line in rest)]
+    result[-1] += side.end
+    return result
+
+
+Recorded = Mapping[str, Any]
+Same = Callable[[str, str], bool]
+_ITS_OWN = frozenset({"x-request-id"})
+"""Header fields that always differ."""
+MAX_LINES = 2_000
+"""Maximum number of compared body lines."""
+_BOUNDARY = re.compile(r'multipart/.*;\s*boundary="?([^";]+)', re.IGNORECASE)
+_FIELD = re.compile(r'\b(name=|filename=|content-type:)"?([^"\r\n]*)', re.IGNORECASE)
+_PER_LINE = 16
+"""Bytes per line of a binary body."""
+
+
+def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
+    """Return the comparison for a screen of `width` cells; `≠` marks differences besides the ids."""
+    room = max((width - 4) // 2, 20)
+    old_id, new_id = before["request_id"], after["request_id"]
+
+    def same(left: str, right: str) -> bool:
+        return left.replace(old_id, new_id) == right
+
+    lines: list[Line] = [
+        *_pair("recorded", "now", room, "dim", mark=False),
+        *_pair(old_id, new_id, room, "dim", mark=False),
+        *_sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
+        *_sides([(_usage(before), "dim")], [(_usage(after), "dim")], room, differs=False),
+    ]
+    if omitted := after.get("omitted_headers"):
+        lines.append([(f"no longer in the memory of svc dev, so not sent: {', '.join(omitted)}", "warn")])
+    old, new = before["response"], after["response"]
+    if old is not None and new is not None:
+        lines += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room, same)]
+        lines += [[], [("body", "dim")], *_body_diff(old, new, room, same)]
+    lines += [[], [("records", "dim")], *_diff(_records(before), _records(after), room, same)]
+    return lines
+
+
+def body_lines(message: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a body: formatted JSON, the fields of a form, text, or a hex dump."""
+    body = b64decode(message["body"])
+    types = (value for name, value in message.get("headers", ()) if name == "content-type")
+    lines = _field_lines(next(types, ""), body) or _text_lines(body)
+    note = (
+        [f"… truncated: {size(len(body))} of {size(message['size'])} were recorded"]
+        if message["truncated"]
+        else []
+    )
+    return [*lines[:MAX_LINES], *(["… truncated"] if len(lines) > MAX_LINES else []), *note]
+
+
+def _text_lines(body: bytes) -> list[str]:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        starts = range(0, min(len(body), MAX_LINES * _PER_LINE), _PER_LINE)
+        return [_hex_line(at, body[at : at + _PER_LINE]) for at in starts]
+    return [sanitize(line) for line in pretty_json(text).splitlines()]
+
+
+def _hex_line(at: int, data: bytes) -> str:
+    text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
+    return f"{at:06x}  {data.hex(' '):{3 * _PER_LINE - 1}}  {text}"
+
+
+def _field_lines(content_type: str, body: bytes) -> list[str]:
+    """Return the fields of a form: texts, and name, type and size of files. Source: RFC 7578"""
+    boundary = _BOUNDARY.match(content_type)
+    lines = []
+    for part in body.split(f"--{boundary[1]}".encode(errors="replace"))[1:] if boundary else ():
+        head, _, data = part.partition(b"\r\n\r\n")
+        found = _FIELD.findall(head.decode(errors="replace"))
+        fields = {name.lower(): value for name, value in found}
+        data = data.removesuffix(b"\r\n")
+        text = data.decode(errors="replace")
+        if "filename=" in fields:
+            text = f"{fields['filename=']}, {fields.get('content-type:', '').strip()}, {size(len(data))}"
+        if "name=" in fields:
+            lines += [sanitize(line) for line in f"{fields['name=']}: {text}".splitlines()]
+    return lines
+
+
+def _body_diff(old: Mapping[str, Any], new: Mapping[str, Any], room: int, same: Same) -> Iterator[Line]:
+    """Yield bodies side by side: JSON by its structure, other bodies by their lines."""
+    try:
+        pairs = compare_json(*(_json_body(message) for message in (old, new)))
+    except (ValueError, RecursionError):
+        yield from _diff(body_lines(old), body_lines(new), room, same)
+        return
+    for pair in pairs[:MAX_LINES]:
+        left, right = sanitize(pair.before), sanitize(pair.after)
+        yield from _pair(left, right, room, "", mark=pair.differs and not same(left, right))
+    if len(pairs) > MAX_LINES:
+        yield [("… truncated", "dim")]
+
+
+def _json_body(message: Mapping[str, Any]) -> Any:
+    """Return the object or array in a body. Raises `ValueError`, also for a truncated body."""
+    body = b64decode(message["body"])
+    if message["truncated"] or not body.lstrip().startswith((b"{", b"[")):
+        raise ValueError("not a complete JSON object or array")
+    return load_verbatim(body)
+
+
+def _status(recorded: Recorded) -> int:
+    return int(recorded["response"]["status"]) if recorded["response"] is not None else 0
+
+
+def _answer(recorded: Recorded) -> Piece:
+    if recorded["response"] is None:
+        return f"no response {recorded['code']}".rstrip(), "bad"
+    text, tone = status(_status(recorded))
+    return f"{text} {recorded['code']}".rstrip(), tone
+
+
+def _usage(recorded: Recorded) -> str:
+    parts = (
+        duration(recorded["wall_ns"]),
+        f"{duration(recorded['compute_ns'])} cpu",
+        size(recorded["peak_memory"]),
+    )
+    return "   ".join(part for part in parts if part)
+
+
+def _fields(message: Mapping[str, Any]) -> list[str]:
+    return sorted(sanitize(f"{name}: {value}") for name, value in message["headers"] if name not in _ITS_OWN)
+
+
+def _records(recorded: Recorded) -> list[str]:
+    return [
+        sanitize(f"{badge(record)[0]} {record['resource']}  {line}")
+        for record in recorded["records"]
+        if record["kind"] not in ("request", "platform")
+        for line in record["body"].splitlines()[:MAX_LINES]
+    ]
+
+
+def _diff(before: Sequence[str], after: Sequence[str], room: int, same: Same) -> Iterator[Line]:
+    """Yield lines side by side."""
+    if not before and not after:
+        yield [("none", "dim")]
+    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        left_lines, right_lines = before[a:b], after[c:d]
+        for number in range(max(len(left_lines), len(right_lines))):
+            left = left_lines[number] if number < len(left_lines) else ""
+            right = right_lines[number] if number < len(right_lines) else ""
+            yield from _pair(left, right, room, "", mark=kind != "equal" and not same(left, right))
+
+
+def _pair(left: str, right: str, room: int, tone: Tone, *, mark: bool) -> Iterator[Line]:
+    left_tone: Tone = "bad" if mark and left else tone
+    right_tone: Tone = "good" if mark and right else tone
+    return _sides([(left, left_tone)], [(right, right_tone)], room, mark)
+
+
+def _sides(left: Line, right: Line, room: int, differs: bool) -> Iterator[Line]:
+    """Yield two texts side by side in columns of their own width."""
+    for number, (left_part, right_part) in enumerate(
+        zip_longest(*(wrap_lines([line], room) for line in (left, right)))
+    ):
+        text, tone = (left_part or [("", "")])[0]
+        sign: Piece = (" ≠ " if differs and not number else "   ", "warn")
+        yield [(set_cell_size(text, room), tone), sign, *(right_part or ())]
+
 
 MAX_COLORED = 128 << 10
 """Maximum characters of a body that is colored."""

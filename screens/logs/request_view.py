@@ -15,9 +15,8 @@ from textual.widgets import Static
 
 from screens.console_screen import KeyFooter, StopWorkersFirst
 from screens.dialog import ConfirmDialog
-from screens.external_editor import edit_text, editor_command
-from screens.logs.exchange import curl_command, exchange_lines, parse_request, request_text
-from screens.logs.replay import compare
+from screens.files import edit_text, editor_command
+from screens.logs.exchange import compare, curl_command, exchange_lines, parse_request, request_text
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
 from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines

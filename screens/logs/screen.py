@@ -18,9 +18,8 @@ from screens.board.cards import diff_lines
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
 from screens.dialog import ConfirmDialog, ExportForm
 from screens.files import parse_path, progress_bar
-from screens.logs.filter import RecordSelection, export_records, is_text_file
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
-from screens.logs.record_source import RecordSource
+from screens.logs.records import RecordSelection, RecordSource, export_records, is_text_file
 from screens.logs.request_view import RequestView
 from screens.logs.trace import record_details
 from screens.project_client import ProjectClient

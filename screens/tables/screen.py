@@ -16,8 +16,7 @@ from textual.events import Key
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand, Tab
-from screens.external_editor import edit_text, editor_command
-from screens.files import parse_path
+from screens.files import edit_text, editor_command, parse_path
 from screens.project_client import ProjectClient
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.dialogs import (
@@ -32,6 +31,7 @@ from screens.tables.dialogs import (
 )
 from screens.tables.draft import NewRow, StagedChange
 from screens.tables.files import CHUNK_BYTES, read_blob
+from screens.tables.forms import AlterForm, CreateForm, ImportForm, TableExportForm
 from screens.tables.grid import (
     MAX_ROWS,
     ColumnLayout,
@@ -44,11 +44,9 @@ from screens.tables.grid import (
     default_text,
     targets,
 )
-from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
 from screens.tables.sql_text import HistoryStore, StatementHistory
 from screens.tables.table_view import CellInput, TableView
-from screens.tables.transfer import ImportForm, TableExportForm
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.columns import sanitize
 from svc_tui.terminal.units import plural

@@ -20,6 +20,7 @@ from textual.widgets import Static, TextArea
 
 from screens.console_screen import KeyFooter, StopWorkersFirst
 from screens.project_client import ProjectClient
+from screens.tables.forms import ResultExportForm
 from screens.tables.sql_text import (
     LAST_WORD,
     MAX_COLORED,
@@ -35,7 +36,6 @@ from screens.tables.sql_text import (
     quoted_name,
     spans_by_line,
 )
-from screens.tables.transfer import ResultExportForm
 from screens.widgets.columns import LINE_COLUMNS, TextLines, sanitize
 from screens.widgets.component_styles import ComponentStyles, tone_rules
 from screens.widgets.row_source import TONES, Line

@@ -6,7 +6,6 @@ from rich.style import Style
 from textual.content import Content
 from textual.widget import Widget
 
-from screens.theme import ORANGE, YELLOW
 from screens.widgets.row_source import Line, Tone
 
 TONE_STYLES: dict[Tone, str] = {
@@ -22,8 +21,8 @@ TONE_STYLES: dict[Tone, str] = {
     "match": "bold $background on $warning",
     "violet": "$accent",
     "teal": "$secondary",
-    "yellow": YELLOW,
-    "orange": ORANGE,
+    "yellow": "#b08a2e",  # between light and dark, as the next one: readable on every background
+    "orange": "#c4703d",
 }
 """The style of each tone: `bold`, a color, and the background after `on`."""
 

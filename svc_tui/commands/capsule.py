@@ -125,7 +125,7 @@ def open_(file: File, as_json: AsJson = False) -> None:
 
     Exit code 1 means that they differ.
     """
-    from screens.logs.replay import compare
+    from screens.logs.exchange import compare
     from svc_tui.capsule.container import read_capsule
     from svc_tui.capsule.replay import replay_capsule
 

@@ -40,8 +40,7 @@ from screens.project_client import LinkState, ProjectClient
 from screens.start_screen import Choice, LoginScreen, StartChoices, StartScreen
 from screens.tables.screen import APPLYING, TablesScreen
 from screens.tables.sql_text import HistoryStore
-from screens.terminal_app import TerminalApp
-from screens.web_driver import BrowserDriver
+from screens.terminal_app import BrowserDriver, TerminalApp
 from screens.widgets.row_source import Tone
 from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.start import LoginActions, SqlHistory, ThemePreference

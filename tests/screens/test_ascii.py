@@ -3,7 +3,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from screens.terminal_text import AsciiFilter, to_ascii
+from screens.terminal_app import AsciiFilter, to_ascii
 
 
 def test_to_ascii_replaces_signs_and_removes_accents() -> None:

@@ -7,8 +7,7 @@ from textual.app import ComposeResult
 from textual.color import Color
 from textual.widgets import Input, Static, TextArea
 
-from screens.terminal_app import TerminalApp
-from screens.terminal_text import ControlCharFilter
+from screens.terminal_app import ControlCharFilter, TerminalApp
 from tests.support.screens import OpenApp, text
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202e\u200f\u061cb"

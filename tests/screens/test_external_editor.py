@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from screens.external_editor import edit_file
+from screens.files import edit_file
 from svc_tui.client import SvcError
 
 

@@ -6,8 +6,7 @@ from rich.console import Console
 from textual.app import ComposeResult
 from textual.theme import Theme
 
-from screens.terminal_app import TerminalApp
-from screens.theme import THEMES, adapted
+from screens.terminal_app import THEMES, TerminalApp, adapted
 from screens.widgets.columns import LINE_COLUMNS, TextLines
 from screens.widgets.virtual_list import VirtualList
 

@@ -158,7 +158,7 @@ class BrowserSession:
     async def _start(self, width: int, height: int) -> None:
         environ = {
             **self._launch.environ,
-            "TEXTUAL_DRIVER": "screens.web_driver:BrowserDriver",
+            "TEXTUAL_DRIVER": "screens.terminal_app:BrowserDriver",
             "TEXTUAL_FPS": "60",
             "TEXTUAL_COLOR_SYSTEM": "truecolor",
             "COLUMNS": str(width),

@@ -18,8 +18,7 @@ import pytest
 from textual.screen import Screen
 
 from screens.board.screen import BoardScreen
-from screens.logs.filter import RecordSelection, export_records
-from screens.logs.record_source import RecordSource
+from screens.logs.records import RecordSelection, RecordSource, export_records
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client, SvcError
 from tests.engine.fleet.machines import Machines

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.logs.filter import LEVELS, RecordSelection
+from screens.logs.records import LEVELS, RecordSelection
 from svc_tui.client import SvcError
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True)

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screens.logs.exchange import body_lines, compare, compare_json
 from screens.logs.format import began
-from screens.logs.replay import body_lines, compare, compare_json
 from screens.logs.trace import lines, record_details, spans
 from screens.widgets.row_source import Line
 from svc_tui.terminal.units import clock

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 
 from screens.dialog import ChoiceDialog, ConfirmDialog, Form
 from screens.tables.dialogs import Conflicts, PasteScreen, excerpts
-from screens.tables.schema_forms import SchemaText
+from screens.tables.forms import SchemaText
 from tests.support.screens import OpenApp, text
 
 SIZES = [(80, 24), (60, 20), (40, 10)]

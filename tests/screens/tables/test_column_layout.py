@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
-from screens.external_editor import edit_text, editor_command
+from screens.files import edit_text, editor_command
 from screens.tables.grid import MAX_WIDTH, MIN_WIDTH, ColumnLayout
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, tables

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.tables.schema_forms import AlterForm
+from screens.tables.forms import AlterForm
 from tests.screens.tables.tables_tab import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]

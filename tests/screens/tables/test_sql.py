@@ -9,6 +9,7 @@ import pytest
 from textual.app import App
 from textual.widgets import TextArea
 
+from screens.tables.forms import chunks
 from screens.tables.sql_screen import SqlInput
 from screens.tables.sql_text import (
     ResultRows,
@@ -18,7 +19,6 @@ from screens.tables.sql_text import (
     line_and_column,
     quoted_name,
 )
-from screens.tables.transfer import chunks
 from svc_tui.console.start import SqlHistory
 from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 from tests.screens.tables.tables_tab import Shop, tables

@@ -17,7 +17,7 @@ from textual.widgets import Input
 from screens.dialog import ConfirmDialog
 from screens.files import Interrupted, complete_path, progress_bar, write_file
 from screens.tables.files import format_of, preview_lines, read_beginning, read_chunks
-from screens.tables.transfer import ImportForm
+from screens.tables.forms import ImportForm
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, tables
 from tests.support.screens import idle

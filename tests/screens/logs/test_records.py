@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from screens.logs import record_source as module
-from screens.logs.filter import RecordSelection
-from screens.logs.record_source import RecordSource
+from screens.logs import records as module
+from screens.logs.records import RecordSelection, RecordSource
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
 from tests.screens.dev_project import Shop
