@@ -1,4 +1,4 @@
-"""`svc deployments`, `rollback`, `open` and `domain`: what is live on the service."""
+"""`svc deployments`, `svc rollback` and `svc open`."""
 
 import webbrowser
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from engine.errors import InvalidUsage, SvcError
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.commands.options import AsJson, Yes, resource_names
-from svc_tui.deploy.format import change_lines, domain_lines, live_lines, local_time, one_line, rollback_text
+from svc_tui.deploy.format import change_lines, live_lines, local_time, one_line, rollback_text
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_SHOWN = 20
@@ -122,60 +122,3 @@ def open_resource(
         stdout.line(url)
     if not show:
         webbrowser.open(url)
-
-
-domain = typer.Typer(help="Show and check the domains of the project.")
-
-
-@domain.command("list")
-def list_domains(as_json: AsJson = False) -> None:
-    """List the domains of the live deployment and their states."""
-    with project_service() as (client, project):
-        listed = client.call("GET", f"/v1/projects/{project.name}/domains")
-    if as_json:
-        stdout.data(listed)
-        return
-    if not listed["domains"]:
-        stderr.note(f'{project.name} has no domains; add some to a public resource: domains = ["…"]')
-    for line in domain_lines(listed["domains"]):
-        stdout.line(line)
-
-
-@domain.command("check")
-def check_domain(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Domain, in svc.toml or not.")],
-    as_json: AsJson = False,
-) -> None:
-    """Show the DNS records that a domain needs, and whether it works."""
-    with project_service() as (client, project):
-        path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
-        result = client.call("POST", path)
-    if as_json:
-        stdout.data(result)
-        return
-    for line in _domain_lines(result):
-        stdout.line(line)
-
-
-def _domain_lines(result: dict[str, Any]) -> list[Text]:
-    state = (
-        f"{result['state']}, resource {result['resource']}" if result["state"] else "not in the live svc.toml"
-    )
-    alias, *addresses = (f"{each['type']:<5}  {each['name']}  {each['value']}" for each in result["records"])
-    lines = [
-        Text.assemble((result["name"], "bold"), f"  {state}"),
-        Text("records to set at the DNS provider:"),
-    ]
-    lines.append(Text(f"  {alias}"))
-    if addresses:
-        lines.append(Text("or, as for a name without a subdomain:"))
-    lines += [Text(f"  {each}") for each in addresses]
-    lines.append(Text("DNS now:"))
-    lines += [
-        Text.assemble(
-            ("  ▲ ", "red") if each["problem"] else ("  ● ", "green"),
-            f"{each['address']} {each['problem'] or 'reaches this service'}",
-        )
-        for each in result["addresses"]
-    ] or [Text.assemble(("  ◌ ", "yellow"), result["dns"])]
-    return lines

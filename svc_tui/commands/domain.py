@@ -1,0 +1,68 @@
+"""`svc domain`: the custom domains of the project, and their DNS."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+from rich.text import Text
+
+from svc_tui.client.credentials import project_service
+from svc_tui.commands.options import AsJson
+from svc_tui.deploy.format import domain_lines
+from svc_tui.terminal import stderr, stdout
+
+domain = typer.Typer(help="Show and check the domains of the project.")
+
+
+@domain.command("list")
+def list_domains(as_json: AsJson = False) -> None:
+    """List the domains of the live deployment and their states."""
+    with project_service() as (client, project):
+        listed = client.call("GET", f"/v1/projects/{project.name}/domains")
+    if as_json:
+        stdout.data(listed)
+        return
+    if not listed["domains"]:
+        stderr.note(f'{project.name} has no domains; add some to a public resource: domains = ["…"]')
+    for line in domain_lines(listed["domains"]):
+        stdout.line(line)
+
+
+@domain.command()
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Domain, in svc.toml or not.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the DNS records that a domain needs, and whether it works."""
+    with project_service() as (client, project):
+        path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
+        result = client.call("POST", path)
+    if as_json:
+        stdout.data(result)
+        return
+    for line in _check_lines(result):
+        stdout.line(line)
+
+
+def _check_lines(result: dict[str, Any]) -> list[Text]:
+    state = (
+        f"{result['state']}, resource {result['resource']}" if result["state"] else "not in the live svc.toml"
+    )
+    alias, *addresses = (f"{each['type']:<5}  {each['name']}  {each['value']}" for each in result["records"])
+    lines = [
+        Text.assemble((result["name"], "bold"), f"  {state}"),
+        Text("records to set at the DNS provider:"),
+    ]
+    lines.append(Text(f"  {alias}"))
+    if addresses:
+        lines.append(Text("or, as for a name without a subdomain:"))
+    lines += [Text(f"  {each}") for each in addresses]
+    lines.append(Text("DNS now:"))
+    lines += [
+        Text.assemble(
+            ("  ▲ ", "red") if each["problem"] else ("  ● ", "green"),
+            f"{each['address']} {each['problem'] or 'reaches this service'}",
+        )
+        for each in result["addresses"]
+    ] or [Text.assemble(("  ◌ ", "yellow"), result["dns"])]
+    return lines
