@@ -66,14 +66,11 @@ class ChoiceDialog(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with VerticalScroll():
             yield FittedLines(self.lines)
-            yield key_hints(*((key, f"choose('{choice}')", label) for key, choice, label in self.CHOICES))
+            yield key_hints(*((key, f"dismiss('{choice}')", label) for key, choice, label in self.CHOICES))
 
     def lines(self, room: int) -> Iterable[Line]:
         """Return the lines above the choices, for `room` cells."""
         raise NotImplementedError
-
-    def action_choose(self, choice: str) -> None:
-        self.dismiss(choice)
 
 
 class ConfirmDialog(ModalScreen[bool]):
@@ -92,8 +89,8 @@ class ConfirmDialog(ModalScreen[bool]):
     ConfirmDialog .keys { dock: bottom; width: 100%; padding-top: 1; background: $surface; link-style: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes", id="question.yes"),
-        Binding("n,escape", "answer(False)", "No", id="question.no"),
+        Binding("y", "dismiss(True)", "Yes", id="question.yes"),
+        Binding("n,escape", "dismiss(False)", "No", id="question.no"),
     ]
 
     def __init__(self, title: str, text: str, yes: str, lines: Sequence[Line] = ()) -> None:
@@ -107,10 +104,7 @@ class ConfirmDialog(ModalScreen[bool]):
             yield Static(Content(self._text), classes="text")
             if self._lines:
                 yield Static(to_content(self._lines), classes="change")
-            yield key_hints(("y", "answer(True)", self._confirm_label), ("n", "answer(False)", "cancel"))
-
-    def action_answer(self, answer: bool) -> None:
-        self.dismiss(answer)
+            yield key_hints(("y", "dismiss(True)", self._confirm_label), ("n", "dismiss(False)", "cancel"))
 
     def on_click(self, event: object) -> None:
         if getattr(event, "widget", None) is self:

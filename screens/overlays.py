@@ -166,9 +166,6 @@ class HelpScreen(ModalScreen[None]):
                 for half in filter(None, halves):
                     yield Static(Content("\n\n").join(half), classes="half")
 
-    async def action_dismiss(self, result: None = None) -> None:
-        self.dismiss()
-
 
 def visible_keys(active: Iterable[ActiveBinding], display: FormatKey, first: str = "") -> Keys:
     """Return the described bindings by group; keys with the same description share a row.
@@ -229,7 +226,7 @@ class CommandLine(ModalScreen[str]):
     CommandLine #known { padding: 0 1; color: $foreground-muted; height: auto; max-height: 8; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "Back", id="command.back"),
+        Binding("escape", "dismiss('')", "Back", id="command.back"),
         Binding("tab", "complete", "Complete", id="command.complete"),
         Binding("up", "older(1)", "Previous line", id="command.older"),
         Binding("down", "older(-1)", "Next line", id="command.newer"),
@@ -258,9 +255,6 @@ class CommandLine(ModalScreen[str]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
-
-    def action_cancel(self) -> None:
-        self.dismiss("")
 
     def action_complete(self) -> None:
         line = self.query_one(Input)
@@ -320,6 +314,3 @@ class ActivityScreen(StopWorkersFirst, Screen[None]):
     def on_resize(self) -> None:
         lines = wrap_lines(self._activity.lines(), self.size.width - 2 * GUTTER)
         self.query_one(VirtualRows).set_source(TextLines(lines))
-
-    async def action_dismiss(self, result: None = None) -> None:
-        self.dismiss()

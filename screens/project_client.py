@@ -150,10 +150,8 @@ class ProjectClient:
         content: Iterable[bytes] | None = None,
     ) -> Any:
         """Return the JSON response of a request, as in `call_sync("GET", "/tables")`."""
-        with self.activity.call(method, path, body):
-            return self._with(
-                lambda client: client.call(method, self._path(path), body, params=params, content=content)
-            )
+        with self.activity.call(method, path, body), self._connected() as client:
+            return client.call(method, self._path(path), body, params=params, content=content)
 
     def lines(
         self,
@@ -165,13 +163,8 @@ class ProjectClient:
         content: Iterable[bytes] | None = None,
     ) -> Iterator[Any]:
         """Yield the documents of an NDJSON response as they arrive; `content` is streamed."""
-        client = self.current_client()
-        try:
-            with self.activity.call(method, path, body):
-                yield from client.lines(method, self._path(path), params=params, body=body, content=content)
-        except Unreachable:
-            self._mark_lost(client)
-            raise
+        with self._connected() as client, self.activity.call(method, path, body):
+            yield from client.lines(method, self._path(path), params=params, body=body, content=content)
 
     def download(
         self, path: str, *, params: dict[str, Any] | None = None
@@ -227,10 +220,12 @@ class ProjectClient:
     def _path(self, path: str) -> str:
         return f"/v1/projects/{self.info.project}{path}"
 
-    def _with(self, work: Callable[[Client], Any]) -> Any:
+    @contextmanager
+    def _connected(self) -> Iterator[Client]:
+        """Yield the connected client, which is dropped if its connection is lost."""
         client = self.current_client()
         try:
-            return work(client)
+            yield client
         except Unreachable:
             self._mark_lost(client)
             raise

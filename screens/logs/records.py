@@ -24,6 +24,7 @@ from screens.logs.format import removed_row, row
 from screens.project_client import ProjectClient
 from screens.widgets.row_source import Row, RowsUnavailable
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import age_seconds
 
 KEYS = ("resource", "level", "status", "request", "since", "until", "text")
 TIMES = ("since", "until")
@@ -31,8 +32,6 @@ LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 _TO_QUOTE = re.compile(r"[\s'\"\\]")
 _WORD = re.compile(rf"({'|'.join(KEYS)})[:=](.*)", re.DOTALL)
 _STATUS = re.compile(r"(>=)?[1-5](\d\d|xx)")
-_BACK = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,8 @@ class RecordSelection:
                 text.append(value)
             else:
                 parts[key] = value
-        if "since" in parts and "until" in parts and _seconds(parts["since"]) <= _seconds(parts["until"]):
+        since, until = (age_seconds(parts.get(key, "")) for key in TIMES)
+        if since is not None and until is not None and since <= until:
             raise SvcError(
                 f"since:{parts['since']} is not before until:{parts['until']}",
                 "Use an earlier time for since: since:1h until:10m",
@@ -101,14 +101,9 @@ class RecordSelection:
         `age` is the number of seconds since the filter was set. It fixes the times of `since` and `until`.
         """
         params: dict[str, str | float] = {
-            key: _seconds(value) + age if key in TIMES else value for key, value in self.chips()
+            key: (age_seconds(value) or 0) + age if key in TIMES else value for key, value in self.chips()
         }
         return params if self.resource or self.request else params | {"roots": "true"}
-
-
-def _seconds(text: str) -> int:
-    number, unit = _BACK.fullmatch(text).groups()  # type: ignore[union-attr]
-    return int(number) * _UNITS[unit]
 
 
 def _split(word: str) -> tuple[str, str]:
@@ -124,7 +119,7 @@ def _check(key: str, value: str) -> None:
         raise SvcError(f'unknown level "{value}"', f"Available: {', '.join(LEVELS)}.")
     if key == "status" and not _STATUS.fullmatch(value):
         raise SvcError(f'invalid status "{value}"', "Use status:404, status:5xx or status:>=400.")
-    if key in TIMES and not _BACK.fullmatch(value):
+    if key in TIMES and age_seconds(value) is None:
         raise SvcError(f'invalid age "{value}"', f"Use {key}:30s, {key}:10m, {key}:12h or {key}:7d.")
 
 
@@ -369,7 +364,11 @@ class RecordSource:
             cursors = self._cursors[start : start + n].tolist()
         if not cursors:
             return []
-        records = {document["cursor"]: document for document in self._documents(cursors)}
+        try:
+            documents = self._get({"cursors": ",".join(map(str, cursors))})
+        except SvcError as error:
+            raise RowsUnavailable(error.message) from error
+        records = {document["cursor"]: document for document in documents}
         to_row = partial(row, room=self.room, search=self.search, today=self._now().date())
         return [
             to_row(records[cursor], records[cursor].get("spans", ()))
@@ -382,12 +381,6 @@ class RecordSource:
         """Return a record with its mounted spans, or None if it was deleted. Raises `SvcError`."""
         records = self._get({"cursors": str(cursor)})
         return records[0] if records else None
-
-    def _documents(self, cursors: Sequence[int]) -> list[dict[str, Any]]:
-        try:
-            return self._get({"cursors": ",".join(map(str, cursors))})
-        except SvcError as error:
-            raise RowsUnavailable(error.message) from error
 
     def _get(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         params |= {"spans": "true"} if self.filter.text else {"spans": "true", "heads": "true"}

@@ -130,22 +130,18 @@ class RequestView(StopWorkersFirst, Screen[None]):
     async def _replay(self) -> None:
         try:
             before = await self._client.call("GET", f"/requests/{self._request}")
-        except SvcError as error:
-            self._show_failure(error)
-            return
-        method, target = before["request"]["method"], before["request"]["target"]
-        if method not in SAFE_METHODS:
-            question = ConfirmDialog(
-                f"Send {method} {target} again?",
-                "It can change data: it runs against the working copy and its tables.",
-                "send",
-            )
-            if not await self.app.push_screen_wait(question):
-                if not self._records:
-                    await self._fetch()
-                return
-        self._show_text(f"{method} {target} …")
-        try:
+            method, target = before["request"]["method"], before["request"]["target"]
+            if method not in SAFE_METHODS:
+                question = ConfirmDialog(
+                    f"Send {method} {target} again?",
+                    "It can change data: it runs against the working copy and its tables.",
+                    "send",
+                )
+                if not await self.app.push_screen_wait(question):
+                    if not self._records:
+                        await self._fetch()
+                    return
+            self._show_text(f"{method} {target} …")
             after = await self._client.call("POST", f"/requests/{self._request}/replay")
         except SvcError as error:
             self._show_failure(error)

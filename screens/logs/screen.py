@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,33 +29,6 @@ from screens.widgets.columns import LINE_COLUMNS, TextLines, layout_columns, wra
 from screens.widgets.virtual_list import GUTTER, VirtualList, VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural, size
-
-LOGS_BINDINGS: list[BindingType] = [
-    Binding("slash", "search", "Search", key_display="/", id="logs.search"),
-    Binding("f", "filter", "Filter", id="logs.filter"),
-    Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
-    Binding("E", "jump(-1,'error')", "Previous error", show=False, id="logs.previous-error"),
-    Binding("w", "jump(1,'warn')", "Next warning", show=False, id="logs.next-warning"),
-    Binding("W", "jump(-1,'warn')", "Previous warning", show=False, id="logs.previous-warning"),
-    Binding("o", "next_of_request(1)", "Next record of request", show=False, id="logs.next-same"),
-    Binding("O", "next_of_request(-1)", "Previous record of request", show=False, id="logs.previous-same"),
-    Binding("n", "next_match(1)", "Next match", show=False, id="logs.next-found"),
-    Binding("N", "next_match(-1)", "Previous match", show=False, id="logs.previous-found"),
-    Binding("Q", "sql", "SQL", show=False, id="logs.sql"),
-    Binding("r", "replay", "Replay", id="logs.replay"),
-    Binding("p", "pause", "Pause", id="logs.pause"),
-    Binding("s", "toggle_details", "Record details", show=False, id="logs.complete"),
-    Binding("J", "scroll_details(1)", "Scroll details down", show=False, id="logs.complete-down"),
-    Binding("K", "scroll_details(-1)", "Scroll details up", show=False, id="logs.complete-up"),
-    Binding("t", "only_request", "Only this request", show=False, id="logs.only-request"),
-    Binding("x,backspace", "drop_last_filter", "Drop last filter", show=False, id="logs.less"),
-    Binding("A", "allow", "Allow what was denied", show=False, id="logs.allow"),
-    Binding("u", "undo", "Undo a change of svc.toml", show=False, id="logs.undo"),
-    Binding("y", "copy", "Copy", show=False, id="logs.copy"),
-    Binding("X", "export", "Export", show=False, id="logs.export"),
-    Binding("escape", "back", "Back", show=False, id="logs.back"),
-]
-
 
 _HINT = "[dim @click=screen.filter]f filter[/]"
 _FILTER_CHIP = (
@@ -258,7 +231,33 @@ class LogsScreen(ConsoleScreen):
         & #details { display: none; background: $surface; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = LOGS_BINDINGS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search", key_display="/", id="logs.search"),
+        Binding("f", "filter", "Filter", id="logs.filter"),
+        Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
+        Binding("E", "jump(-1,'error')", "Previous error", show=False, id="logs.previous-error"),
+        Binding("w", "jump(1,'warn')", "Next warning", show=False, id="logs.next-warning"),
+        Binding("W", "jump(-1,'warn')", "Previous warning", show=False, id="logs.previous-warning"),
+        Binding("o", "next_of_request(1)", "Next record of request", show=False, id="logs.next-same"),
+        Binding(
+            "O", "next_of_request(-1)", "Previous record of request", show=False, id="logs.previous-same"
+        ),
+        Binding("n", "next_match(1)", "Next match", show=False, id="logs.next-found"),
+        Binding("N", "next_match(-1)", "Previous match", show=False, id="logs.previous-found"),
+        Binding("Q", "sql", "SQL", show=False, id="logs.sql"),
+        Binding("r", "replay", "Replay", id="logs.replay"),
+        Binding("p", "pause", "Pause", id="logs.pause"),
+        Binding("s", "toggle_details", "Record details", show=False, id="logs.complete"),
+        Binding("J", "scroll_details(1)", "Scroll details down", show=False, id="logs.complete-down"),
+        Binding("K", "scroll_details(-1)", "Scroll details up", show=False, id="logs.complete-up"),
+        Binding("t", "only_request", "Only this request", show=False, id="logs.only-request"),
+        Binding("x,backspace", "drop_last_filter", "Drop last filter", show=False, id="logs.less"),
+        Binding("A", "allow", "Allow what was denied", show=False, id="logs.allow"),
+        Binding("u", "undo", "Undo a change of svc.toml", show=False, id="logs.undo"),
+        Binding("y", "copy", "Copy", show=False, id="logs.copy"),
+        Binding("X", "export", "Export", show=False, id="logs.export"),
+        Binding("escape", "back", "Back", show=False, id="logs.back"),
+    ]
 
     def __init__(self, client: ProjectClient, now: Callable[[], datetime] = datetime.now) -> None:
         """Create the screen. `now` determines which records are from today."""
@@ -392,13 +391,10 @@ class LogsScreen(ConsoleScreen):
             self._set_search(event.value.strip())
             self.action_next_match(-1)
             return
-        try:
+        with self.shown_errors():
             new_filter = RecordSelection.parse(event.value)
-        except SvcError as error:
-            self.show_error(error)
-            return
-        line.action_cancel()
-        self._show(new_filter)
+            line.action_cancel()
+            self._show(new_filter)
 
     def _set_search(self, text: str) -> None:
         """Set the text to highlight; "" clears it."""
@@ -461,28 +457,21 @@ class LogsScreen(ConsoleScreen):
     async def _go_to(self, step: int, filters: Mapping[str, str], not_found_message: str) -> None:
         if (cursor := self._cursor()) is None:
             return
-        try:
+        with self.shown_errors():
             target = await asyncio.to_thread(self._source.next, cursor, step, filters)
-        except SvcError as error:
-            self.show_error(error)
-            return
-        index = self._source.index(target) if target is not None else None
-        if index is None:
-            not_found_message = (
-                not_found_message if self._source.complete else "older records are still loading; try again"
-            )
-            self.notify(not_found_message, markup=False, timeout=2)
-            return
-        self.rows.go_to(index)
+            index = self._source.index(target) if target is not None else None
+            if index is not None:
+                self.rows.go_to(index)
+            elif self._source.complete:
+                self.notify(not_found_message, markup=False, timeout=2)
+            else:
+                self.notify("older records are still loading; try again", timeout=2)
 
     async def _document(self) -> dict[str, Any] | None:
-        if (cursor := self._cursor()) is None:
-            return None
-        try:
-            return await asyncio.to_thread(self._source.document, cursor)
-        except SvcError as error:
-            self.show_error(error)
-            return None
+        if (cursor := self._cursor()) is not None:
+            with self.shown_errors():
+                return await asyncio.to_thread(self._source.document, cursor)
+        return None
 
     async def _request(self) -> str:
         """Return the request id of the record at the cursor; show a message and return "" if it has none."""
@@ -535,17 +524,13 @@ class LogsScreen(ConsoleScreen):
     @work(group="open", exclusive=True)
     async def action_allow(self) -> None:
         if (document := await self._document()) is not None:
-            await self._shown_errors(self._grants.offer(document))
+            with self.shown_errors():
+                await self._grants.offer(document)
 
     @work(group="open", exclusive=True)
     async def action_undo(self) -> None:
-        await self._shown_errors(self._grants.undo())
-
-    async def _shown_errors(self, change: Coroutine[Any, Any, None]) -> None:
-        try:
-            await change
-        except SvcError as error:
-            self.show_error(error)
+        with self.shown_errors():
+            await self._grants.undo()
 
     @work(group="open", exclusive=True)
     async def action_copy(self) -> None:

@@ -32,7 +32,7 @@ def piece(value: Any) -> Piece:
     if isinstance(value, dict):
         if "text" in value:
             return f"{value['text']}…", ""
-        return f"blob, {_size(value)}", "dim"
+        return f"blob, {size(value.get('size', len(value.get('base64', '')) * 3 // 4))}", "dim"
     return as_text(value), ""
 
 
@@ -128,10 +128,6 @@ def _number(word: str) -> float:
     if exact != Decimal(repr(number)):
         raise ValueError(f"a real would be {as_text(number)}")
     return number
-
-
-def _size(value: dict[str, Any]) -> str:
-    return size(value.get("size", len(value.get("base64", "")) * 3 // 4))
 
 
 MEASURED_ROWS = 50

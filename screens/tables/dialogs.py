@@ -72,7 +72,7 @@ class ColumnsScreen(ModalScreen[None]):
         Binding("J,shift+down", "move(1)", "Move right", id="columns.after"),
         Binding("plus", "widen(1)", "Wider", id="columns.wider"),
         Binding("minus", "widen(-1)", "Narrower", id="columns.narrower"),
-        Binding("escape", "back", "Back", id="columns.back"),
+        Binding("escape", "dismiss(None)", "Back", id="columns.back"),
     ]
 
     def __init__(
@@ -119,9 +119,6 @@ class ColumnsScreen(ModalScreen[None]):
         self.query_one(VirtualRows).reload()
         self._on_change(layout)
 
-    def action_back(self) -> None:
-        self.dismiss(None)
-
 
 ConflictRow = tuple[Key, Mapping[str, Any], Mapping[str, Any] | None]
 """The key of a row, its staged change, and its current cells, or None if it was deleted."""
@@ -136,10 +133,10 @@ class Conflicts(ChoiceDialog):
     Conflicts > VerticalScroll { border-left: outer $warning; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "choose('rest')", "Apply the rest", id="conflicts.rest"),
-        Binding("m", "choose('mine')", "Keep mine", id="conflicts.mine"),
-        Binding("t", "choose('theirs')", "Take theirs", id="conflicts.theirs"),
-        Binding("escape", "choose('')", "Apply nothing", id="conflicts.back"),
+        Binding("r", "dismiss('rest')", "Apply the rest", id="conflicts.rest"),
+        Binding("m", "dismiss('mine')", "Keep mine", id="conflicts.mine"),
+        Binding("t", "dismiss('theirs')", "Take theirs", id="conflicts.theirs"),
+        Binding("escape", "dismiss('')", "Apply nothing", id="conflicts.back"),
     ]
     CHOICES = (
         ("r", "rest", "apply the rest"),
@@ -218,9 +215,9 @@ class PasteScreen(ChoiceDialog):
 
     GROUP: ClassVar[str] = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "choose('new')", "New rows", id="tables.paste-new"),
-        Binding("o", "choose('over')", "Over the cells", id="tables.paste-over"),
-        Binding("escape", "choose('')", "Back", id="tables.paste-back"),
+        Binding("n", "dismiss('new')", "New rows", id="tables.paste-new"),
+        Binding("o", "dismiss('over')", "Over the cells", id="tables.paste-over"),
+        Binding("escape", "dismiss('')", "Back", id="tables.paste-back"),
     ]
     CHOICES = (
         ("n", "new", "as new rows"),
@@ -257,7 +254,7 @@ class TextScreen(ModalScreen[str | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "accept", "Accept", priority=True, id="tables.text-take"),
-        Binding("escape", "cancel", "Back", priority=True, id="tables.text-back"),
+        Binding("escape", "dismiss(None)", "Back", priority=True, id="tables.text-back"),
     ]
 
     def __init__(self, title: str, text: str, type: TypeInfo, *, changed: bool = False) -> None:
@@ -270,7 +267,7 @@ class TextScreen(ModalScreen[str | None]):
             yield Static(Content.from_markup("[b]$title[/]", title=self._title))
             yield TextArea(self._text, tab_behavior="indent")
             yield Static(id="wrong")
-            yield key_hints(("ctrl+s", "accept", "accept"), ("esc", "cancel", "back"))
+            yield key_hints(("ctrl+s", "accept", "accept"), ("esc", "dismiss(None)", "back"))
 
     def on_mount(self) -> None:
         field = self.query_one(TextArea)
@@ -285,9 +282,6 @@ class TextScreen(ModalScreen[str | None]):
             self.query_one("#wrong", Static).update(Content(str(error)))
         else:
             self.dismiss(text if self._changed or text != self._text else None)
-
-    def action_cancel(self) -> None:
-        self.dismiss(None)
 
 
 MAX_VALUES = 200
@@ -341,7 +335,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     ColumnStats VirtualRows { height: 1fr; background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,F", "back", "Back", id="stats.back"),
+        Binding("escape,F", "dismiss(None)", "Back", id="stats.back"),
     ]
 
     def __init__(self, client: ProjectClient, table: str, column: TableColumn) -> None:
@@ -360,7 +354,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         with Vertical():
             yield Static(id="summary")
             yield VirtualRows(self._frequencies, titles, empty="…")
-            yield key_hints(("enter", "choose", "filter by the value"), ("esc", "back", "back"))
+            yield key_hints(("enter", "choose", "filter by the value"), ("esc", "dismiss(None)", "back"))
 
     def on_mount(self) -> None:
         self._show([self._title])
@@ -368,8 +362,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
 
     async def _fetch(self) -> None:
         try:
-            (summary,) = await self._query(self._summary_sql())
-            values = await self._query(self._frequency_sql())
+            (summary,), values = [await self._query(sql) for sql in self._statements()]
         except SvcError as error:
             self._show([error.message, error.hint])
             return
@@ -391,37 +384,24 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         self.query_one("#summary", Static).update(content)
 
     async def _query(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        rows: Sequence[Mapping[str, Any]] = (
-            await self._client.call("POST", "/sql", {"sql": sql, "write": False})
-        )["rows"]
-        return rows
+        answer = await self._client.call("POST", "/sql", {"sql": sql, "write": False})
+        return list(answer["rows"])
 
-    def _summary_sql(self) -> str:
-        column, table = quoted_name(self._column.name), quoted_name(self._table)
-        average = f", avg({column}) as avg" if self._column.type.form in _NUMBERS else ""
-        extremes = (
-            ""
-            if self._column.type.form in ("bytes", "document")
-            else (f", min({self._value_sql}) as min, max({self._value_sql}) as max")
-        )
+    def _statements(self) -> tuple[str, str]:
+        """Return the SQL of the summary and of the frequent values.
+
+        Numbers are taken as they are, of other values the beginning.
+        """
+        column, table, form = quoted_name(self._column.name), quoted_name(self._table), self._column.type.form
+        value = column if form in (*_NUMBERS, "bool") else f"substr({column}, 1, {MAX_VALUE_CHARS})"
+        average = f", avg({column}) as avg" if form in _NUMBERS else ""
+        extremes = "" if form in ("bytes", "document") else f", min({value}) as min, max({value}) as max"
         return (
             f"select count(*) as total, count({column}) as filled, count(distinct {column}) as 'values'"
-            f"{extremes}{average} from {table}"
+            f"{extremes}{average} from {table}",
+            f"select {value} as value, count(*) as count from {table}"
+            f" group by 1 order by 2 desc, 1 limit {MAX_VALUES}",
         )
-
-    def _frequency_sql(self) -> str:
-        return (
-            f"select {self._value_sql} as value, count(*) as count from {quoted_name(self._table)}"
-            f" group by 1 order by 2 desc, 1 limit {MAX_VALUES}"
-        )
-
-    @property
-    def _value_sql(self) -> str:
-        """The column as an SQL expression: numbers as they are, the beginning of other values."""
-        column = quoted_name(self._column.name)
-        if self._column.type.form in _NUMBERS or self._column.type.form == "bool":
-            return column
-        return f"substr({column}, 1, {MAX_VALUE_CHARS})"
 
     def on_virtual_rows_opened(self) -> None:
         self.action_choose()
@@ -438,9 +418,6 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         text = None if value is None else typed_piece(value, self._column.type)[0]
         op = "starts" if isinstance(value, str) and len(value) >= MAX_VALUE_CHARS else "="
         self.dismiss(Condition(self._column.name, op, text))
-
-    def action_back(self) -> None:
-        self.dismiss(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +445,7 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
     Picker #none { display: none; color: $foreground-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", id="tables.picker-back"),
+        Binding("escape", "dismiss('')", "Back", id="tables.picker-back"),
         Binding("down", "move(1)", "Down", show=False, priority=True, id="tables.picker-down"),
         Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
     ]
@@ -486,6 +463,8 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
+        if self._choices:
+            self.offer(self._choices)
 
     def offer(self, choices: Sequence[Choice]) -> None:
         """Show the choices that contain the typed text; those that start with it come first."""
@@ -528,19 +507,6 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         options = self.query_one(OptionList)
         (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
 
-    def action_back(self) -> None:
-        self.dismiss("")
-
-
-class ColumnPicker(Picker):
-    """A list of columns."""
-
-    def __init__(self, columns: Sequence[Choice]) -> None:
-        super().__init__("which column?", columns)
-
-    def on_mount(self) -> None:
-        self.offer(self._choices)
-
 
 class TablePicker(Picker):
     """A list of the tables of a project."""
@@ -559,10 +525,9 @@ class TablePicker(Picker):
             self.notify(error.message, severity="error", markup=False)
             self.dismiss("")
             return
-        self.offer([_table_choice(table) for table in document["tables"]])
-
-
-def _table_choice(table: Mapping[str, Any]) -> Choice:
-    count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
-    kind = "view" if table["kind"] == "view" else count
-    return Choice(table["name"], f"{kind:>16}  {table['note']}")
+        choices = []
+        for table in document["tables"]:
+            count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
+            kind = "view" if table["kind"] == "view" else count
+            choices.append(Choice(table["name"], f"{kind:>16}  {table['note']}"))
+        self.offer(choices)

@@ -438,14 +438,12 @@ class RemoteGrid:
         return (typed_piece(value, column.type),)
 
     def _new_row(self, row: NewRow) -> Row:
-        cells = (self._new_cell(row, column) for column in self.visible_columns())
+        cells: list[Cell] = []
+        for column in self.visible_columns():
+            staged = column.name in row.cells
+            text = piece(row.cells[column.name])[0] if staged else default_text(column)
+            cells.append(((text, "good" if staged else "dim"),))
         return Row(("new", row.number), ((_MARKS["new"],), *cells))
-
-    @staticmethod
-    def _new_cell(row: NewRow, column: TableColumn) -> Cell:
-        if column.name in row.cells:
-            return ((piece(row.cells[column.name])[0], "good"),)
-        return ((default_text(column), "dim"),)
 
 
 def column_title(column: TableColumn) -> str:

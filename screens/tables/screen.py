@@ -21,12 +21,12 @@ from screens.project_client import ProjectClient
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.dialogs import (
     Choice,
-    ColumnPicker,
     ColumnsScreen,
     ColumnStats,
     ConflictRow,
     Conflicts,
     PasteScreen,
+    Picker,
     TextScreen,
 )
 from screens.tables.draft import NewRow, StagedChange
@@ -497,7 +497,7 @@ class TablesScreen(TableView):
             column = grid.columns[grid.column_index[layout_column.name]]
             about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
             choices.append(Choice(layout_column.name, "  ".join(filter(None, about))))
-        self.app.push_screen(ColumnPicker(choices), self._go_to_column)
+        self.app.push_screen(Picker("which column?", choices), self._go_to_column)
 
     def _go_to_column(self, name: str | None) -> None:
         grid = self._grid

@@ -170,6 +170,11 @@ class RecordedRequest:
     def resources(self) -> list[str]:
         return sorted({span.resource for span in self.spans})
 
+    @property
+    def statements(self) -> list[RecordedCall]:
+        """The calls to the tables."""
+        return [call for call in self.exchange.calls if call.request is None] if self.exchange else []
+
 
 @dataclass(slots=True)
 class CapsuleContents:
@@ -194,7 +199,7 @@ def read_development(root: Path, request_id: str) -> RecordedRequest:
                 recorded = replace(recorded, rebuilt=_rebuilt(reader, recorded))
                 if exchange is None:
                     return recorded
-                began = _began(exchange)
+                began = min((call.time_ns for call in recorded.statements), default=exchange.time_ns)
                 return replace(
                     recorded,
                     changes=reader.changes_since(began),
@@ -222,15 +227,6 @@ def unknown_request(request_id: str) -> CapsuleError:
         'List the ids of requests: svc logs --sql "select time, request_id, method, target from requests".',
         code="not-found",
     )
-
-
-def _began(exchange: RecordedExchange) -> int:
-    """Return when the first statement of a request began."""
-    return min((call.time_ns for call in _to_tables(exchange)), default=exchange.time_ns)
-
-
-def _to_tables(exchange: RecordedExchange | None) -> list[RecordedCall]:
-    return [call for call in exchange.calls if call.request is None] if exchange is not None else []
 
 
 def collect(
@@ -261,7 +257,8 @@ def collect(
         document[side] = _redacted_message(document[side], redactor)
     document["records"] = redactor.document(document["records"])
     statements = redactor.document(list(_statements(project.root / DATA_DIR, recorded)))
-    fetches = [fetch_document(call, redactor) for call in _to_servers(recorded.exchange)]
+    calls = recorded.exchange.calls if recorded.exchange is not None else ()
+    fetches = [fetch_document(call, redactor) for call in calls if call.request is not None]
     tables = _tables(project, recorded, redactor, folder, contents) if include_rows else None
     # From here on, the values of all credentials are known.
     redactor.forget_unused(_texts(document, [statements, fetches], project.root))
@@ -381,9 +378,8 @@ def _manifest(root: Path, redactor: Redactor) -> bytes:
 
 def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any]]:
     """Yield the calls to the tables, with the names of columns in their changes."""
-    calls = _to_tables(recorded.exchange)
-    names = column_names(data) if calls else {}
-    for call in calls:
+    names = column_names(data) if recorded.statements else {}
+    for call in recorded.statements:
         yield {
             "span_id": call.span_id,
             "time": format_utc(call.time_ns),
@@ -392,10 +388,6 @@ def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any
             "changes": [_named(change, names) for change in call.changes],
             "complete": call.complete,
         }
-
-
-def _to_servers(exchange: RecordedExchange | None) -> list[RecordedCall]:
-    return [call for call in exchange.calls if call.request is not None] if exchange is not None else []
 
 
 def _parsed(text: str) -> Any:
@@ -414,11 +406,6 @@ def _named(change: Sequence[Any], names: Mapping[str, Sequence[str]]) -> dict[st
     return named
 
 
-def _sql(calls: Sequence[RecordedCall]) -> Iterator[str]:
-    for call in calls:
-        yield from (sql for sql, _ in statements_of(_parsed(call.sent)))
-
-
 def _tables(
     project: Project, recorded: RecordedRequest, redactor: Redactor, folder: Path, contents: CapsuleContents
 ) -> Path | None:
@@ -427,9 +414,8 @@ def _tables(
         return None
     path = folder / TABLES
     changes = [change for call in reversed(recorded.changes) for change in reversed(call.changes)]
-    snapshot = copy_before(
-        project.root / DATA_DIR, path, _sql(_to_tables(recorded.exchange)), changes, MAX_TABLES_BYTES
-    )
+    sql = (sql for call in recorded.statements for sql, _ in statements_of(_parsed(call.sent)))
+    snapshot = copy_before(project.root / DATA_DIR, path, sql, changes, MAX_TABLES_BYTES)
     if snapshot is None:
         return None
     redact_columns(path, redactor.is_secret, lambda name, value: redactor.replace("column", name, value))
@@ -453,7 +439,7 @@ def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleCo
             f"{plural(snapshot.failed, 'change')} of rows since the request could not be undone:"
             " the rows were also changed in other ways"
         )
-    if not all(call.complete for call in _to_tables(recorded.exchange)):
+    if not all(call.complete for call in recorded.statements):
         contents.notes.append("some SQL requests, answers or changes of rows were too long to be recorded")
 
 

@@ -98,11 +98,6 @@ def _manifest_of(capsule: Capsule, root: Path, names: Set[str]) -> Project:
     return replace(project, resources=offline)
 
 
-def _replay_time(capsule: Capsule, start_ns: int) -> ReplayTime:
-    calls = [(call["request"], _statement_time(call)) for call in capsule.documents[STATEMENTS]]
-    return ReplayTime(start_ns, calls)
-
-
 def _statement_time(call: Mapping[str, Any]) -> int:
     """Return when a call read the clock: a time in its results just after its start, else its start."""
     start = parse_utc(call["time"])
@@ -134,7 +129,8 @@ async def replay_capsule(
         _restore(capsule.folder / TABLES, data)
     timeline = TimelineBus()
     async with AsyncExitStack() as stack:
-        available = doors(replay=_replay_time(capsule, recorded.time_ns))
+        calls = [(call["request"], _statement_time(call)) for call in capsule.documents[STATEMENTS]]
+        available = doors(replay=ReplayTime(recorded.time_ns, calls))
         opened = Doors(available, project.name, data, timeline)
         stack.push_async_callback(opened.aclose)
         runner = Runner(cache, outgoing=recorded_outbound(capsule.documents[FETCHES]))
@@ -142,7 +138,11 @@ async def replay_capsule(
         table = ServingTable(
             VersionFactory(runner, "dev", stderr.progress, lambda _: opened), DOMAIN, front=True
         )
-        parts = {name: artifacts.get(name) or _absent(name) for name in project.resources}
+        parts: dict[str, BuildResult] = {
+            name: artifacts.get(name)
+            or SvcError(f"resource {name} is not in the capsule: it did not handle the request")
+            for name in project.resources
+        }
         table.activate(await table.prepare(Publication(project, parts)))
         settings = GatewaySettings(dev=True, time_shift_ns=recorded.time_ns - time.time_ns())
         gateway = Gateway(lambda: table.routes, lambda _: timeline, settings)
@@ -168,10 +168,6 @@ def _restore(tables: Path, data: Path) -> None:
         connection.execute("pragma ignore_check_constraints = on")
         for _ in load_tables(connection, source, "db"):
             pass
-
-
-def _absent(name: str) -> BuildResult:
-    return SvcError(f"resource {name} is not in the capsule: it did not handle the request")
 
 
 def _addressed(recorded: RecordedExchange, document: Mapping[str, Any], project: Project) -> RecordedExchange:

@@ -12,7 +12,7 @@ import typer
 from engine.manifest import MANIFEST
 from engine.manifest.egress import Egress, parse_rule
 from engine.manifest.load import find, load
-from engine.manifest.model import Project
+from engine.manifest.model import Project, targets
 from svc_tui.commands.options import AsJson
 from svc_tui.logs.timeline import AGE_EXAMPLES, ServiceOption, open_timeline, parse_age, resolve_target
 from svc_tui.terminal import stderr, stdout
@@ -62,10 +62,8 @@ class Suggestion:
                 lines.append(f"egress = [{', '.join(map(_quoted, sorted(needs.origins)))}]")
             lines += [f"# no calls: {entry}" for entry in needs.unseen]
             if needs.mounts:
-                mounts = {mount.pattern: mount.target for mount in project.resources[name].mounts}
-                pairs = (
-                    f"{_quoted(key)} = {_quoted(value)}" for key, value in {**mounts, **needs.mounts}.items()
-                )
+                mounts = {**targets(project.resources[name].mounts), **needs.mounts}
+                pairs = (f"{_quoted(key)} = {_quoted(value)}" for key, value in mounts.items())
                 lines.append("# Callers requested these paths; a mount makes its resource reachable.")
                 lines.append(f"mounts = {{ {', '.join(pairs)} }}")
         lines += ["", *(f"# {command}" for command in self.commands)] if self.commands else []
@@ -92,7 +90,9 @@ def suggest(
             continue
         elif edit["op"] == "add-origin":
             needs.origins.setdefault(edit["origin"], row["denials"])
-        elif edit["target"] in resources and not _has_mount(project, edit["resource"], edit["pattern"]):
+        elif edit["target"] in resources and edit["pattern"] not in targets(
+            project.resources[edit["resource"]].mounts
+        ):
             needs.mounts[edit["pattern"]] = edit["target"]
     for name, needs in resources.items():
         egress = project.resources[name].egress
@@ -104,10 +104,6 @@ def suggest(
             if not any(Egress.parse((entry,)).allows(parse_rule(o)) for o in needs.origins)
         )
     return Suggestion(resources, list(commands))
-
-
-def _has_mount(project: Project, resource: str, pattern: str) -> bool:
-    return any(mount.pattern == pattern for mount in project.resources[resource].mounts)
 
 
 def _quoted(text: str) -> str:

@@ -75,6 +75,14 @@ class Tables:
         """Send a document and return the answer."""
         return self.client.call("POST", self._path + path, body)
 
+    def types(self) -> ColumnTypes:
+        """Return the column types."""
+        return ColumnTypes.from_document(self.get("tables/types"))
+
+    def change(self, changes: list[dict[str, Any]]) -> None:
+        """Change the schema."""
+        self.post("schema", {"changes": changes})
+
     def upload(self, path: str, chunks: Iterable[bytes], **params: Any) -> Iterator[Any]:
         """Send a file and yield the documents of the answer."""
         return self.client.lines("POST", self._path + path, params=params, content=chunks)
@@ -188,8 +196,8 @@ def create(
 ) -> None:
     """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
     with open_tables(context) as tables:
-        columns = parse_columns(" ".join(words), _types(tables))
-        _change(tables, [{"op": "create-table", "table": table, "columns": columns, "note": note}])
+        columns = parse_columns(" ".join(words), tables.types())
+        tables.change([{"op": "create-table", "table": table, "columns": columns, "note": note}])
     stderr.note(f"created table {table}")
 
 
@@ -205,11 +213,11 @@ def alter(
     """Alter a table in one transaction. Example: svc tables alter users add age integer, drop mail"""
     with open_tables(context) as tables:
         current = tables.get("table", name=table)
-        changes = parse_changes(current, " ".join(words), _types(tables))
+        changes = parse_changes(current, " ".join(words), tables.types())
         destructive = [format_change(change) for change in changes if is_destructive(change)]
         if destructive and not yes:
             prompt.confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?")
-        _change(tables, changes)
+        tables.change(changes)
     stderr.note(f"altered table {table}")
 
 
@@ -221,7 +229,7 @@ def rename(
 ) -> None:
     """Rename a table. Views, triggers and foreign keys that use it change with it."""
     with open_tables(context) as tables:
-        _change(tables, [{"op": "rename-table", "table": table, "name": name}])
+        tables.change([{"op": "rename-table", "table": table, "name": name}])
     stderr.note(f"renamed {table} to {name}")
 
 
@@ -234,7 +242,7 @@ def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
             count = current["rows"]
             rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
             prompt.confirm(f"drop {current['name']} and {rows}?")
-        _change(tables, [{"op": "drop-table", "table": table}])
+        tables.change([{"op": "drop-table", "table": table}])
     stderr.note(f"dropped table {table}")
 
 
@@ -264,20 +272,12 @@ def index(
                     f"table {table} has no index {drop}",
                     f"Available: {', '.join(names)}." if names else "The table has no indexes.",
                 )
-            _change(tables, [{"op": "drop-index", "name": drop}])
+            tables.change([{"op": "drop-index", "name": drop}])
             stderr.note(f"dropped index {drop}")
             return
         change = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
-        _change(tables, [change])
+        tables.change([change])
         stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
-
-
-def _types(tables: Tables) -> ColumnTypes:
-    return ColumnTypes.from_document(tables.get("tables/types"))
-
-
-def _change(tables: Tables, changes: list[dict[str, Any]]) -> None:
-    tables.post("schema", {"changes": changes})
 
 
 TERMINAL_LIMIT = 1000
@@ -322,7 +322,7 @@ def query(
     }
     with open_tables(context) as tables:
         result = tables.post("sql", body)
-        types = ColumnTypes() if as_csv else ColumnTypes.from_document(tables.get("tables/types"))
+        types = ColumnTypes() if as_csv else tables.types()
     print_rows(result, types, as_json=as_json, as_grid=as_grid)
     _print_summary(result, write=write)
 

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -67,14 +66,18 @@ def usage(
     first = time.time_ns() // MINUTE_NS - minutes + 1
     credentials = resolve_target(root, service)
     memory: dict[str, int] | None = None
-    if credentials is None:
-        counts = _read(usage_path(root), first)
-    else:
+    counts: dict[Key, UsageCount] = {}
+    if credentials is not None:
         counts, memory = _query(credentials, load(root).name, minutes)
+    elif (path := usage_path(root)).exists():
+        with closing(UsageStore(path)) as store:
+            counts = store.read(first)
     if resource is not None:
         counts = {key: count for key, count in counts.items() if key[1] == resource}
     rows = _added(counts, first, by)
-    documents = [_document(key, rows[key]) for key in rows]
+    documents = [
+        {"start": _iso(minute), "resource": name, **asdict(count)} for (minute, name), count in rows.items()
+    ]
     if as_json:
         stdout.data({"since": _iso(first), "by": by, "rows": documents, "memory": memory})
         return
@@ -88,13 +91,6 @@ def usage(
             stderr.note(f"the service uses {size(memory['used'])} of {size(memory['budget'])} of memory")
     else:
         stdout.fields(list(documents[0]), [list(document.values()) for document in documents])
-
-
-def _read(path: Path, first: int) -> dict[Key, UsageCount]:
-    if not path.exists():
-        return {}
-    with closing(UsageStore(path)) as store:
-        return store.read(first)
 
 
 def _query(
@@ -128,11 +124,6 @@ def _begin(minute: int, first: int, by: By) -> int:
 
 def _iso(minute: int) -> str:
     return datetime.fromtimestamp(minute * 60).astimezone().isoformat()
-
-
-def _document(key: Key, count: UsageCount) -> dict[str, str | int]:
-    """Return the fields of a row, in column order."""
-    return {"start": _iso(key[0]), "resource": key[1], **asdict(count)}
 
 
 def _table(rows: dict[Key, UsageCount], by: By) -> None:
@@ -174,9 +165,7 @@ class LiveScreen:
         stdout.control(_ENTER)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         stdout.control(_LEAVE)
         termios.tcsetattr(self._input, termios.TCSADRAIN, self._modes)
 
@@ -234,7 +223,10 @@ def top(
                 stdout.data(asdict(activity))
             else:
                 stdout.styled_lines([line for table in _tables(activity, stdout.width()) for line in table])
-            _note(activity)
+            if not activity.resources:
+                stderr.note(f"no requests in the last {_period(seconds)}")
+            elif activity.partial:
+                stderr.warn("only the last records of this time were read", "Pass a shorter --since.")
             return
         _live(timeline, seconds, sort, where)
 
@@ -248,15 +240,7 @@ def _read_window(timeline: TimelineSql, seconds: int) -> Activity:
         raise
 
 
-def _note(activity: Activity) -> None:
-    if not activity.resources:
-        stderr.note(f"no requests in the last {_period(activity.seconds)}")
-    elif activity.partial:
-        stderr.warn("only the last records of this time were read", "Pass a shorter --since.")
-
-
 def _live(timeline: TimelineSql, seconds: int, sort: str, where: str) -> None:
-
     activity, problem, read_at = _read_window(timeline, seconds), "", time.monotonic()
     with LiveScreen() as screen:
         while True:

@@ -23,12 +23,11 @@ from engine.timeline.database import timeline_path
 from svc_tui.client import Client
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, open_client
 from svc_tui.terminal import stderr
+from svc_tui.terminal.units import age_seconds
 
 AGE_EXAMPLES = "30s, 10m, 12h, 7d"
 MAX_SECONDS = 50 * 365 * 24 * 3600
 """Longer ages are cut to this: no timestamp before 1970 is recorded."""
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
-_AGE = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
 ServiceOption = Annotated[
     bool | None,
     typer.Option(
@@ -40,11 +39,10 @@ ServiceOption = Annotated[
 
 def parse_age(text: str) -> int:
     """Return an age in seconds, at most `MAX_SECONDS`. Raises `SvcError` for an invalid one."""
-    match = _AGE.fullmatch(text)
-    if match is None:
+    if (seconds := age_seconds(text)) is None:
         hint = f"Use seconds, minutes, hours or days: {AGE_EXAMPLES}."
         raise InvalidUsage(f'"{text}" is not a valid time', hint)
-    return min(int(match[1]) * _SECONDS[match[2]], MAX_SECONDS)
+    return min(seconds, MAX_SECONDS)
 
 
 def resolve_target(root: Path, service: bool | None) -> Credentials | None:

@@ -1,9 +1,12 @@
 """Formatting of counts, sizes, durations and times."""
 
+import re
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 
 _SIZE_UNITS = ("KiB", "MiB", "GiB", "TiB")
+_AGE = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
+_AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
 def plural(count: int, noun: str) -> str:
@@ -29,6 +32,12 @@ def duration(nanoseconds: int) -> str:
     if seconds < 600:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def age_seconds(text: str) -> int | None:
+    """Return the seconds of an age such as `10m`; None for another text."""
+    match = _AGE.fullmatch(text)
+    return int(match[1]) * _AGE_UNITS[match[2]] if match else None
 
 
 def clock(time_ns: int, zone: tzinfo | None = None) -> str:
