@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -124,12 +124,14 @@ class Field(Horizontal):
     Field > Input:focus { border: none; background: $boost; }
     """
 
+    INPUT: ClassVar[type[Input]] = Input
+
     def __init__(
         self, label: str, id: str, value: str = "", *, secret: bool = False, example: str = ""
     ) -> None:
         super().__init__()
         self._label = label
-        self.input = Input(value, placeholder=example, password=secret, id=id)
+        self.input = self.INPUT(value, placeholder=example, password=secret, id=id)
 
     def compose(self) -> ComposeResult:
         yield Static(Content(self._label))
@@ -264,6 +266,10 @@ class PathInput(Input):
         Binding("tab", "complete", "Complete", show=False, id="tables.path-complete")
     ]
 
+    def __init__(self, value: str, **options: Any) -> None:
+        suggester = _PathSuggester(use_cache=False)
+        super().__init__(value, select_on_focus=False, suggester=suggester, **options)
+
     def action_complete(self) -> None:
         completed = complete_path(self.value) if self.value else self.value
         if completed == self.value:
@@ -276,20 +282,7 @@ class PathInput(Input):
 class PathField(Field):
     """A labeled path input."""
 
-    DEFAULT_CSS = """
-    PathField > PathInput { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
-    PathField > PathInput:focus { border: none; background: $boost; }
-    """
-
-    def __init__(self, label: str, id: str, value: str = "", *, example: str = "") -> None:
-        super().__init__(label, id, value, example=example)
-        self.input = PathInput(
-            value,
-            placeholder=example,
-            id=id,
-            select_on_focus=False,
-            suggester=_PathSuggester(use_cache=False),
-        )
+    INPUT = PathInput
 
 
 class FileForm(Form[T]):

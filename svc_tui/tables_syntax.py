@@ -1,4 +1,4 @@
-"""The syntax of columns and schema changes, and the types of columns, for `svc tables` and the Console. Pure.
+"""The syntax of columns and schema changes, types and file formats, for `svc tables` and the Console. Pure.
 
     id integer primary key, mail text not null unique, joined timestamp default now()
     add age integer, rename mail to email, alter age set default 18, drop city
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import Any, Literal
 
 from svc_tui.client import InvalidUsage, SvcError
@@ -113,6 +114,28 @@ def _value_json(value: Any, type: TypeInfo) -> str:
 
 def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+_FORMATS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".sql": "sql",
+    ".db": "db",
+    ".sqlite": "db",
+    ".sqlite3": "db",
+}
+DATABASE_FORMATS = frozenset({"sql", "db"})
+"""Formats of files with whole tables."""
+
+
+def format_of(path: str) -> str:
+    """Return the format for the suffix of a path. Raises `SvcError`."""
+    format = _FORMATS.get(PurePath(path).suffix.lower())
+    if format is None:
+        raise SvcError(f"cannot determine the format of {path}", f"Available: {', '.join(_FORMATS)}.")
+    return format
 
 
 Document = dict[str, Any]

@@ -19,6 +19,10 @@ class Home:
         path = environ.get("SVC_HOME")
         return cls(Path(path).expanduser().absolute() if path else Path.home() / ".svc")
 
+    def data(self, chosen: Path | None) -> Path:
+        """Return the absolute path of the data directory that the user chose, or of the default one."""
+        return (chosen or self.root / "data").expanduser().absolute()
+
     def cache(self) -> Path:
         """Return the cache folder, created if missing. Raises `SvcError` when that fails."""
         folder = self.root / "cache"

@@ -1,7 +1,6 @@
 """Dialogs of a table: columns, conflicts, pasted rows, texts, statistics of a column, and choices by name."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -420,14 +419,6 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         self.dismiss(Condition(self._column.name, op, text))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A name with its description."""
-
-    name: str
-    description: str
-
-
 class Picker(StopWorkersFirst, ModalScreen[str]):
     """A list filtered by the typed text. Returns the chosen name, or "" for none."""
 
@@ -450,10 +441,13 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
     ]
 
-    def __init__(self, placeholder: str, choices: Sequence[Choice] = ()) -> None:
-        """Create the list. `placeholder` is shown in the empty input; `offer` can set the choices later."""
+    def __init__(self, placeholder: str, choices: Mapping[str, str] | None = None) -> None:
+        """Create the list of names with descriptions; `offer` can set them later.
+
+        `placeholder` is shown in the empty input.
+        """
         super().__init__()
-        self._placeholder, self._choices = placeholder, choices
+        self._placeholder, self._choices = placeholder, choices or {}
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -466,26 +460,26 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         if self._choices:
             self.offer(self._choices)
 
-    def offer(self, choices: Sequence[Choice]) -> None:
+    def offer(self, choices: Mapping[str, str]) -> None:
         """Show the choices that contain the typed text; those that start with it come first."""
         self._choices = choices
         typed = self.query_one(Input).value.lower()
         matches = sorted(
-            (choice for choice in choices if typed in choice.name.lower()),
-            key=lambda choice: not choice.name.lower().startswith(typed),
+            (name for name in choices if typed in name.lower()),
+            key=lambda name: not name.lower().startswith(typed),
         )
-        names = [sanitize(choice.name) for choice in matches]
+        names = [sanitize(name) for name in matches]
         width = max(map(cell_len, names), default=0)
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(
             Option(
                 Content.from_markup(
-                    "[b]$name[/]  [dim]$about[/]", name=set_cell_size(name, width), about=choice.description
+                    "[b]$name[/]  [dim]$about[/]", name=set_cell_size(name, width), about=choices[match]
                 ),
-                id=choice.name,
+                id=match,
             )
-            for name, choice in zip(names, matches, strict=True)
+            for name, match in zip(names, matches, strict=True)
         )
         options.highlighted = 0 if matches else None
         no_match = self.query_one("#none", Static)
@@ -525,9 +519,9 @@ class TablePicker(Picker):
             self.notify(error.message, severity="error", markup=False)
             self.dismiss("")
             return
-        choices = []
+        choices = {}
         for table in document["tables"]:
             count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
             kind = "view" if table["kind"] == "view" else count
-            choices.append(Choice(table["name"], f"{kind:>16}  {table['note']}"))
+            choices[table["name"]] = f"{kind:>16}  {table['note']}"
         self.offer(choices)

@@ -1,4 +1,4 @@
-"""Files of tables: their formats, reading them, and the preview of an import. Pure."""
+"""Files of tables: reading them, and the preview of an import. Pure."""
 
 import os
 import threading
@@ -14,31 +14,11 @@ from screens.widgets.row_source import Cell, Line, Piece
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural, size
 
-FORMATS = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".sql": "sql",
-    ".db": "db",
-    ".sqlite": "db",
-    ".sqlite3": "db",
-}
-DATABASE_FORMATS = frozenset({"sql", "db"})
-"""Formats of files with whole tables."""
 CHUNK_BYTES = 1 << 18
 PREVIEW_BYTES = 4 << 20
 """Maximum bytes of a file that are read for its preview."""
 MAX_BLOB_BYTES = 20 << 20
 """Maximum bytes of a file as a cell. It is sent as base64; all changes together have at most 32 MiB."""
-
-
-def format_of(path: str) -> str:
-    """Return the format for the suffix of a path. Raises `SvcError`."""
-    format = FORMATS.get(Path(path).suffix.lower())
-    if format is None:
-        raise SvcError(f"cannot determine the format of {path}", f"Available: {', '.join(FORMATS)}.")
-    return format
 
 
 def read_beginning(path: Path, format: str) -> tuple[bytes, bool]:

@@ -18,7 +18,7 @@ from textual.widgets import Input, Static, TextArea
 from screens.dialog import ExportForm, Field, FileForm, Form, PathField, require_filled
 from screens.files import parse_path, progress_bar
 from screens.project_client import ProjectClient
-from screens.tables.files import DATABASE_FORMATS, format_of, preview_lines, read_beginning, read_chunks
+from screens.tables.files import preview_lines, read_beginning, read_chunks
 from screens.tables.grid import RemoteGrid, RowQuery
 from screens.tables.sql_text import ResultRows
 from screens.widgets.columns import sanitize
@@ -28,9 +28,11 @@ from svc_tui.client import SvcError
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
+    DATABASE_FORMATS,
     ColumnTypes,
     Document,
     format_change,
+    format_of,
     is_destructive,
     parse_changes,
     parse_columns,

@@ -461,50 +461,40 @@ def default_text(column: TableColumn) -> str:
 
 
 MAX_ROWS = 10_000
-"""Maximum rows of a range, which is held in memory."""
-Texts = Sequence[Sequence[str | None]]
+"""Maximum rows of a pasted range, which is held in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastedRange:
-    """A pasted range: its column names, its rows as text, and whether the names are its first row."""
-
-    names: tuple[str, ...]
-    rows: Texts
-    header: bool
-
-    @classmethod
-    def from_preview(cls, preview: Mapping[str, Any]) -> "PastedRange":
-        """Return the range of a response of `POST /import/preview?format=tsv`. Raises `SvcError`."""
-        if preview["count"] > MAX_ROWS:
-            raise SvcError(
-                f"{preview['count']:,} rows were pasted; the limit is {MAX_ROWS:,}",
-                "Save them as a file and press i to import it.",
-            )
-        return cls(tuple(column["name"] for column in preview["columns"]), preview["rows"], preview["header"])
-
-
-def targets(pasted: PastedRange, columns: Sequence[TableColumn], first: int) -> list[TableColumn | None]:
+def targets(
+    pasted: Mapping[str, Any], columns: Sequence[TableColumn], first: int
+) -> list[TableColumn | None]:
     """Return the target of each pasted column, or None to skip it.
 
-    A header with names of columns selects them by name. Otherwise the columns from index `first` follow.
+    `pasted` is a response of `POST /import/preview?format=tsv`. A header with names of columns selects them
+    by name. Otherwise the columns from index `first` follow.
     """
-    if pasted.header:
+    names = [column["name"] for column in pasted["columns"]]
+    if pasted["header"]:
         by_name = {column.name.lower(): column for column in columns}
-        matches = [by_name.get(name.lower()) for name in pasted.names]
+        matches = [by_name.get(name.lower()) for name in names]
         if any(matches):
             return [column if column and not column.generated else None for column in matches]
     free = [column for column in columns[first:] if not column.generated]
-    return [*free, *[None] * len(pasted.names)][: len(pasted.names)]
+    return [*free, *[None] * len(names)][: len(names)]
 
 
-def cells(pasted: PastedRange, to: Sequence[TableColumn | None]) -> list[dict[str, Any]]:
-    """Return the rows as values by column name. Raises `SvcError` for the first invalid value.
+def cells(pasted: Mapping[str, Any], to: Sequence[TableColumn | None]) -> list[dict[str, Any]]:
+    """Return the pasted rows as values by column name.
 
-    An empty cell is null in a nullable column, and omitted in others.
+    An empty cell is null in a nullable column, and omitted in others. Raises `SvcError` for too many rows and
+    for the first invalid value.
     """
+    if pasted["count"] > MAX_ROWS:
+        raise SvcError(
+            f"{pasted['count']:,} rows were pasted; the limit is {MAX_ROWS:,}",
+            "Save them as a file and press i to import it.",
+        )
     rows = []
-    for number, row in enumerate(pasted.rows, 1):
+    for number, row in enumerate(pasted["rows"], 1):
         values: dict[str, Any] = {}
         for text, column in zip(row, to, strict=False):
             if column is None or (text is None and not column.nullable):

@@ -20,7 +20,6 @@ from screens.files import edit_text, editor_command, parse_path
 from screens.project_client import ProjectClient
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.dialogs import (
-    Choice,
     ColumnsScreen,
     ColumnStats,
     ConflictRow,
@@ -36,7 +35,6 @@ from screens.tables.grid import (
     MAX_ROWS,
     ColumnLayout,
     Condition,
-    PastedRange,
     RemoteGrid,
     TableColumn,
     TableRow,
@@ -407,15 +405,14 @@ class TablesScreen(TableView):
     @work(group="paste", exclusive=True, description="paste")
     async def _paste(self, grid: RemoteGrid, text: str) -> None:
         with self.shown_errors():
-            preview = await asyncio.to_thread(self._preview, text)
-            pasted = PastedRange.from_preview(preview)
+            pasted = await asyncio.to_thread(self._preview, text)
             columns = targets(pasted, grid.visible_columns(), max(self.rows.cursor_column - 1, 0))
             rows = await asyncio.to_thread(cells, pasted, columns)
             at = self.rows.cursor_row
-            if len(rows) == 1 and len(columns) == 1 and not pasted.header:
+            if len(rows) == 1 and len(columns) == 1 and not pasted["header"]:
                 choice = "over"
             else:
-                choice = await self.app.push_screen_wait(PasteScreen(grid.table, preview, columns))
+                choice = await self.app.push_screen_wait(PasteScreen(grid.table, pasted, columns))
             if choice == "new":
                 grid.draft.add(rows)
                 self._redraw()
@@ -492,11 +489,11 @@ class TablesScreen(TableView):
         """Go to a column by its name. A hidden column is shown again."""
         if (grid := self._grid) is None:
             return
-        choices = []
+        choices = {}
         for layout_column in grid.layout.columns:
             column = grid.columns[grid.column_index[layout_column.name]]
             about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
-            choices.append(Choice(layout_column.name, "  ".join(filter(None, about))))
+            choices[layout_column.name] = "  ".join(filter(None, about))
         self.app.push_screen(Picker("which column?", choices), self._go_to_column)
 
     def _go_to_column(self, name: str | None) -> None:

@@ -128,7 +128,7 @@ def _claim_code(client: LoginClient, claim: str) -> str:
 
 def _folder(data: Path | None) -> Credentials:
     """Return the credentials of a data directory on this machine; write permission makes an owner."""
-    folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
+    folder = Home.from_environment(os.environ).data(data)
     ensure_usable(folder)
     return Credentials(str(folder), user="developer", folder=folder)
 

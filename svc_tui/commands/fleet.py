@@ -238,7 +238,7 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
 
 
 def _data_folder(data: Path | None) -> Path:
-    return (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
+    return Home.from_environment(os.environ).data(data)
 
 
 def _call(data: Path | None, method: str, path: str, body: Any = None) -> Any:

@@ -162,8 +162,8 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
     from svc_tui.logs.timeline import open_timeline
     from svc_tui.tables_syntax import ColumnTypes
 
-    with open_timeline(root, resolve_target(root, service)) as timeline:
-        result = timeline.run(sql)
+    with open_timeline(root, resolve_target(root, service)) as run:
+        result = run(sql)
     as_grid = stdout.is_terminal() and not as_json and not as_csv
     print_rows(result, ColumnTypes(), as_json=as_json, as_grid=as_grid, exact=as_csv)
     if result["truncated"]:

@@ -20,7 +20,7 @@ UNITS = {
     "storage_mb": "MiB of tables",
     "egress": "calls to other servers a second",
 }
-"""Units of the limits, by their names in the API."""
+"""Units of the limits, by their names in the API, in the order of the options."""
 MAX_LIMIT = 1_000_000_000
 Project = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
 
@@ -51,14 +51,8 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Set limits of a project; the others stay as they are. Requires an owner of the service."""
-    options = {
-        "instances": instances,
-        "memory_mb": memory,
-        "requests": requests,
-        "storage_mb": storage,
-        "egress": egress,
-    }
-    limits = {name: limit or None for name, limit in options.items() if limit is not None}
+    options = zip(UNITS, (instances, memory, requests, storage, egress), strict=True)
+    limits = {name: limit or None for name, limit in options if limit is not None}
     if not limits:
         raise InvalidUsage(
             "no limit to set", f"Pass one, for example: svc quota set {project} --instances 50"

@@ -128,8 +128,8 @@ def suggest_(
     root = find(Path.cwd())
     project = load(root)
     since_ns = time.time_ns() - parse_age(since) * 1_000_000_000
-    with open_timeline(root, resolve_target(root, service)) as timeline:
-        calls, denials = (timeline.run(sql.format(since_ns=since_ns)) for sql in (CALLS, DENIALS))
+    with open_timeline(root, resolve_target(root, service)) as run:
+        calls, denials = (run(sql.format(since_ns=since_ns)) for sql in (CALLS, DENIALS))
     suggestion = suggest(project, calls["rows"], denials["rows"])
     if calls["truncated"] or denials["truncated"]:
         stderr.warn("only a part of the logs was read", "Pass a shorter --since.")

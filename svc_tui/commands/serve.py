@@ -180,7 +180,7 @@ def serve(
     certificate = Certificate(tls_cert.absolute(), tls_key.absolute()) if tls_cert and tls_key else None
     if certificate is not None:
         certificate.context()
-    folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
+    folder = Home.from_environment(os.environ).data(data)
     listen = listen or ("[::]:443" if acme else "127.0.0.1:8080")
     public_host, public_port = _address("--listen", listen)
     control_host, control_port = _address("--control", control)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from doors.tables.files.csv_file import format_row
-from doors.tables.files.format import FORMATS, format_of
+from doors.tables.files.format import FORMATS
 from doors.tables.migrations import MIGRATIONS_FOLDER, ignored
 from doors.tables.migrations import find as find_migrations
 from doors.tables.migrations.drift import write as write_migration
@@ -31,9 +31,11 @@ from svc_tui.commands.options import AsJson, Yes, table_names
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
+    DATABASE_FORMATS,
     ColumnTypes,
     TypeInfo,
     format_change,
+    format_of,
     is_destructive,
     parse_changes,
     parse_columns,
@@ -414,7 +416,6 @@ def _print_summary(result: Any, *, write: bool) -> None:
         stderr.note(plural(count, "row"))
 
 
-_DATABASE_FORMATS = ("sql", "db")
 _CHUNK_BYTES = 1 << 18
 _FORMAT_HINT = f"Pass --format and one of {', '.join(FORMATS)}."
 Format = Annotated[
@@ -450,7 +451,7 @@ def import_(
     name = words[-1]
     kind = _format(format, name)
     table = (
-        words[0] if len(words) == 2 else "" if kind in _DATABASE_FORMATS or name == "-" else Path(name).stem
+        words[0] if len(words) == 2 else "" if kind in DATABASE_FORMATS or name == "-" else Path(name).stem
     )
     if "\\udc" in ascii(table):
         raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
@@ -550,7 +551,7 @@ def export(
         raise InvalidUsage("export takes one file", "svc tables export users users.csv")
     name = arguments[0] if arguments else "-"
     kind = _format(format or ("" if name != "-" else "sql" if everything else "csv"), name)
-    if everything and kind not in _DATABASE_FORMATS:
+    if everything and kind not in DATABASE_FORMATS:
         raise InvalidUsage(f"{kind} holds one table, not all", "Pass --format sql or db.")
     if name == "-" and kind == "db" and sys.stdout.isatty():
         raise InvalidUsage("cannot write a database file to a terminal", "Name a file, or use a pipe.")

@@ -28,8 +28,8 @@ from svc_tui.logs.timeline import (
     AGE_EXAMPLES,
     SORTS,
     Activity,
+    RunSql,
     ServiceOption,
-    TimelineSql,
     open_timeline,
     parse_age,
     read_activity,
@@ -216,9 +216,9 @@ def top(
     name = load(root).name
     credentials = resolve_target(root, service)
     where = f"{name} on {credentials.key}" if credentials is not None else f"{name} in svc dev"
-    with open_timeline(root, credentials) as timeline:
+    with open_timeline(root, credentials) as run:
         if as_json or once or not (stdout.is_terminal() and sys.stdin.isatty()):
-            activity = _read_window(timeline, seconds).sorted(sort)
+            activity = _read_window(run, seconds).sorted(sort)
             if as_json:
                 stdout.data(asdict(activity))
             else:
@@ -228,20 +228,20 @@ def top(
             elif activity.partial:
                 stderr.warn("only the last records of this time were read", "Pass a shorter --since.")
             return
-        _live(timeline, seconds, sort, where)
+        _live(run, seconds, sort, where)
 
 
-def _read_window(timeline: TimelineSql, seconds: int) -> Activity:
+def _read_window(run: RunSql, seconds: int) -> Activity:
     try:
-        return read_activity(timeline, seconds, time.time_ns())
+        return read_activity(run, seconds, time.time_ns())
     except SvcError as error:
         if error.code == "not-found":  # Nothing was recorded yet.
             return Activity(seconds, [], [], partial=False)
         raise
 
 
-def _live(timeline: TimelineSql, seconds: int, sort: str, where: str) -> None:
-    activity, problem, read_at = _read_window(timeline, seconds), "", time.monotonic()
+def _live(run: RunSql, seconds: int, sort: str, where: str) -> None:
+    activity, problem, read_at = _read_window(run, seconds), "", time.monotonic()
     with LiveScreen() as screen:
         while True:
             columns, lines = screen.size
@@ -252,7 +252,7 @@ def _live(timeline: TimelineSql, seconds: int, sort: str, where: str) -> None:
             sort = _KEYS.get(key, sort)
             if not key:
                 try:
-                    activity, problem = _read_window(timeline, seconds), ""
+                    activity, problem = _read_window(run, seconds), ""
                 except SvcError as error:
                     problem = error.message
                 read_at = time.monotonic()

@@ -6,7 +6,7 @@ The timeline of its `svc dev` is read from the file, that of its service over th
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import load
 from engine.timeline import sql as timeline_sql
 from engine.timeline.database import timeline_path
-from svc_tui.client import Client
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, open_client
 from svc_tui.terminal import stderr
 from svc_tui.terminal.units import age_seconds
@@ -62,29 +61,23 @@ def resolve_target(root: Path, service: bool | None) -> Credentials | None:
     return credentials
 
 
-class TimelineSql:
-    """A timeline that statements read."""
-
-    def __init__(self, root: Path, client: Client | None) -> None:
-        """`client` reaches the service; without one, the file of the project in the folder `root` is read."""
-        self._root, self._client = root, client
-
-    def run(self, sql: str, limit: int = timeline_sql.MAX_ROWS) -> Any:
-        """Return the result of a SELECT: `columns`, `rows`, `truncated`. Raises `SvcError`."""
-        if self._client is None:
-            return json.loads(timeline_sql.run(timeline_path(self._root), sql, limit))
-        body = {"sql": sql, "limit": limit}
-        return self._client.call("POST", f"/v1/projects/{load(self._root).name}/logs/sql", body)
+RunSql = Callable[..., Any]
+"""Returns the result of a SELECT: `columns`, `rows`, `truncated`. A second argument limits the rows."""
 
 
 @contextmanager
-def open_timeline(root: Path, credentials: Credentials | None) -> Iterator[TimelineSql]:
-    """Yield the timeline of the project in a folder: on a service with `credentials`, else of `svc dev`."""
+def open_timeline(root: Path, credentials: Credentials | None) -> Iterator[RunSql]:
+    """Yield a function that reads the timeline of the project in a folder. It raises `SvcError`.
+
+    The timeline is that on a service with `credentials`, else that of `svc dev`.
+    """
     if credentials is None:
-        yield TimelineSql(root, None)
+        path = timeline_path(root)
+        yield lambda sql, limit=timeline_sql.MAX_ROWS: json.loads(timeline_sql.run(path, sql, limit))
         return
+    url = f"/v1/projects/{load(root).name}/logs/sql"
     with open_client(credentials) as client:
-        yield TimelineSql(root, client)
+        yield lambda sql, limit=timeline_sql.MAX_ROWS: client.call("POST", url, {"sql": sql, "limit": limit})
 
 
 def complete_id(root: Path, credentials: Credentials | None, text: str) -> str:
@@ -95,9 +88,9 @@ def complete_id(root: Path, credentials: Credentials | None, text: str) -> str:
     known = credentials is not None or timeline_path(root).exists()
     if not known or not re.fullmatch("[0-9a-z]{8,25}", text):
         return text
-    with open_timeline(root, credentials) as timeline:
+    with open_timeline(root, credentials) as run:
         sql = f"select distinct request_id from requests where request_id between '{text}' and '{text}~'"
-        found = [row["request_id"] for row in timeline.run(f"{sql} order by 1 limit 6")["rows"]]
+        found = [row["request_id"] for row in run(f"{sql} order by 1 limit 6")["rows"]]
     if len(found) > 1:
         more = ", …" if len(found) > 5 else ""
         raise InvalidUsage(f"several requests begin with {text}", f"Pass one: {', '.join(found[:5])}{more}.")
@@ -157,14 +150,14 @@ class Activity:
         return replace(self, resources=resources, routes=routes)
 
 
-def read_activity(timeline: TimelineSql, seconds: int, now_ns: int) -> Activity:
+def read_activity(run: RunSql, seconds: int, now_ns: int) -> Activity:
     """Read the activity of the last seconds before a Unix time. Raises `SvcError`."""
-    last = timeline.run(_LAST)["rows"][0]["last"]
+    last = run(_LAST)["rows"][0]["last"]
     if last is None:
         return Activity(seconds, [], [], partial=False)
     since_ns = now_ns - seconds * 1_000_000_000
     fields = {"sums": _SUMS, "after": last - MAX_RECORDS, "since_ns": since_ns, "limit": MAX_ROUTES}
-    resources, routes = (timeline.run(sql.format(**fields))["rows"] for sql in (_RESOURCES, _ROUTES))
-    omitted = timeline.run(_OMITTED.format(**fields))["rows"]
+    resources, routes = (run(sql.format(**fields))["rows"] for sql in (_RESOURCES, _ROUTES))
+    omitted = run(_OMITTED.format(**fields))["rows"]
     partial = bool(omitted) and omitted[0]["time_ns"] >= since_ns
     return Activity(seconds, resources, routes, partial)

@@ -103,8 +103,8 @@ class ProjectTools:
         cursor desc.
         """
         credentials = CredentialStore.from_environment(os.environ).get(self._root) if self._service else None
-        with open_timeline(self._root, credentials) as timeline:
-            result: dict[str, Any] = timeline.run(sql, limit)
+        with open_timeline(self._root, credentials) as run:
+            result: dict[str, Any] = run(sql, limit)
         return {"rows": result["rows"], "truncated": result["truncated"]}
 
     def request(self, request_id: RequestId) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from svc_tui.tables_syntax import (
     format_change,
     format_column,
     format_name,
+    format_of,
     is_destructive,
     parse_changes,
     parse_columns,
@@ -176,3 +177,10 @@ def test_types_come_from_the_api() -> None:
     ]
     types = ColumnTypes([TypeInfo(name="even", form="int")])
     assert parse_columns("n EVEN", types) == [{"name": "n", "type": "even"}]
+
+
+def test_format_is_determined_from_file_name() -> None:
+    names = ["a.csv", "b.JSON", "c.d.jsonl", "e.ndjson", "f.sql", "g.db", "h.sqlite3"]
+    assert [format_of(name) for name in names] == ["csv", "json", "jsonl", "jsonl", "sql", "db", "db"]
+    with pytest.raises(SvcError, match="cannot determine the format"):
+        format_of("people.xlsx")

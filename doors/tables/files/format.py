@@ -1,7 +1,6 @@
 """File formats, and the values that report previews and progress."""
 
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Literal, get_args
 
 from doors.tables.sqlite.catalog import Column
@@ -13,16 +12,6 @@ Format = Literal["csv", "json", "jsonl", "sql", "db"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 RowsFormat = Literal["csv", "json", "jsonl"]
 ROWS: tuple[RowsFormat, ...] = get_args(RowsFormat)
-_ENDINGS: dict[str, Format] = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".sql": "sql",
-    ".db": "db",
-    ".sqlite": "db",
-    ".sqlite3": "db",
-}
 
 MAX_RECORD = 8 << 20
 """Maximum bytes of one row in a file."""
@@ -66,11 +55,3 @@ def check_width(columns: int, row: int) -> None:
         raise TablesError(
             f"row {row}: the file has more than {MAX_COLUMNS} columns", "Tables have at most that many."
         )
-
-
-def format_of(name: str) -> Format:
-    """Return the format for the extension of a file name. Raises `TablesError`."""
-    format = _ENDINGS.get(PurePath(name).suffix.lower())
-    if format is None:
-        raise TablesError(f"cannot determine the format of {name}", f"Pass a format: {', '.join(FORMATS)}.")
-    return format

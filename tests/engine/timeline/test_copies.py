@@ -32,7 +32,7 @@ from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Appended, Retention, TimelineStore
 from engine.timeline.stored_record import StoredRecord, encode
-from svc_tui.logs.timeline import TimelineSql, read_activity
+from svc_tui.logs.timeline import open_timeline, read_activity
 from tests.engine.timeline.records import BEGAN, REQUEST, SECOND
 
 ALL = RecordFilter()
@@ -179,7 +179,8 @@ def test_activity_counts_the_requests_of_all_nodes(path: Path) -> None:
     copies = [(5, replace(REQUEST, request_id="b")), (6, replace(REQUEST, request_id="c"))]
     append(path, replace(REQUEST, request_id="a"), batch("n2", 0, *copies))
     root = path.parent.parent
-    found = read_activity(TimelineSql(root, None), 60, REQUEST.time_ns + SECOND)
+    with open_timeline(root, None) as run:
+        found = read_activity(run, 60, REQUEST.time_ns + SECOND)
     assert [row["requests"] for row in found.routes] == [3]
 
 

@@ -1,7 +1,7 @@
 """Pasting into the grid."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from textual import events
 from textual.app import App
 
 from screens.tables.dialogs import PasteScreen, TextScreen
-from screens.tables.grid import MAX_ROWS, PastedRange, TableColumn, cells, targets
+from screens.tables.grid import MAX_ROWS, TableColumn, cells, targets
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, Tables, tables
 from tests.support.column_types import TYPES
@@ -23,6 +23,12 @@ def column(name: str, type: str = "text", *, nullable: bool = True, generated: b
     )
 
 
+def pasted(*names: str, rows: Sequence[Sequence[str | None]] = (), header: bool = False) -> dict[str, Any]:
+    """Return a preview of a pasted range."""
+    columns = [{"name": name} for name in names]
+    return {"count": len(rows), "columns": columns, "rows": rows, "header": header}
+
+
 COLUMNS = [
     column("id", "integer", nullable=False),
     column("name"),
@@ -32,12 +38,11 @@ COLUMNS = [
 
 
 def test_header_names_select_columns() -> None:
-    pasted = PastedRange(("Age", "what", "name"), (), header=True)
-    assert targets(pasted, COLUMNS, 0) == [COLUMNS[3], None, COLUMNS[1]]
+    assert targets(pasted("Age", "what", "name", header=True), COLUMNS, 0) == [COLUMNS[3], None, COLUMNS[1]]
 
 
 def test_range_without_header_fills_columns_from_cursor() -> None:
-    assert targets(PastedRange(("a", "b", "c"), (), header=False), COLUMNS, 1) == [
+    assert targets(pasted("a", "b", "c"), COLUMNS, 1) == [
         COLUMNS[1],
         COLUMNS[3],
         None,
@@ -45,16 +50,16 @@ def test_range_without_header_fills_columns_from_cursor() -> None:
 
 
 def test_pasted_cells_are_parsed_by_column_type() -> None:
-    pasted = PastedRange(("a", "b"), [["1", "7"], [None, None]], header=False)
-    assert cells(pasted, [COLUMNS[1], COLUMNS[3]]) == [{"name": "1", "age": 7}, {"name": None, "age": None}]
-    assert cells(pasted, [COLUMNS[0], None]) == [{"id": 1}, {}]
+    two = pasted("a", "b", rows=[["1", "7"], [None, None]])
+    assert cells(two, [COLUMNS[1], COLUMNS[3]]) == [{"name": "1", "age": 7}, {"name": None, "age": None}]
+    assert cells(two, [COLUMNS[0], None]) == [{"id": 1}, {}]
     with pytest.raises(SvcError, match="row 1, age: this is not a whole number"):
-        cells(PastedRange(("a",), [["x"]], header=False), [COLUMNS[3]])
+        cells(pasted("a", rows=[["x"]]), [COLUMNS[3]])
 
 
 def test_range_over_row_limit_raises_with_import_hint() -> None:
     with pytest.raises(SvcError) as exc_info:
-        PastedRange.from_preview({"count": MAX_ROWS + 1, "columns": [], "rows": [], "header": False})
+        cells(pasted() | {"count": MAX_ROWS + 1}, [])
     assert "import" in exc_info.value.hint
 
 

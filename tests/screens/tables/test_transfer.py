@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from screens.dialog import ConfirmDialog
 from screens.files import Interrupted, complete_path, progress_bar, write_file
-from screens.tables.files import format_of, preview_lines, read_beginning, read_chunks
+from screens.tables.files import preview_lines, read_beginning, read_chunks
 from screens.tables.forms import ImportForm
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, tables
@@ -83,8 +83,6 @@ def test_write_file_follows_links_and_refuses_special_files(files: Path) -> None
 def test_unreadable_file_raises_error(files: Path) -> None:
     with pytest.raises(SvcError, match="cannot read"):
         list(read_chunks(files / "none.csv", lambda done, total: None, threading.Event()))
-    with pytest.raises(SvcError, match="cannot determine the format"):
-        format_of("people.xlsx")
 
 
 def test_beginning_of_long_file_has_whole_lines(files: Path) -> None:

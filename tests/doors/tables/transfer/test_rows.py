@@ -5,7 +5,7 @@ import pytest
 
 from doors.tables.files import rows as table_rows
 from doors.tables.files.exporter import save
-from doors.tables.files.format import MAX_RECORD, FileProgress, Format, format_of
+from doors.tables.files.format import MAX_RECORD, FileProgress, Format
 from doors.tables.files.importer import load
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
@@ -409,13 +409,6 @@ def test_column_name_with_other_delimiter_round_trips(database: Connection) -> N
         assert output.getvalue() == f'"a{mark}b"\nx{mark}y\n'.encode()
         list(load(database, output, "csv", table=f"t {mark}x"))
         assert rows(database, f'select * from "t {mark}x"') == [(f"x{mark}y",)] * 2
-
-
-def test_format_is_determined_from_file_name() -> None:
-    names = ["a.csv", "b.JSON", "c.d.jsonl", "e.ndjson", "f.sql", "g.db", "h.sqlite3"]
-    assert [format_of(name) for name in names] == ["csv", "json", "jsonl", "jsonl", "sql", "db", "db"]
-    with pytest.raises(TablesError, match="cannot determine the format"):
-        format_of("rows")
 
 
 def test_constraint_failure_in_late_chunk_names_line(users: Connection) -> None:
