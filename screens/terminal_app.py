@@ -92,12 +92,6 @@ class PasteParser(XTermParser):
             yield events.Paste(pasted.replace("\x00", ""))
 
 
-def _install_paste_parser() -> None:
-    """Install this parser in Textual's terminal and browser drivers."""
-    for driver in (linux_driver, web_driver):
-        setattr(driver, XTermParser.__name__, PasteParser)
-
-
 DRAIN_TIMEOUT_SECONDS = 0.2
 """Maximum wait for a widget that does not respond, so that it cannot block `ctrl+c`."""
 
@@ -225,7 +219,8 @@ class TerminalApp(App[Result]):
         """
         super().__init__()
         self.downloads = downloads
-        _install_paste_parser()
+        for driver in (linux_driver, web_driver):
+            setattr(driver, XTermParser.__name__, PasteParser)
         self._control_chars = ControlCharFilter()
         self._keys = KeySequencer(self)
         self._ascii = AsciiFilter(enabled=not supports_unicode())

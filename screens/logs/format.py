@@ -92,7 +92,8 @@ def row(
         text = _narrow(outcome, text, usage, room)
     if search:
         outcome, text, usage = (highlight(cell, search) for cell in (outcome, text, usage))
-    time: Cell = ((_format_time(_display_time(document), zone, today), "dim"),)
+    time_ns = began(document) + (document["wall_ns"] if is_request else 0)
+    time: Cell = ((_format_time(time_ns, zone, today), "dim"),)
     cells: tuple[Cell, ...] = (time, sign, route, text)
     if not room:
         cells = (time, sign, route, outcome, text, usage, ((request[-8:], "dim"),))
@@ -222,11 +223,6 @@ def _format_attributes(attributes: Mapping[str, str], max_length: int | None = _
         plain = truncated and not any(character in truncated for character in ' \t\n"=')
         text += f"{key}={truncated if plain else json.dumps(truncated, ensure_ascii=False)} "
     return text.rstrip(" ")
-
-
-def _display_time(document: Document) -> int:
-    """Return the displayed time: the end of a request, or the time of a log record."""
-    return began(document) + (document["wall_ns"] if document["kind"] == "request" else 0)
 
 
 @lru_cache(maxsize=16)

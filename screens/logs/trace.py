@@ -8,12 +8,11 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
-from screens.logs.format import badge, began, day, method, size, status
+from screens.logs.format import Document, badge, began, day, method, size, status
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line, Piece, Tone
 from svc_tui.terminal.units import clock, duration, plural
 
-Document = Mapping[str, Any]
 _Timed = tuple[int, Document]
 MIN_NAME, MAX_NAME = 20, 48
 """Minimum and maximum width of a name; without calls, it is the minimum."""
@@ -130,19 +129,16 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
             texts[span.name] = None
             name = set_cell_size(name, name_cells - 2) + "… "
         notes, transfer = _call_notes(document) if span.is_call else _usage(document)
+        usage = f"  {notes:<{USAGE - 2}}"
+        if len(usage) > USAGE:
+            usage = usage[: USAGE - 1] + "…"
+        tone = "bad" if document["code"] else _TONES.get(document["kind"], "dim")
         yield [
             (set_cell_size(name, name_cells), "" if span.is_call else "teal"),
             _status(document) if span.is_call else status(document["status"]),
             (f" {duration(document['wall_ns']):>8}  ", ""),
-            (
-                " " * start + "━" * length + " " * (room - start - length),
-                _tone(span),
-            ),
-            *(
-                _cut(f"  {notes:<{USAGE - 2}}", USAGE, bad=span.is_call and document["code"])
-                if usage_cells
-                else ()
-            ),
+            (" " * start + "━" * length + " " * (room - start - length), tone),
+            *(((usage, "bad" if span.is_call and document["code"] else "dim"),) if usage_cells else ()),
             *(((transfer, "dim"),) if usage_cells > USAGE else ()),
         ]
     omitted = sum(span.document.get("calls_omitted", 0) for span in tree)
@@ -152,12 +148,6 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         yield []
         for text in list(texts)[:MAX_TEXTS]:
             yield [(text, "dim")]
-
-
-def _tone(span: Span) -> Tone:
-    if span.document["code"]:
-        return "bad"
-    return _TONES.get(span.document["kind"], "dim")
 
 
 def _status(call: Document) -> Piece:
@@ -191,10 +181,6 @@ def _usage(document: Document) -> tuple[str, str]:
     compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
     usage = f"{compute:>11}  {size(document['peak_memory']):>8}"
     return usage, f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
-
-
-def _cut(text: str, cells: int, *, bad: bool) -> Iterator[Piece]:
-    yield (text if len(text) <= cells else text[: cells - 1] + "…", "bad" if bad else "dim")
 
 
 MAX_LINES = 5_000

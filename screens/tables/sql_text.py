@@ -167,15 +167,13 @@ class ResultRows:
             ListColumn(
                 name,
                 width.default,
-                right=type.align_right or (type is COMPUTED and self._numbers(name)),
+                # A computed column is aligned by its first value.
+                right=type.align_right
+                or (type is COMPUTED and bool(self.rows) and isinstance(self.rows[0][name], int | float)),
                 preferred=width.longest,
             )
             for (name, type), width in zip(self._names, measured, strict=True)
         )
-
-    def _numbers(self, name: str) -> bool:
-        """Return whether the first value of a computed column is a number."""
-        return bool(self.rows) and isinstance(self.rows[0][name], int | float)
 
     def count(self) -> int:
         return len(self.rows)

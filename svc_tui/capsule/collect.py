@@ -56,8 +56,7 @@ from svc_tui.capsule.container import (
 from svc_tui.capsule.redaction import Redactor, fetch_document, redacted_fetch
 from svc_tui.client.discovery import find_running
 from svc_tui.composition import lanes
-from svc_tui.logs.remote import LogQuery, RemoteLogs
-from svc_tui.logs.timeline import complete_id, resolve_target
+from svc_tui.logs import LogQuery, RemoteLogs, complete_id, resolve_target
 from svc_tui.terminal.units import plural
 
 PACKAGE = "package.json"

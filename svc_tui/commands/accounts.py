@@ -3,7 +3,7 @@
 import getpass
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import typer
@@ -216,14 +216,12 @@ def list_tokens(as_json: AsJson = False) -> None:
     if not tokens["tokens"]:
         stderr.note("you have no tokens")
         return
-    rows = [[(text, "") for text in _row(token)] for token in tokens["tokens"]]
-    heads = ("name", "role", "projects", "used", "expires")
-    stdout.table(heads, rows)
-
-
-def _row(token: dict[str, Any]) -> list[str]:
-    projects = ", ".join("all" if name == "*" else name for name in token["projects"])
-    return [token["name"], token["role"], projects, token["used"] or "never", token["expires"]]
+    rows = []
+    for token in tokens["tokens"]:
+        projects = ", ".join("all" if name == "*" else name for name in token["projects"])
+        texts = (token["name"], token["role"], projects, token["used"] or "never", token["expires"])
+        rows.append([(text, "") for text in texts])
+    stdout.table(("name", "role", "projects", "used", "expires"), rows)
 
 
 @token.command("rm")

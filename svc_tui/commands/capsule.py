@@ -18,7 +18,7 @@ from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.stepwise_json import dump_verbatim
 from svc_tui.commands.options import AsJson, Yes
-from svc_tui.logs.timeline import ServiceOption
+from svc_tui.logs import ServiceOption
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stdout import toned
 from svc_tui.terminal.units import size

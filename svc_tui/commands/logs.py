@@ -25,8 +25,15 @@ from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord, encode
 from svc_tui.commands.options import resource_names
-from svc_tui.logs.remote import LogFormatter, LogQuery, RemoteLogs
-from svc_tui.logs.timeline import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
+from svc_tui.logs import (
+    AGE_EXAMPLES,
+    LogFormatter,
+    LogQuery,
+    RemoteLogs,
+    ServiceOption,
+    parse_age,
+    resolve_target,
+)
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import toned
 from svc_tui.terminal.units import plural
@@ -102,7 +109,7 @@ def logs(
         raise InvalidUsage("--csv is for --sql", "Pass --json for records.")
     credentials = resolve_target(root, service)
     if request is not None:
-        from svc_tui.logs.timeline import complete_id
+        from svc_tui.logs import complete_id
 
         request = complete_id(root, credentials, request)
     record_filter = RecordFilter(resource, request, min_level=_severity(level), pattern=_pattern(grep))
@@ -159,7 +166,7 @@ def logs(
 def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv: bool) -> None:
     """Run a statement over the timeline, and print its rows."""
     from svc_tui.commands.tables import print_rows
-    from svc_tui.logs.timeline import open_timeline
+    from svc_tui.logs import open_timeline
     from svc_tui.tables_syntax import ColumnTypes
 
     with open_timeline(root, resolve_target(root, service)) as run:
@@ -173,7 +180,7 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
 
 def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> None:
     from screens.logs.trace import lines
-    from svc_tui.logs.timeline import complete_id
+    from svc_tui.logs import complete_id
 
     entries: list[StoredRecord] = []
     credentials = resolve_target(root, service)

@@ -14,7 +14,7 @@ from engine.manifest.egress import Egress, parse_rule
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, targets
 from svc_tui.commands.options import AsJson
-from svc_tui.logs.timeline import AGE_EXAMPLES, ServiceOption, open_timeline, parse_age, resolve_target
+from svc_tui.logs import AGE_EXAMPLES, ServiceOption, open_timeline, parse_age, resolve_target
 from svc_tui.terminal import stderr, stdout
 
 CALLS = (

@@ -24,7 +24,7 @@ from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
 from engine.usage.store import UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.commands.options import AsJson
-from svc_tui.logs.timeline import (
+from svc_tui.logs import (
     AGE_EXAMPLES,
     SORTS,
     Activity,

@@ -25,7 +25,7 @@ from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.client.discovery import find_running, project_client
 from svc_tui.deploy import uploader
-from svc_tui.logs.timeline import open_timeline
+from svc_tui.logs import open_timeline
 from svc_tui.user_home import Home
 
 MAX_ROWS = 1_000

@@ -16,7 +16,7 @@ from engine.timeline.store import TimelineStore
 from engine.timeline.stored_record import StoredRecord
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
-from svc_tui.logs.remote import LogQuery, RemoteLogs
+from svc_tui.logs import LogQuery, RemoteLogs
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
 
 ALL = LogQuery()

@@ -4,7 +4,7 @@ import pytest
 
 from engine.timeline.record import LineRecord, Record, StructuredRecord
 from svc_tui.dev.request_log import RequestLog, request_line
-from svc_tui.logs.remote import LogFormatter
+from svc_tui.logs import LogFormatter
 from svc_tui.terminal import stdout
 from svc_tui.terminal.stdout import Styled
 from tests.engine.timeline.records import REQUEST

@@ -11,7 +11,7 @@ from engine.timeline.database import timeline_path
 from engine.timeline.record import RequestRecord
 from engine.timeline.store import TimelineStore
 from engine.trace import Call
-from svc_tui.logs import timeline as top_module
+from svc_tui import logs as top_module
 from svc_tui.main import run
 from tests.engine.timeline.records import REQUEST
 from tests.support.service import environ_of, svc

@@ -32,7 +32,7 @@ from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Appended, Retention, TimelineStore
 from engine.timeline.stored_record import StoredRecord, encode
-from svc_tui.logs.timeline import open_timeline, read_activity
+from svc_tui.logs import open_timeline, read_activity
 from tests.engine.timeline.records import BEGAN, REQUEST, SECOND
 
 ALL = RecordFilter()

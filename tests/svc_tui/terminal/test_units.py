@@ -1,7 +1,7 @@
 import pytest
 
 from engine.errors import SvcError
-from svc_tui.logs.timeline import MAX_SECONDS, parse_age
+from svc_tui.logs import MAX_SECONDS, parse_age
 from svc_tui.terminal.units import duration, size
 
 

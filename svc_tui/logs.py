@@ -1,0 +1,323 @@
+"""The timeline of a project: the choice of its source, SQL, activity, records of a service, and their lines.
+
+The timeline of `svc dev` is read from its file, that of a service over the control API. Following survives
+restarts of the service, without duplicates. A line is for one record, or for a request with all its spans.
+"""
+
+import json
+import os
+import re
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.control.discovery import find_endpoint
+from engine.errors import InvalidUsage
+from engine.files.data_dir import DATA_DIR
+from engine.manifest.load import load
+from engine.timeline import sql as timeline_sql
+from engine.timeline.database import timeline_path
+from engine.timeline.json_format import from_json
+from engine.timeline.record import Record, RequestRecord
+from engine.timeline.stored_record import StoredRecord, encode, searchable
+from svc_tui.client import Unreachable
+from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, open_client
+from svc_tui.dev.request_log import record_line, request_line, stderr_text
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stdout import Styled
+from svc_tui.terminal.units import age_seconds, clock
+
+AGE_EXAMPLES = "30s, 10m, 12h, 7d"
+MAX_SECONDS = 50 * 365 * 24 * 3600
+"""Longer ages are cut to this: no timestamp before 1970 is recorded."""
+ServiceOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--service/--dev",
+        help="Read from the service or from svc dev (default: a running svc dev, else the service).",
+    ),
+]
+
+
+def parse_age(text: str) -> int:
+    """Return an age in seconds, at most `MAX_SECONDS`. Raises `SvcError` for an invalid one."""
+    if (seconds := age_seconds(text)) is None:
+        hint = f"Use seconds, minutes, hours or days: {AGE_EXAMPLES}."
+        raise InvalidUsage(f'"{text}" is not a valid time', hint)
+    return min(seconds, MAX_SECONDS)
+
+
+def resolve_target(root: Path, service: bool | None) -> Credentials | None:
+    """Return the credentials of the service to query, or None to read what `svc dev` recorded.
+
+    `service` is the choice of the user. The default is the service of the project, unless `svc dev`
+    is running. Raises `NotLoggedIn`.
+    """
+    if service is None:
+        endpoint = find_endpoint(root / DATA_DIR)
+        running = endpoint is not None and endpoint.is_running
+        service = not running and (root / DATA_DIR / PROJECT_FILE).exists()
+    if not service:
+        return None
+    credentials = CredentialStore.from_environment(os.environ).get(root)
+    stderr.note(f"from the service {credentials.key}; pass --dev for records of svc dev")
+    return credentials
+
+
+RunSql = Callable[..., Any]
+"""Returns the result of a SELECT: `columns`, `rows`, `truncated`. A second argument limits the rows."""
+
+
+@contextmanager
+def open_timeline(root: Path, credentials: Credentials | None) -> Iterator[RunSql]:
+    """Yield a function that reads the timeline of the project in a folder. It raises `SvcError`.
+
+    The timeline is that on a service with `credentials`, else that of `svc dev`.
+    """
+    if credentials is None:
+        path = timeline_path(root)
+        yield lambda sql, limit=timeline_sql.MAX_ROWS: json.loads(timeline_sql.run(path, sql, limit))
+        return
+    url = f"/v1/projects/{load(root).name}/logs/sql"
+    with open_client(credentials) as client:
+        yield lambda sql, limit=timeline_sql.MAX_ROWS: client.call("POST", url, {"sql": sql, "limit": limit})
+
+
+def complete_id(root: Path, credentials: Credentials | None, text: str) -> str:
+    """Return the id of the request that begins with a text of 8 characters or more, else the text.
+
+    Raises `SvcError` if several requests begin with it.
+    """
+    known = credentials is not None or timeline_path(root).exists()
+    if not known or not re.fullmatch("[0-9a-z]{8,25}", text):
+        return text
+    with open_timeline(root, credentials) as run:
+        sql = f"select distinct request_id from requests where request_id between '{text}' and '{text}~'"
+        found = [row["request_id"] for row in run(f"{sql} order by 1 limit 6")["rows"]]
+    if len(found) > 1:
+        more = ", …" if len(found) > 5 else ""
+        raise InvalidUsage(f"several requests begin with {text}", f"Pass one: {', '.join(found[:5])}{more}.")
+    return str(found[0]) if found else text
+
+
+MAX_RECORDS = 50_000
+"""Maximum records that are read: the newest ones."""
+MAX_ROUTES = 1_000
+"""Maximum routes: those with most requests."""
+SORTS = {
+    "rate": "requests",
+    "p95": "p95_ms",
+    "failed": "failures",
+    "cpu": "compute_ms",
+    "memory": "peak_memory",
+    "name": "name",
+}
+"""Orders, each with the field of a row that decides."""
+_LAST = "select max(cursor) as last from requests"
+_OMITTED = "select time_ns from requests where cursor <= {after} order by cursor desc limit 1"
+_SUMS = """
+  count(*) as requests, p95(wall_ms) as p95_ms, sum(failed and code <> 'not-ready') as failures,
+  coalesce(sum(compute_ms), 0) as compute_ms, max(peak_memory) as peak_memory
+"""
+_RESOURCES = """
+select resource as name, {sums} from spans
+where kind = 'request' and resource <> '' and cursor > {after} and time_ns >= {since_ns} group by 1
+"""
+_ROUTES = """
+select method || ' ' || path as name, {sums} from requests
+where cursor > {after} and time_ns >= {since_ns} group by 1 order by requests desc limit {limit}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Requests of a window of `seconds`, by resource and by route.
+
+    The rows have `name`, `requests`, `p95_ms`, `failures`, `compute_ms` and `peak_memory`, which is None
+    without guests. With `partial`, older records of the window were not read.
+    """
+
+    seconds: int
+    resources: list[dict[str, Any]]
+    routes: list[dict[str, Any]]
+    partial: bool
+
+    def sorted(self, by: str) -> "Activity":
+        """Return the rows in an order of `SORTS`: names ascending, numbers descending."""
+        key = SORTS[by]
+
+        def order(row: dict[str, Any]) -> tuple[float, str]:
+            return (0.0 if key == "name" else -(row[key] or 0.0), row["name"])
+
+        resources, routes = sorted(self.resources, key=order), sorted(self.routes, key=order)
+        return replace(self, resources=resources, routes=routes)
+
+
+def read_activity(run: RunSql, seconds: int, now_ns: int) -> Activity:
+    """Read the activity of the last seconds before a Unix time. Raises `SvcError`."""
+    last = run(_LAST)["rows"][0]["last"]
+    if last is None:
+        return Activity(seconds, [], [], partial=False)
+    since_ns = now_ns - seconds * 1_000_000_000
+    fields = {"sums": _SUMS, "after": last - MAX_RECORDS, "since_ns": since_ns, "limit": MAX_ROUTES}
+    resources, routes = (run(sql.format(**fields))["rows"] for sql in (_RESOURCES, _ROUTES))
+    omitted = run(_OMITTED.format(**fields))["rows"]
+    partial = bool(omitted) and omitted[0]["time_ns"] >= since_ns
+    return Activity(seconds, resources, routes, partial)
+
+
+RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """A selection of records: the service applies `filters`, and `tail` unless there is a `pattern`."""
+
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    pattern: re.Pattern[str] | None = None
+    tail: int | None = None
+    follow: bool = False
+
+
+class RemoteLogs:
+    """The log records of one project."""
+
+    def __init__(
+        self,
+        login: Credentials,
+        project: str,
+        query: LogQuery,
+        show: Callable[[Sequence[StoredRecord]], None],
+        on_dropped: Callable[[int], None],
+    ) -> None:
+        self._login = login
+        self._path = f"/v1/projects/{project}/logs"
+        self._query = query
+        self._show = show
+        self._on_dropped = on_dropped
+        self._position: int | None = None
+        self._disconnected = False
+
+    def run(self) -> None:
+        """Show the recorded entries and, when following, new ones until the reader closes the pipe."""
+        tail = self._query.tail
+        if tail is not None and self._query.pattern is not None:
+            matches: deque[StoredRecord] = deque(maxlen=tail)
+            self._read(matches.append)
+            self._show(list(matches))
+            tail = None
+        elif not self._query.follow:
+            self._read(lambda record: self._show([record]), tail)
+        if self._query.follow:
+            self._follow(tail)
+
+    def _follow(self, tail: int | None) -> None:
+        while True:
+            try:
+                self._read(lambda record: self._show([record]), tail, follow=True)
+            except Unreachable as error:
+                if self._position is None:
+                    raise
+                if not self._disconnected:
+                    stderr.warn(error.message, "svc reconnects until you press Ctrl+C.")
+                self._disconnected = True
+            stdout.pause(RETRY_SECONDS)
+
+    def _read(
+        self, on_record: Callable[[StoredRecord], None], tail: int | None = None, *, follow: bool = False
+    ) -> None:
+        params = {**self._query.filters, "tail": tail, "follow": "true" if follow else None}
+        if self._position is not None:  # after a lost connection
+            params |= {"since": None, "until": None, "tail": None, "after": self._position}
+        with open_client(self._login) as client:
+            for line in client.lines("GET", self._path, params=params):
+                self._handle(line, on_record)
+
+    def _handle(self, line: dict[str, Any], on_record: Callable[[StoredRecord], None]) -> None:
+        if "dropped" in line:
+            self._on_dropped(line["dropped"])
+            return
+        if "position" in line:
+            self._position = line["position"]
+            self._disconnected = False
+            stdout.pause(0)  # exits once the reader has closed the pipe
+            return
+        record = from_json(line)
+        self._position = record.cursor
+        if self._query.pattern is None or self._query.pattern.search(searchable(encode(record.record))):
+            on_record(record)
+
+
+MAX_PENDING = 1000
+"""Requests whose spans are held until their root span is read."""
+MAX_STDERR = 4096
+"""Maximum characters of stderr that are remembered for a request."""
+
+
+class LogFormatter:
+    """Formats records as lines."""
+
+    def __init__(
+        self,
+        *,
+        dated: bool,
+        has_root: Callable[[RequestRecord], bool] = lambda span: True,
+        today: Callable[[], date] = date.today,
+    ) -> None:
+        """`dated` writes the date into every line; otherwise each new day gets a heading.
+
+        `has_root` returns whether the filter selects the root span of a request, too. A span without it gets
+        its own line.
+        """
+        self._dated = dated
+        self._has_root = has_root
+        self._day = None if dated else today()
+        self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
+        self._stderr: OrderedDict[str, str] = OrderedDict()
+
+    def lines(self, record: Record) -> Iterator[Styled]:
+        """Yield the lines for the next record; inner spans wait for the root span of their request."""
+        if text := stderr_text(record):
+            # The error of a request is not repeated if its stderr has it.
+            text = self._stderr.get(record.request_id, "") + text
+            self._stderr[record.request_id] = text[-MAX_STDERR:]
+            if len(self._stderr) > MAX_PENDING:
+                self._stderr.popitem(last=False)
+        if not isinstance(record, RequestRecord):
+            yield from self._at(record.time_ns, lambda time: record_line(record, time, record.request_id))
+            return
+        spans = self._spans.pop(record.request_id, [])
+        spans.append(record)
+        if record.root or not self._has_root(record):
+            yield from self._request(spans)
+            return
+        self._spans[record.request_id] = spans
+        if len(self._spans) > MAX_PENDING:
+            yield from self._request(self._spans.popitem(last=False)[1])
+
+    def flush(self) -> Iterator[Styled]:
+        """Yield the lines of requests whose root span was not read."""
+        while self._spans:
+            yield from self._request(self._spans.popitem(last=False)[1])
+
+    def _request(self, spans: list[RequestRecord]) -> Iterator[Styled]:
+        end_ns = spans[-1].time_ns + spans[-1].wall_ns
+        stderr = self._stderr.pop(spans[-1].request_id, "")
+        return self._at(end_ns, lambda time: request_line(spans, time, stderr))
+
+    def _at(self, time_ns: int, line: Callable[[str], Styled]) -> Iterator[Styled]:
+        """Yield a line with its time, after a heading if its day differs from the previous line's."""
+        day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
+        if self._dated:
+            yield line(f"{day} {clock(time_ns)}")
+            return
+        if day != self._day:
+            self._day = day
+            yield [(f"{day:%A} {day}", "dim")]
+        yield line(clock(time_ns))

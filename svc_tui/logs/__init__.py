@@ -1,1 +1,0 @@
-"""Reading and printing the request timeline."""
