@@ -352,35 +352,39 @@ class ExportForm(FileForm[Path]):
     """Writes a file, and asks before replacing one. Returns its path."""
 
     DONE: ClassVar[str] = "export"
-    EXAMPLE: ClassVar[str]
-    """The name of the file, unless `name_file` returns another one."""
+
+    def __init__(
+        self,
+        what: str,
+        name: str,
+        about: str,
+        writer: "Callable[[ExportForm, str], Callable[[Path], str]]",
+        choices: Sequence[Field] = (),
+        *,
+        example: str = "",
+    ) -> None:
+        """Create the form. It proposes the file `name`; `about` describes what it exports, and the formats.
+
+        `writer` gets the form and a name. It returns the function that writes such a file, and that returns
+        what it wrote. Both raise `SvcError`. `choices` are fields beside the file, whose `example` is shown
+        when it is empty.
+        """
+        super().__init__()
+        self.TITLE_TEXT = f"Export {what}"  # type: ignore[misc]
+        self._file_name, self._about, self._writer, self._choices = name, about, writer, choices
+        self._example = example
 
     def fields(self) -> ComposeResult:
         """Yield the file, the choices, the description and the progress."""
-        yield PathField("file", "file", self.name_file(), example=self.EXAMPLE)
-        yield from self.choices()
-        yield Static(Content(self.describe()), classes="about")
+        yield PathField("file", "file", self._file_name, example=self._example or self._file_name)
+        yield from self._choices
+        yield Static(Content(self._about), classes="about")
         yield Static(id="progress")
-
-    def name_file(self) -> str:
-        return self.EXAMPLE
-
-    def choices(self) -> ComposeResult:
-        """Yield fields beside the file."""
-        yield from ()
-
-    def describe(self) -> str:
-        """Return what the form exports, and the formats."""
-        raise NotImplementedError
-
-    def writer(self, name: str) -> Callable[[Path], str]:
-        """Return the function that writes a file like `name` and returns what it wrote. Raises `SvcError`."""
-        raise NotImplementedError
 
     async def work(self) -> Path:
         """Write the file. Raises `SvcError`."""
         require_filled([("file", self.value("file"))])
-        path, write = self.target(), self.writer(self.value("file"))
+        path, write = self.target(), self._writer(self, self.value("file"))
         await self._confirm_overwrite(path)
         self._show_exported(await asyncio.to_thread(write, path), path)
         return path

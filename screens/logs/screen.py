@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -105,33 +106,29 @@ class LogExportForm(ExportForm):
     """Exports the filtered timeline."""
 
     GROUP: ClassVar[str] = "Logs"
-    TITLE_TEXT: ClassVar[str] = "Export records"
-    EXAMPLE: ClassVar[str] = "logs.jsonl"
 
     def __init__(self, client: ProjectClient, filter: RecordSelection) -> None:
-        super().__init__()
-        self._client, self._filter = client, filter
-        self._records = 0
+        selection = filter.words() or "all records"
+        about = f"{selection}\n.jsonl writes complete JSON records; .txt and .log write text lines"
+        super().__init__("records", "logs.jsonl", about, partial(_log_writer, client, filter))
 
-    def describe(self) -> str:
-        """Return the filter and the formats."""
-        selection = self._filter.words() or "all records"
-        return f"{selection}\n.jsonl writes complete JSON records; .txt and .log write text lines"
 
-    def writer(self, name: str) -> Callable[[Path], str]:
-        """Return the function that writes the records. Raises `SvcError` for another suffix."""
-        lines = is_text_file(parse_path(name))
+def _log_writer(
+    client: ProjectClient, filter: RecordSelection, form: ExportForm, name: str
+) -> Callable[[Path], str]:
+    """Return the function that writes the records. Raises `SvcError` for another suffix."""
+    lines, count = is_text_file(parse_path(name)), 0
 
-        def write(path: Path) -> str:
-            chunks = export_records(self._client, self._filter, lines=lines, on_progress=self._update_count)
-            written = self.write(path, chunks)
-            return f"{plural(self._records, 'record')} ({size(written)})"
+    def show(records: int, share: float) -> None:
+        nonlocal count
+        count = records
+        form.progress = f"{progress_bar(int(share * 1000), 1000)}  {plural(records, 'record')}"
 
-        return write
+    def write(path: Path) -> str:
+        written = form.write(path, export_records(client, filter, lines=lines, on_progress=show))
+        return f"{plural(count, 'record')} ({size(written)})"
 
-    def _update_count(self, records: int, share: float) -> None:
-        self._records = records
-        self.progress = f"{progress_bar(int(share * 1000), 1000)}  {plural(records, 'record')}"
+    return write
 
 
 APPLIES = "svc dev applies it at once; the next deploy applies it to the service."

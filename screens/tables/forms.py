@@ -235,38 +235,19 @@ def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:
 SHOWN, ALL = "shown", "all"
 
 
-class TableExportForm(ExportForm):
-    """Exports the rows of a table."""
-
-    TITLE_TEXT: ClassVar[str] = "Export the table"
-    EXAMPLE: ClassVar[str] = "people.csv"
-
-    def __init__(self, client: ProjectClient, grid: RemoteGrid) -> None:
-        super().__init__()
-        self._client, self._grid = client, grid
-        self._is_unfiltered = grid.query == RowQuery()
-
-    def name_file(self) -> str:
-        return f"{self._grid.table}.csv"
-
-    def choices(self) -> ComposeResult:
-        """Yield the choice of rows if the grid is filtered or sorted."""
-        if not self._is_unfiltered:
-            yield Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}")
-
-    def describe(self) -> str:
-        """Return the formats for the rows."""
-        if self._is_unfiltered:
-            return "All rows, as .csv, .json, .jsonl, .sql or .db."
-        return (
-            f"{SHOWN}: the {self._grid.total:,} shown rows in their order, as .csv, .json or .jsonl;"
+def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
+    """Return the form that exports a table, with a choice of rows if the grid is filtered or sorted."""
+    about, choices = "All rows, as .csv, .json, .jsonl, .sql or .db.", list[Field]()
+    if grid.query != RowQuery():
+        choices.append(Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}"))
+        about = (
+            f"{SHOWN}: the {grid.total:,} shown rows in their order, as .csv, .json or .jsonl;"
             f" {ALL}: the whole table, also as .sql or .db."
         )
 
-    def writer(self, name: str) -> Callable[[Path], str]:
-        """Return the function that writes the chosen rows. Raises `SvcError`."""
+    def writer(form: ExportForm, name: str) -> Callable[[Path], str]:
         format = format_of(name)
-        rows = ALL if self._is_unfiltered else self.value("rows").strip() or SHOWN
+        rows = form.value("rows").strip() or SHOWN if choices else ALL
         if rows not in (ALL, SHOWN):
             raise SvcError(f"rows cannot be {rows}", f"Enter {SHOWN} or {ALL}.")
         if rows == SHOWN and format in DATABASE_FORMATS:
@@ -274,14 +255,16 @@ class TableExportForm(ExportForm):
                 f"a .{format} file has whole tables, not a selection of rows",
                 f"Enter {ALL} for rows, or use .csv, .json or .jsonl.",
             )
-        source = "/export" if rows == ALL else f"/grid/{self._grid.id}/export"
-        params = {"format": format} | ({"table": self._grid.table} if rows == ALL else {})
+        source = "/export" if rows == ALL else f"/grid/{grid.id}/export"
+        params = {"format": format} | ({"table": grid.table} if rows == ALL else {})
 
         def write(path: Path) -> str:
-            with self._client.download(source, params=params) as chunks:
-                return size(self.write(path, chunks))
+            with client.download(source, params=params) as chunks:
+                return size(form.write(path, chunks))
 
         return write
+
+    return ExportForm("the table", f"{grid.table}.csv", about, writer, choices, example="people.csv")
 
 
 _TYPING_SECONDS = 0.3
@@ -450,25 +433,17 @@ CHUNK_ROWS = 1000
 """Rows per chunk that is written."""
 
 
-class ResultExportForm(ExportForm):
-    """Exports the rows of a result."""
+def result_export(result: ResultRows) -> ExportForm:
+    """Return the form that exports the rows of a result."""
 
-    TITLE_TEXT: ClassVar[str] = "Export the result"
-    EXAMPLE: ClassVar[str] = "result.csv"
-
-    def __init__(self, result: ResultRows) -> None:
-        super().__init__()
-        self._result = result
-
-    def describe(self) -> str:
-        return f"{plural(self._result.count(), 'row')}, as .csv, .json or .jsonl."
-
-    def writer(self, name: str) -> Callable[[Path], str]:
-        """Return the function that writes the rows. Raises `SvcError` for another format."""
+    def writer(form: ExportForm, name: str) -> Callable[[Path], str]:
         format = format_of(name)
         if format not in FORMATS:
             raise SvcError(f"a result cannot be exported as .{format}", "Use .csv, .json or .jsonl.")
-        return lambda path: size(self.write(path, chunks(self._result, format)))
+        return lambda path: size(form.write(path, chunks(result, format)))
+
+    about = f"{plural(result.count(), 'row')}, as .csv, .json or .jsonl."
+    return ExportForm("the result", "result.csv", about, writer)
 
 
 def chunks(result: ResultRows, format: str) -> Iterator[bytes]:

@@ -30,7 +30,7 @@ from screens.tables.dialogs import (
 )
 from screens.tables.draft import NewRow, StagedChange
 from screens.tables.files import CHUNK_BYTES, read_blob
-from screens.tables.forms import AlterForm, CreateForm, ImportForm, TableExportForm
+from screens.tables.forms import AlterForm, CreateForm, ImportForm, table_export
 from screens.tables.grid import (
     MAX_ROWS,
     ColumnLayout,
@@ -559,7 +559,7 @@ class TablesScreen(TableView):
 
     def action_export(self) -> None:
         if self._grid is not None:
-            self.app.push_screen(TableExportForm(self.client, self._grid))
+            self.app.push_screen(table_export(self.client, self._grid))
 
     # Applying
 

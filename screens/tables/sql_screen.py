@@ -20,7 +20,7 @@ from textual.widgets import Static, TextArea
 
 from screens.console_screen import KeyFooter, StopWorkersFirst
 from screens.project_client import ProjectClient
-from screens.tables.forms import ResultExportForm
+from screens.tables.forms import result_export
 from screens.tables.sql_text import (
     LAST_WORD,
     MAX_COLORED,
@@ -369,7 +369,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     def action_export(self) -> None:
         if self._result is not None and self._result.names:
-            self.app.push_screen(ResultExportForm(self._result))
+            self.app.push_screen(result_export(self._result))
 
     def action_back(self) -> None:
         running = [
