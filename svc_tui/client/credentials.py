@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -180,14 +180,6 @@ class Credentials:
         return NotLoggedIn(f"the session with {self.key} has expired", f"Log in with `svc login {self.key}`.")
 
 
-@dataclass(frozen=True, slots=True)
-class _SessionFile:
-    """The content of `sessions.json`; `services` has the stored fields of each service by key."""
-
-    current: str = ""
-    services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
 class CredentialStore:
     """The stored credentials of the user. Methods raise `SvcError`."""
 
@@ -221,10 +213,10 @@ class CredentialStore:
                 check_encryption(url, insecure=insecure)
                 return Credentials(url, url, token=token, insecure=insecure, from_environment=True)
         sessions = self._read()
-        key = url or (self._service_of(project) if project else "") or sessions.current
+        key = url or (self._service_of(project) if project else "") or sessions["current"]
         if not key:
             raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
-        session = sessions.services.get(key)
+        session = sessions["services"].get(key)
         if session is None:
             raise NotLoggedIn(f"you are not logged in to {key}", f"Log in with `svc login {key}`.")
         return self._credentials(key, session)
@@ -232,7 +224,7 @@ class CredentialStore:
     def services(self) -> list[str]:
         """Return the keys of all services, the current one first."""
         sessions = self._read()
-        return sorted(sessions.services, key=lambda key: (key != sessions.current, key))
+        return sorted(sessions["services"], key=lambda key: (key != sessions["current"], key))
 
     def _credentials(self, key: str, session: Mapping[str, Any]) -> Credentials:
         if session.get("folder") is True:
@@ -257,21 +249,21 @@ class CredentialStore:
             session |= {"keyring": True} if in_keyring else {"token": credentials.token}
             session |= {"insecure": True} if credentials.insecure else {}
         with self._locked() as sessions:
-            old_session = sessions.services.get(credentials.key, {})
-            self._write(_SessionFile(credentials.key, {**sessions.services, credentials.key: session}))
-        if old_session.get("keyring") and _entry(credentials.key, old_session) != _entry(
-            credentials.key, session
-        ):
-            self._keyring.delete(_entry(credentials.key, old_session))
+            old_session = sessions["services"].get(credentials.key, {})
+            sessions["services"][credentials.key], sessions["current"] = session, credentials.key
+            self._write(sessions)
+        old_entry = _entry(credentials.key, old_session)
+        if old_session.get("keyring") and old_entry != _entry(credentials.key, session):
+            self._keyring.delete(old_entry)
         return in_keyring
 
     def delete(self, key: str) -> None:
         """Delete the credentials of a service."""
         with self._locked() as sessions:
-            session = sessions.services.get(key, {})
-            others = {other: value for other, value in sessions.services.items() if other != key}
-            current = sessions.current if sessions.current != key else next(iter(others), "")
-            self._write(replace(sessions, current=current, services=others))
+            session = sessions["services"].pop(key, {})
+            if sessions["current"] == key:
+                sessions["current"] = next(iter(sessions["services"]), "")
+            self._write(sessions)
         if session.get("keyring"):
             self._keyring.delete(_entry(key, session))
 
@@ -293,7 +285,8 @@ class CredentialStore:
         except (OSError, UnicodeDecodeError):
             return ""
 
-    def _read(self) -> _SessionFile:
+    def _read(self) -> dict[str, Any]:
+        """Return the key of the `current` service, and the stored fields of all `services` by their keys."""
         try:
             # A copied file, or one of an old version, may be readable by other users.
             if self._path.stat().st_mode & 0o077:
@@ -304,7 +297,7 @@ class CredentialStore:
             if not valid or not all(isinstance(session, dict) for session in services.values()):
                 raise TypeError(SESSIONS_FILE)
         except FileNotFoundError:
-            return _SessionFile()
+            return {"current": "", "services": {}}
         except OSError as error:
             raise NotLoggedIn(
                 f"cannot read {self._path}: {error.strerror}", "Check the owner of the file."
@@ -313,10 +306,10 @@ class CredentialStore:
             raise SessionsCorrupt(f"{self._path} is corrupt", "Log in again with `svc login URL`.") from error
         if version != VERSION:
             raise NotLoggedIn(f"{self._path} was written by a newer version of svc", "Update svc.")
-        return _SessionFile(current, services)
+        return {"current": current, "services": services}
 
     @contextmanager
-    def _locked(self) -> Iterator[_SessionFile]:
+    def _locked(self) -> Iterator[dict[str, Any]]:
         """Yield the stored sessions under an exclusive lock. A corrupt file is renamed."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -329,17 +322,14 @@ class CredentialStore:
                 sessions = self._read()
             except SessionsCorrupt:
                 self._path.replace(self._path.with_name(SESSIONS_FILE + ".damaged"))
-                sessions = _SessionFile()
+                sessions = {"current": "", "services": {}}
             yield sessions
         finally:
             os.close(lock)
 
-    def _write(self, sessions: _SessionFile) -> None:
-        text = json.dumps(
-            {"version": VERSION, "current": sessions.current, "services": dict(sessions.services)}
-        )
+    def _write(self, sessions: dict[str, Any]) -> None:
         try:
-            write_atomic(self._path, f"{text}\n".encode())
+            write_atomic(self._path, f"{json.dumps({'version': VERSION, **sessions})}\n".encode())
         except OSError as error:
             raise self._write_error(error) from error
 
