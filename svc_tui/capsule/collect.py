@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -175,17 +175,6 @@ class RecordedRequest:
         return [call for call in self.exchange.calls if call.request is None] if self.exchange else []
 
 
-@dataclass(slots=True)
-class CapsuleContents:
-    """The parts of a capsule: the `head` and `members` of its container. `notes` say what is missing."""
-
-    head: dict[str, Any]
-    members: dict[str, bytes | Path]
-    _: KW_ONLY
-    redactor: Redactor
-    notes: list[str] = field(default_factory=list)
-
-
 def read_development(root: Path, request_id: str) -> RecordedRequest:
     """Return a request that `svc dev` recorded. Raises `CapsuleError` if it has no record of it."""
     reader = open_reader(timeline_path(root))
@@ -237,8 +226,11 @@ def collect(
     *,
     include_artifacts: bool,
     include_rows: bool,
-) -> CapsuleContents:
-    """Return the contents of a capsule, redacted. `folder` is for temporary files. Raises `SvcError`."""
+) -> tuple[dict[str, Any], dict[str, bytes | Path]]:
+    """Return the head and the members of a capsule, redacted.
+
+    `folder` is for temporary files. Raises `SvcError`.
+    """
     secrets = development_values(project.root, os.environ)
     for resource in project.resources.values():
         for name in resource.secrets:
@@ -246,47 +238,51 @@ def collect(
         for name, value in resource.env.items():
             if redactor.is_secret(name):
                 redactor.add_value(name, value)
-    contents = CapsuleContents(_head(project, recorded), {}, redactor=redactor)
-    contents.notes += [
+    head = _head(project, recorded)
+    notes = [
         f"resource {name} was built again after the request: its artifact may differ"
         for name in recorded.rebuilt
     ]
-    document = _document(recorded, contents.notes)
+    document = _document(recorded, notes)
     for side in ("request", "response"):
         document[side] = _redacted_message(document[side], redactor)
     document["records"] = redactor.document(document["records"])
     statements = redactor.document(list(_statements(project.root / DATA_DIR, recorded)))
     calls = recorded.exchange.calls if recorded.exchange is not None else ()
     fetches = [fetch_document(call, redactor) for call in calls if call.request is not None]
-    tables = _tables(project, recorded, redactor, folder, contents) if include_rows else None
+    snapshot = _snapshot(project, recorded, redactor, folder) if include_rows else None
+    if snapshot is not None:
+        counts = {"undone": snapshot.undone, "failed": snapshot.failed}
+        head["tables"] = {"names": list(snapshot.names), **counts}
+        notes += _missing(snapshot, recorded)
     # From here on, the values of all credentials are known.
     redactor.forget_unused(_texts(document, [statements, fetches], project.root))
     document["request"] = redactor.message(document["request"], redactor.data)
     if document["response"] is not None:
         document["response"] = redactor.message(document["response"], redactor.data)
-    if tables is not None:
-        contents.members[TABLES] = tables
-        redact_values(tables, redactor.values(), redactor.count)
+    if snapshot is not None:
+        redact_values(folder / TABLES, redactor.values(), redactor.count)
     members: dict[str, bytes | Path] = {
         MANIFEST: _manifest(project.root, redactor),
         EXCHANGE: _json(_without_values(document, redactor)),
         FETCHES: _json([redacted_fetch(fetch, redactor) for fetch in fetches]),
         STATEMENTS: _json([_replaced(call, _STATEMENT_VALUES, redactor) for call in statements]),
     }
-    contents.members = members | contents.members
-    contents.head["artifacts"] = {
+    if snapshot is not None:
+        members[TABLES] = folder / TABLES
+    head["artifacts"] = {
         name: artifact.head(included=include_artifacts) for name, artifact in artifacts.items()
     }
     if include_artifacts:
         for name, artifact in artifacts.items():
-            contents.notes += [
+            notes += [
                 f"the artifact of {name} contains the value of {secret}"
                 for secret in redactor.names_in(artifact.files.values())
             ]
-            contents.members |= {f"artifacts/{name}/{file}": part for file, part in artifact.files.items()}
-    contents.head["redacted"] = [[*place, count] for place, count in sorted(redactor.hits.items())]
-    contents.head["notes"] = contents.notes
-    return contents
+            members |= {f"artifacts/{name}/{file}": part for file, part in artifact.files.items()}
+    head["redacted"] = [[*place, count] for place, count in sorted(redactor.hits.items())]
+    head["notes"] = notes
+    return head, members
 
 
 def _head(project: Project, recorded: RecordedRequest) -> dict[str, Any]:
@@ -405,41 +401,35 @@ def _named(change: Sequence[Any], names: Mapping[str, Sequence[str]]) -> dict[st
     return named
 
 
-def _tables(
-    project: Project, recorded: RecordedRequest, redactor: Redactor, folder: Path, contents: CapsuleContents
-) -> Path | None:
-    """Return a copy of the tables before the request, redacted by the names of columns."""
+def _snapshot(
+    project: Project, recorded: RecordedRequest, redactor: Redactor, folder: Path
+) -> Snapshot | None:
+    """Copy the tables before the request, redacted by the names of columns; None without any."""
     if recorded.exchange is None:
         return None
     path = folder / TABLES
     changes = [change for call in reversed(recorded.changes) for change in reversed(call.changes)]
     sql = (sql for call in recorded.statements for sql, _ in statements_of(_parsed(call.sent)))
     snapshot = copy_before(project.root / DATA_DIR, path, sql, changes, MAX_TABLES_BYTES)
-    if snapshot is None:
-        return None
-    redact_columns(path, redactor.is_secret, lambda name, value: redactor.replace("column", name, value))
-    _describe(snapshot, recorded, contents)
-    return path
+    if snapshot is not None:
+        redact_columns(path, redactor.is_secret, lambda name, value: redactor.replace("column", name, value))
+    return snapshot
 
 
-def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleContents) -> None:
-    contents.head["tables"] = {
-        "names": list(snapshot.names),
-        "undone": snapshot.undone,
-        "failed": snapshot.failed,
-    }
+def _missing(snapshot: Snapshot, recorded: RecordedRequest) -> Iterator[str]:
+    """Yield notes about changes of rows that the copy does not undo."""
     if recorded.unrecorded_writes:
-        contents.notes.append(
+        yield (
             f"{plural(recorded.unrecorded_writes, 'later request')} changed rows without being recorded:"
             " the rows can differ from those before the request"
         )
     if snapshot.failed:
-        contents.notes.append(
+        yield (
             f"{plural(snapshot.failed, 'change')} of rows since the request could not be undone:"
             " the rows were also changed in other ways"
         )
     if not all(call.complete for call in recorded.statements):
-        contents.notes.append("some SQL requests, answers or changes of rows were too long to be recorded")
+        yield "some SQL requests, answers or changes of rows were too long to be recorded"
 
 
 def _json(document: Any) -> bytes:

@@ -83,7 +83,7 @@ def make(
     target = output or Path(f"{recorded.request_id}.svccap")
     artifacts = _artifacts(project, recorded.resources, "deploy" if recorded.deployed else "dev")
     with temporary_folder("svc-capsule-") as folder:
-        contents = collect(
+        head, members = collect(
             project,
             recorded,
             artifacts,
@@ -92,14 +92,14 @@ def make(
             include_artifacts=with_artifacts,
             include_rows=not no_rows,
         )
-        with write_container(contents.head, contents.members) as file:
-            for line in toned([*content_lines(contents.head), *redaction_lines(contents.head)]):
+        with write_container(head, members) as file:
+            for line in toned([*content_lines(head), *redaction_lines(head)]):
                 stderr.line(Text.assemble(*line))
             if not yes:
                 prompt.confirm(f"Write {target}?")
             written = write_export(target, iter(lambda: file.read(1 << 20), b""))
     if as_json:
-        stdout.data({"file": str(target), "bytes": written, **contents.head})
+        stdout.data({"file": str(target), "bytes": written, **head})
     else:
         stderr.note(f"wrote {target} ({size(written)}); replay it with: svc capsule open {target}")
 
