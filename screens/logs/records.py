@@ -359,7 +359,7 @@ class RecordSource:
             yield line
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return rows with the cursors of their records as keys."""
+        """Return rows with the cursors of their records as keys. Raises `RowsUnavailable`."""
         with self._lock:
             cursors = self._cursors[start : start + n].tolist()
         if not cursors:
