@@ -54,12 +54,11 @@ class Catalog(VirtualRows):
         Binding("enter", "open", "Insert the name", id="sql.insert-name"),
     ]
 
+    @dataclass
     class NameChosen(Message):
         """A name was chosen; `text` is its form in SQL."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     def __init__(self) -> None:
         super().__init__(TextLines(), LINE_COLUMNS, head=False, empty="no tables", id="catalog")

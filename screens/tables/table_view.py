@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -105,12 +106,12 @@ class CellInput(LineInput):
         Binding("ctrl+d", "screen.default", "Default", id="tables.default"),
     ]
 
+    @dataclass
     class LinesPasted(Message):
         """Several lines were pasted; `value` is the text of the input with them."""
 
-        def __init__(self, pasted: str, value: str) -> None:
-            super().__init__()
-            self.pasted, self.value = pasted, value
+        pasted: str
+        value: str
 
     def place(self, cell: Region, screen: Size) -> None:
         """Cover a cell of the screen, and as many cells at its right as the text needs."""

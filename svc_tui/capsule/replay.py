@@ -6,7 +6,7 @@ import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Set
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,28 +45,18 @@ _VARYING = frozenset({"date", "x-request-id"})
 """Header fields that differ between equal responses."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedCapsule:
-    """The documents of the recorded request and of its replay."""
+def is_same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether both responses have the same status, header fields and body, as far as recorded.
 
-    before: dict[str, Any]
-    after: dict[str, Any]
-
-    @property
-    def same(self) -> bool:
-        """Return whether both responses have the same status, header fields and body, as far as recorded.
-
-        The ids of the two requests count as equal.
-        """
-        old, new = self.before["response"], self.after["response"]
-        if old is None or new is None:
-            return bool(old is new)
-        return bool(
-            old["status"] == new["status"]
-            and (
-                old["truncated"] or (_fields(old) == _fields(new) and _body(self.before) == _body(self.after))
-            )
-        )
+    The ids of the two requests count as equal.
+    """
+    old, new = before["response"], after["response"]
+    if old is None or new is None:
+        return old is new
+    return bool(
+        old["status"] == new["status"]
+        and (old["truncated"] or (_fields(old) == _fields(new) and _body(before) == _body(after)))
+    )
 
 
 def _fields(message: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -114,8 +104,10 @@ def _times(text: str) -> Iterator[int]:
 
 async def replay_capsule(
     capsule: Capsule, artifacts: Mapping[str, Artifact], folder: Path, cache: Path
-) -> ReplayedCapsule:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Serve a capsule in an empty folder, and replay its request there. Raises `SvcError`.
+
+    Return the documents of the recorded request and of its replay.
 
     `cache` is for compiled components, by their digest. Other servers are not reached: their
     recorded responses answer, and further requests are denied. The clocks of
@@ -158,7 +150,7 @@ async def replay_capsule(
         kind = dict(fields).get("content-type", "")
         response = Redactor().message(response, lambda body: redaction.body(body, kind))
         document["response"] = {**response, "headers": redaction.headers(response["headers"])}
-    return ReplayedCapsule(document, after)
+    return document, after
 
 
 def _restore(tables: Path, data: Path) -> None:

@@ -127,7 +127,7 @@ def open_(file: File, as_json: AsJson = False) -> None:
     """
     from screens.logs.exchange import compare
     from svc_tui.capsule.container import read_capsule
-    from svc_tui.capsule.replay import replay_capsule
+    from svc_tui.capsule.replay import is_same, replay_capsule
 
     cache = Home.from_environment(os.environ).cache()
     with temporary_folder("svc-capsule-") as folder:
@@ -135,14 +135,15 @@ def open_(file: File, as_json: AsJson = False) -> None:
         artifacts = _artifacts_of(opened)
         project = folder / "project"
         project.mkdir()
-        replayed = asyncio.run(replay_capsule(opened, artifacts, project, cache))
+        before, after = asyncio.run(replay_capsule(opened, artifacts, project, cache))
+    same = is_same(before, after)
     if as_json:
-        stdout.data({"same": replayed.same, "recorded": replayed.before, "replayed": replayed.after})
+        stdout.data({"same": same, "recorded": before, "replayed": after})
     else:
         width = stdout.width() if stdout.is_terminal() else DIFF_WIDTH
-        stdout.styled_lines(toned(compare(replayed.before, replayed.after, width)))
-        stderr.note("the responses are the same" if replayed.same else "the responses differ")
-    if not replayed.same:
+        stdout.styled_lines(toned(compare(before, after, width)))
+        stderr.note("the responses are the same" if same else "the responses differ")
+    if not same:
         raise typer.Exit(DIFFERENT)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -89,13 +90,12 @@ class Console(TerminalApp[None]):
         Binding("ctrl+c,ctrl+q", "quit", "Quit", show=False, priority=True, id="console.quit-now"),
     ]
 
+    @dataclass
     class Notified(Message):
         """The engine has a notification to show."""
 
-        def __init__(self, severity: Severity, text: str) -> None:
-            super().__init__()
-            self.severity: Severity = severity
-            self.text = text
+        severity: Severity
+        text: str
 
     class LinkStateChanged(Message):
         """The connection to the engine changed its state."""
