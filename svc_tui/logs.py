@@ -21,7 +21,6 @@ from engine.control.discovery import find_endpoint
 from engine.errors import InvalidUsage
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import load
-from engine.timeline import sql as timeline_sql
 from engine.timeline.database import timeline_path
 from engine.timeline.json_format import from_json
 from engine.timeline.record import Record, RequestRecord
@@ -80,13 +79,15 @@ def open_timeline(root: Path, credentials: Credentials | None) -> Iterator[RunSq
 
     The timeline is that on a service with `credentials`, else that of `svc dev`.
     """
+    from engine.timeline.sql import MAX_ROWS, run  # Not for commands that only read records.
+
     if credentials is None:
         path = timeline_path(root)
-        yield lambda sql, limit=timeline_sql.MAX_ROWS: json.loads(timeline_sql.run(path, sql, limit))
+        yield lambda sql, limit=MAX_ROWS: json.loads(run(path, sql, limit))
         return
     url = f"/v1/projects/{load(root).name}/logs/sql"
     with open_client(credentials) as client:
-        yield lambda sql, limit=timeline_sql.MAX_ROWS: client.call("POST", url, {"sql": sql, "limit": limit})
+        yield lambda sql, limit=MAX_ROWS: client.call("POST", url, {"sql": sql, "limit": limit})
 
 
 def complete_id(root: Path, credentials: Credentials | None, text: str) -> str:

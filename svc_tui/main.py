@@ -39,7 +39,7 @@ COMMANDS = {
     ),
     "dev": Command("dev", "dev", "Serve the project in this folder and rebuild on save."),
     "test": Command("dev", "test", "Run your tests against the project with new data."),
-    "build": Command("deploy", "build", "Build every resource as a deploy does."),
+    "build": Command("build", "build", "Build every resource as a deploy does."),
     "logs": Command("logs", "logs", "Show requests, log records and output."),
     "top": Command("usage", "top", "Show the busiest resources and routes, live."),
     "capsule": Command("capsule", "capsule", "Make a file of one request, and replay it elsewhere."),

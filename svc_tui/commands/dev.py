@@ -17,7 +17,6 @@ from engine.files.temporary import temporary_folder
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import bind, bind_reuseport, raise_fd_limit
 from engine.manifest.load import find, load
-from svc_tui.client.discovery import find_running
 from svc_tui.commands.options import MaxBody, Workers
 from svc_tui.project.scaffold import create_project, write_schema
 from svc_tui.terminal.signals import on_stop, run_command
@@ -126,6 +125,8 @@ async def _run(options: list[str]) -> int:
 def _send_requests(data: Path, ended: threading.Event) -> None:
     """Send requests to the application once it is built, until `ended` is set."""
     import httpx
+
+    from svc_tui.client.discovery import find_running
 
     address = ""
     while not address and not ended.wait(_START_SECONDS):

@@ -3,21 +3,22 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.deploy.deployment import DrawnMount
 from engine.errors import SvcError
 from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, targets
 from engine.manifest.problems import alternatives
-from svc_tui.client.credentials import project_service
 from svc_tui.commands.options import AsJson, Yes, resource_names, starter_names, template_names
 from svc_tui.project import resource_starter
 from svc_tui.project.scaffold import TEMPLATES, create_project
 from svc_tui.terminal import prompt, stderr, stdout
+
+if TYPE_CHECKING:
+    from engine.deploy.deployment import DrawnMount
 
 DEFAULT_TEMPLATE = "notes"
 Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
@@ -193,6 +194,7 @@ def remove_mount(resource: Parent, pattern: Pattern, plan: Plan = False, as_json
 def pull(plan: Plan = False, yes: Yes = False, as_json: AsJson = False) -> None:
     """Write mounts drawn at the service to svc.toml."""
     # Loaded on demand: it takes a second to import.
+    from svc_tui.client.credentials import project_service
     from svc_tui.deploy import uploader
 
     with project_service() as (client, project):
@@ -200,7 +202,7 @@ def pull(plan: Plan = False, yes: Yes = False, as_json: AsJson = False) -> None:
     _edit(project.root, changes, plan=plan, as_json=as_json, ask=not yes, service="has it already")
 
 
-def _pulled(project: Project, drifted: Sequence[DrawnMount]) -> list[edit.Change]:
+def _pulled(project: Project, drifted: "Sequence[DrawnMount]") -> list[edit.Change]:
     """Return the changes that give a project mounts drawn at the service. Raises `SvcError` for conflicts."""
     conflicts, removals, changes = [], list[edit.RemoveMount](), list[edit.Change]()
     for drawn in drifted:
