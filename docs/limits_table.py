@@ -3,10 +3,10 @@
 import annotated_types
 
 from docs import library_limits as library
-from doors.crypto import derivation, keys
 from doors.crypto import door as crypto
+from doors.crypto import keys, operations
 from doors.tables import migrations
-from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row_routes
+from doors.tables.api import file_routes, grid_routes, query, row_routes
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
@@ -17,15 +17,15 @@ from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
 from doors.tables.schema.apply import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE, SMALL_BYTES
-from doors.telemetry import metric, otlp_json, record
+from doors.telemetry import otlp_json, signals
 from doors.telemetry.door import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
-from doors.telemetry.span import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
+from doors.telemetry.signals import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
 from engine import measurement, stepwise_json, trace
 from engine.alerts import delivery
 from engine.certificates.manager import MAX_NAMES, MAX_ORDERS
 from engine.control import project_threads, streaming_body
-from engine.control.access_watch import MAX_REQUESTS
+from engine.control.access import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
 from engine.control.auth import accounts, login_throttle, passwords, sessions
 from engine.control.routes import logs
@@ -246,11 +246,11 @@ LIMITS: dict[str, list[Row]] = {
         ("rows of a pasted range", f"{file_routes.MAX_PREVIEW_ROWS:,}", "", "use an import"),
         (
             "open grids",
-            f"{grid_sessions.MAX_OPEN_PER_PROJECT} per project, {grid_sessions.MAX_OPEN} per service",
+            f"{grid_routes.MAX_OPEN_PER_PROJECT} per project, {grid_routes.MAX_OPEN} per service",
             "",
             "503 `unavailable`",
         ),
-        ("idle time of a grid", f"{grid_sessions.IDLE_SECONDS / 60:.0f} min", "", "closed"),
+        ("idle time of a grid", f"{grid_routes.IDLE_SECONDS / 60:.0f} min", "", "closed"),
         ("rows of a grid window", f"{grid_routes.MAX_ROWS:,}", "", "422 `invalid`"),
     ],
     "Cryptography": [
@@ -263,7 +263,7 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "422 `too-expensive`",
         ),
-        ("lanes of an Argon2 hash to verify", str(derivation.MAX_LANES), "", "422 `too-expensive`"),
+        ("lanes of an Argon2 hash to verify", str(operations.MAX_LANES), "", "422 `too-expensive`"),
         ("memory of scrypt and Argon2", "memory of an instance", "`memory_limit_mb`", "422 `too-expensive`"),
         ("CPU time of an operation", "the rest of the request's", "`run_limit_secs`", "422 `too-expensive`"),
         (
@@ -279,8 +279,8 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "they wait",
         ),
-        ("derived bytes", size(derivation.MAX_DERIVED_BYTES), "", "422 `too-expensive`"),
-        ("password", size(derivation.MAX_PASSWORD_BYTES), "", "413 `too-large`"),
+        ("derived bytes", size(operations.MAX_DERIVED_BYTES), "", "422 `too-expensive`"),
+        ("password", size(operations.MAX_PASSWORD_BYTES), "", "413 `too-large`"),
     ],
     "Telemetry": [
         (
@@ -299,34 +299,34 @@ LIMITS: dict[str, list[Row]] = {
         ("request, compressed and unpacked", size(MAX_REQUEST_BYTES), "", "413"),
         (
             "records, metrics, scopes and resources of a request",
-            f"{record.MAX_PARTS:,}",
+            f"{signals.MAX_PARTS:,}",
             "",
             "413",
         ),
         ("values of a JSON request", f"{otlp_json.MAX_VALUES:,}", "", "400"),
         ("one record in protobuf", size(MAX_RECORD_BYTES), "", "the record is rejected"),
-        ("body of a record", size(record.MAX_BODY_BYTES), "", "cut"),
+        ("body of a record", size(signals.MAX_BODY_BYTES), "", "cut"),
         (
             "attributes of a record",
-            f"{record.MAX_ATTRIBUTES}, {size(record.MAX_ATTRIBUTE_BYTES)} together",
+            f"{signals.MAX_ATTRIBUTES}, {size(signals.MAX_ATTRIBUTE_BYTES)} together",
             "",
             "dropped and counted",
         ),
         (
             "value and name of an attribute",
-            f"{size(record.MAX_VALUE_BYTES)}, {record.MAX_KEY_LENGTH} characters",
+            f"{size(signals.MAX_VALUE_BYTES)}, {signals.MAX_KEY_LENGTH} characters",
             "",
             "cut; dropped and counted",
         ),
         ("series of a project's metrics", f"{measurement.MAX_SERIES:,}", "", "dropped, with a warning"),
-        ("data points of a request", f"{metric.MAX_POINTS:,}", "", "413"),
+        ("data points of a request", f"{signals.MAX_POINTS:,}", "", "413"),
         (
             "attributes of a data point",
-            f"{metric.MAX_POINT_ATTRIBUTES}, {size(metric.MAX_POINT_ATTRIBUTE_BYTES)} together",
+            f"{signals.MAX_POINT_ATTRIBUTES}, {size(signals.MAX_POINT_ATTRIBUTE_BYTES)} together",
             "",
             "dropped",
         ),
-        ("bounds of a histogram", f"{metric.MAX_BOUNDS}", "", "rejected and counted"),
+        ("bounds of a histogram", f"{signals.MAX_BOUNDS}", "", "rejected and counted"),
         (
             "records that wait for a collector",
             f"{size(exports.MAX_SERVICE_BYTES)} of `--otlp`, {size(exports.MAX_PROJECT_BYTES)} of a project, "
@@ -336,7 +336,7 @@ LIMITS: dict[str, list[Row]] = {
         ),
         (
             "attributes of a scope, of a resource",
-            f"{record.MAX_SHARED}, {size(record.MAX_SHARED_BYTES)} together",
+            f"{signals.MAX_SHARED}, {size(signals.MAX_SHARED_BYTES)} together",
             "",
             "left out",
         ),

@@ -13,10 +13,23 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from doors.telemetry import otlp_json, otlp_protobuf
-from doors.telemetry.metric import CUMULATIVE, MAX_POINTS, CumulativeValues, GuestMetric, measurements
-from doors.telemetry.record import MAX_PARTS, BadRecord, LimitExceeded, entry_of
-from doors.telemetry.signals import MESSAGES, REJECTED, SIGNALS, Signal
-from doors.telemetry.span import GuestSpan, call_of
+from doors.telemetry.signals import (
+    CUMULATIVE,
+    MAX_PARTS,
+    MAX_POINTS,
+    MESSAGES,
+    REJECTED,
+    SIGNALS,
+    BadRecord,
+    CumulativeValues,
+    GuestMetric,
+    GuestSpan,
+    LimitExceeded,
+    Signal,
+    call_of,
+    entry_of,
+    measurements,
+)
 from engine.door import DoorContext, DoorRequest, DoorResponse, Headers, LogEntry, OpenDoor
 from engine.measurement import Measurement, MeasurementBatch
 from engine.trace import Call, TraceEnded

@@ -10,20 +10,24 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from doors.telemetry.metric import GuestMetric, GuestPoint
-from doors.telemetry.record import (
+from doors.telemetry.signals import (
     MAX_ATTRIBUTES,
+    MAX_EVENTS,
     BadRecord,
+    GuestMetric,
+    GuestPoint,
     GuestRecord,
+    GuestSpan,
+    Item,
     Pairs,
     RecordBudget,
+    Signal,
     Texts,
     Value,
+    event_record,
     resource_attributes,
     scope_attributes,
 )
-from doors.telemetry.signals import Item, Signal
-from doors.telemetry.span import MAX_EVENTS, GuestSpan, event_record
 from engine.measurement import MetricKind
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 

@@ -5,6 +5,7 @@ moved to `damaged/`, so that the next deploy of the same content restores it.
 """
 
 import asyncio
+import hashlib
 import os
 import shutil
 import threading
@@ -12,14 +13,177 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import BinaryIO, ParamSpec, TypeVar
 
-from engine.bucket import durable, layout, uploads
-from engine.bucket.errors import BlobCorrupt, BucketClosed, UploadBusy, disk_error
+from engine.bucket import durable, layout
+from engine.bucket.errors import (
+    BlobCorrupt,
+    BlobMissing,
+    BucketClosed,
+    DigestMismatch,
+    UploadBusy,
+    disk_error,
+    is_disk_full,
+)
 from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest, is_digest
-from engine.bucket.uploads import Upload
-from engine.bucket.verifying_reader import CorruptContent, VerifyingReader
 from engine.cancellation import finish
+from engine.files.reserve import check_room
+
+CHUNK_BYTES = 1 << 20
+
+
+class CorruptContent(Exception):
+    """The content does not match the digest; `inode` is that of the file."""
+
+    def __init__(self, inode: int) -> None:
+        super().__init__(inode)
+        self.inode = inode
+
+
+class VerifyingReader:
+    """Reads one blob from the beginning and verifies its sha256. Blocks."""
+
+    def __init__(self, path: Path, digest: Digest) -> None:
+        """Raises `BlobMissing` and `BucketError`."""
+        self._path, self._digest = path, digest
+        try:
+            self._file: BinaryIO = path.open("rb")
+        except FileNotFoundError as error:
+            raise BlobMissing(digest) from error
+        except OSError as error:
+            raise disk_error(path, error) from error
+        self._sha256 = hashlib.sha256()
+        self._next_chunk = b""
+        self._started = False
+
+    def next(self) -> bytes:
+        """Return a chunk, empty at the end.
+
+        Reads one chunk ahead, so that the last one is returned only after verification. Raises
+        `CorruptContent` and `BucketError`.
+        """
+        if not self._started:
+            self._started, self._next_chunk = True, self._read()
+        chunk, self._next_chunk = self._next_chunk, self._read() if self._next_chunk else b""
+        return chunk
+
+    def rest(self) -> None:
+        """Read to the end. Raises as `next` does."""
+        while self._read():
+            pass
+
+    def _read(self) -> bytes:
+        try:
+            chunk = self._file.read(CHUNK_BYTES)
+        except OSError as error:
+            raise disk_error(self._path, error) from error
+        self._sha256.update(chunk)
+        if not chunk and self._sha256.hexdigest() != self._digest:
+            raise CorruptContent(os.fstat(self._file.fileno()).st_ino)
+        return chunk
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def digest_of(path: Path) -> Digest:
+    """Return the sha256 of a file. Raises OSError."""
+    with path.open("rb") as file:
+        return Digest(hashlib.file_digest(file, "sha256").hexdigest())
+
+
+class Upload:
+    """One upload, open for appending: a partial blob in `uploads/<sha256>.<owner>`. Its methods block."""
+
+    def __init__(self, path: Path, digest: Digest, size: int) -> None:
+        self.path = path
+        self._digest, self._size = digest, size
+        self._discarded = False
+        try:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
+            if self.received > size:
+                os.ftruncate(self._descriptor, 0)
+                self.received = os.lseek(self._descriptor, 0, os.SEEK_SET)
+        except OSError as error:
+            raise disk_error(path, error) from error
+
+    def _drop(self) -> None:
+        self._discarded = True
+        self.path.unlink(missing_ok=True)
+
+    def write(self, chunk: bytes) -> None:
+        """Append a chunk. Raises `DigestMismatch` for excess data.
+
+        Excess data and a full disk discard the upload.
+        """
+        if self.received + len(chunk) > self._size:
+            self._drop()
+            raise DigestMismatch(self._digest, f"longer than the {self._size} bytes announced")
+        try:
+            check_room(self.path.parent)
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError as error:
+            if is_disk_full(error):
+                self._drop()  # Otherwise it would occupy the disk for days.
+            raise disk_error(self.path, error) from error
+        finally:
+            self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def commit(self) -> bool:
+        """Sync the received data; return whether the upload is complete.
+
+        Raises `DigestMismatch` for wrong content, which discards the upload.
+        """
+        if self._discarded:
+            return False
+        try:
+            if self.received < self._size:
+                durable.sync(self._descriptor)
+                durable.sync_folder(self.path.parent)
+                return False
+            actual = digest_of(self.path)
+            if actual != self._digest:
+                self._drop()
+                raise DigestMismatch(self._digest, f"sha256:{actual}")
+            os.fchmod(self._descriptor, 0o444)
+            durable.sync(self._descriptor)
+        except OSError as error:
+            raise disk_error(self.path, error) from error
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def received(path: Path) -> int:
+    """Return the number of received bytes of an upload."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def delete_stale(folder: Path, before_ns: int, busy: set[str], count_only: bool) -> int:
+    """Delete, or only count, inactive uploads without new data since a time."""
+    forgotten = 0
+    try:
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):
+                if path.name not in busy and path.stat().st_mtime_ns < before_ns:
+                    if not count_only:
+                        path.unlink()
+                    forgotten += 1
+    except OSError as error:
+        raise disk_error(folder, error) from error
+    return forgotten
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -160,7 +324,7 @@ class FolderBlobs:
 
     async def received(self, digest: Digest, owner: str = "") -> int:
         """See the protocol."""
-        return await self._threads.call(uploads.received, self._uploads / _upload_name(digest, owner))
+        return await self._threads.call(received, self._uploads / _upload_name(digest, owner))
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
@@ -197,7 +361,7 @@ class FolderBlobs:
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """See the protocol."""
         busy = set(self._busy)
-        return await self._threads.call(uploads.delete_stale, self._uploads, before_ns, busy, count_only)
+        return await self._threads.call(delete_stale, self._uploads, before_ns, busy, count_only)
 
     async def aclose(self) -> None:
         """Wait for what is under way."""

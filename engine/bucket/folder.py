@@ -1,15 +1,188 @@
 """The embedded bucket: a folder that one process opens exclusively."""
 
+import asyncio
 import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
 
 from engine.bucket import layout
 from engine.bucket.blobs import FolderBlobs
-from engine.bucket.database import Database, Execute
-from engine.bucket.errors import TooLarge, disk_error
+from engine.bucket.errors import BucketClosed, BucketError, DiskError, TooLarge, disk_error, is_disk_full
 from engine.bucket.layout import lock
 from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, VersionedValue, check_name
 from engine.files.write_ahead_log import lost_commits
+
+T = TypeVar("T")
+Execute = Callable[..., list[Any]]
+"""`execute(sql, *values)` returns the rows."""
+
+BUSY_TIMEOUT_MS = 5000
+"""Maximum time a write waits for another process that reads or copies the file."""
+MAX_BATCH = 64
+
+_SCHEMA = """
+create table if not exists cell (
+  key text primary key,
+  value blob,
+  revision integer not null unique
+) strict;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedWork:
+    """A queued request. Only jobs with `writes` need a transaction."""
+
+    work: Callable[[Execute], Any]
+    writes: bool
+    result: "Future[Any]"
+
+
+class Database:
+    """One open control database: a thread runs all transactions.
+
+    Requests that arrive during a transaction run together in the next one, each in its own savepoint (group
+    commit). A failing request is rolled back alone. Results are returned once they are durable. Methods may
+    be called from any event loop on any thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or create it. Raises `BucketError`."""
+        self._path = path
+        self._jobs: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        connection = None
+        try:
+            connection = apsw.Connection(str(path))
+            self._prepare(connection)
+        except (apsw.Error, OSError) as error:
+            if connection is not None:
+                connection.close()
+            raise self._error(error) from error
+        self._connection = connection
+        self._thread = threading.Thread(target=self._work, name="bucket", daemon=True)
+        self._thread.start()
+
+    @staticmethod
+    def _prepare(connection: apsw.Connection) -> None:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        for setting in ("journal_mode=wal", "synchronous=full", "fullfsync=1"):
+            connection.execute(f"pragma {setting}").fetchall()
+        if (problems := connection.execute("pragma quick_check(1)").fetchall()) != [("ok",)]:
+            raise apsw.CorruptError(str(problems[0][0]))
+        connection.execute(_SCHEMA)
+
+    async def read(self, work: Callable[[Execute], T]) -> T:
+        """Return the result of `work`, which must not write. Raises its errors, and `BucketError`."""
+        return await self._submit(work, writes=False)
+
+    async def write(self, work: Callable[[Execute], T]) -> T:
+        """Run `work` atomically and return its result. Raises as `read` does."""
+        return await self._submit(work, writes=True)
+
+    async def _submit(self, work: Callable[[Execute], T], *, writes: bool) -> T:
+        result: Future[T] = Future()
+        with self._closing:
+            if self._closed:
+                raise BucketClosed
+            self._jobs.put(_QueuedWork(work, writes, result))
+        return await asyncio.wrap_future(result)
+
+    async def aclose(self) -> None:
+        """Finish queued requests and close the file."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _work(self) -> None:
+        ended = False
+        while not ended:
+            job = self._jobs.get()
+            jobs = []
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == MAX_BATCH:
+                    break
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+            ended = job is None
+            self._do([job for job in jobs if job.result.set_running_or_notify_cancel()])
+        self._connection.close()
+
+    def _do(self, jobs: list[_QueuedWork]) -> None:
+        """Run jobs in one transaction and set their results."""
+        answers: list[tuple[Any, Exception | None]] = []
+        writes = any(job.writes for job in jobs)
+        try:
+            if writes:
+                self._connection.execute("begin immediate")
+            answers = [self._run_job(job) for job in jobs]
+            if writes:
+                self._connection.execute("commit")
+        except (apsw.Error, BucketError) as error:
+            with suppress(apsw.Error):
+                self._connection.execute("rollback")
+            all_failed = error if isinstance(error, BucketError) else self._error(error)
+            answers = [(None, all_failed)] * len(jobs)
+        for job, (answer, failure) in zip(jobs, answers, strict=True):
+            if failure is not None:
+                job.result.set_exception(failure)
+            else:
+                job.result.set_result(answer)
+
+    def _run_job(self, job: _QueuedWork) -> tuple[Any, Exception | None]:
+        if not job.writes:
+            return self._guarded(job)
+        self._connection.execute("savepoint job")
+        answer, failure = self._guarded(job)
+        if failure is not None:
+            if not self._connection.in_transaction:  # A full disk rolls back the whole transaction.
+                raise failure
+            self._connection.execute("rollback to job")
+        self._connection.execute("release job")
+        return answer, failure
+
+    def _guarded(self, job: _QueuedWork) -> tuple[Any, Exception | None]:
+        try:
+            return job.work(self._run), None
+        except apsw.Error as error:
+            return None, self._error(error)
+        except Exception as error:
+            return None, error
+
+    def _run(self, sql: str, *values: str | int | bytes | None) -> list[Any]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def _error(self, error: Exception) -> BucketError:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            return BucketError(
+                f"{self._path} is corrupt: {reason}",
+                "Restore it from a backup. If you move it away, svc creates an empty one:"
+                " blobs remain, deployments are lost.",
+                code="bucket-damaged",
+                public_message=f"the service's control database is corrupt: {reason}",
+            )
+        return DiskError(
+            self._path,
+            str(reason),
+            "Check that the user running svc can write to the folder and that its disk has space.",
+            full=isinstance(error, apsw.FullError) or (isinstance(error, OSError) and is_disk_full(error)),
+        )
+
 
 _END = "\U0010ffff"
 """Sorts after every character allowed in a key."""

@@ -16,8 +16,7 @@ from werkzeug.exceptions import HTTPException
 
 from engine.bucket.errors import is_disk_full
 from engine.control import errors, openapi
-from engine.control.access import Authenticator, Principal, Role
-from engine.control.access_watch import AccessWatch, RequestAccess, authenticated
+from engine.control.access import AccessWatch, Authenticator, Principal, RequestAccess, Role, authenticated
 from engine.control.streaming_body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_RULE, is_name

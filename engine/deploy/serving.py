@@ -12,7 +12,7 @@ from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError, internal_error
 from engine.gateway.routes import BuiltVersion, NotReady, Outdated, PendingBuild, RouteTable, Version
-from engine.manifest.collector import ProjectCollector
+from engine.manifest.egress import ProjectCollector
 from engine.manifest.model import Project, Resource
 from engine.quota import Quota
 

@@ -9,7 +9,7 @@ from engine.bucket.protocols import Bucket, Digest
 from engine.deploy import package_store
 from engine.deploy.deployment import Deployment, RecordError, decode
 from engine.deploy.history import LIVE, RECORDS, DeploymentHistory
-from engine.deploy.package import PackageError
+from engine.deploy.package_store import PackageError
 
 Problem = Literal["missing", "corrupt"]
 

@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.build.ignore import IgnoreRules
-from engine.dev.build_writes import BuildWriteFilter
 from engine.dev.env_file import ENV_FILE
-from engine.dev.project import DevProject
+from engine.dev.project import BuildWriteFilter, DevProject
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from engine.http.connection_limits import client_key
-from engine.manifest.rate import parse_rate
+from engine.manifest.model import parse_rate
 
 MAX_ADDRESSES = 10_000
 """Addresses that are remembered; of more, the one without requests for longest counts as new."""

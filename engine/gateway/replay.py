@@ -11,10 +11,10 @@ from engine.errors import SvcError
 from engine.gateway.tracing import request_id
 from engine.http.exchange import Handler, Headers, MemoryExchange, Request
 from engine.timeline.bus import TimelineBus
-from engine.timeline.exchange_document import REPLAY_NOTE
 from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import (
     MAX_BODY_BYTES,
+    REPLAY_NOTE,
     RecordedExchange,
     Recording,
     original,

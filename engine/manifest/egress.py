@@ -1,7 +1,10 @@
-"""The manifest's `egress`: allowed origins, their syntax and matching. Address rules are in `dialer.py`."""
+"""Origins: those that `egress` allows, and the URLs of OpenTelemetry collectors.
+
+Address rules are in `dialer.py`.
+"""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
@@ -122,3 +125,40 @@ class Egress:
         """Return the `egress` line for `svc.toml` that also allows `added`."""
         entries = ", ".join(f'"{origin}"' for origin in (*map(str, self.allowed), added))
         return f"egress = [{entries}]"
+
+
+MAX_URL_CHARS = 2048
+_PATH = re.compile(r"(/[!-~]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """A collector that accepts OTLP/HTTP. `path` is empty, or a prefix without `/` at its end."""
+
+    origin: Origin
+    path: str = ""
+
+    def url(self, signal: str) -> str:
+        """Return the URL of a signal: `logs`, `traces` or `metrics`."""
+        return f"{self}/v1/{signal}"
+
+    def __str__(self) -> str:
+        return f"{self.origin}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCollector:
+    """The collector that a project names: its URL, and headers with the values of secrets."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+def parse_collector(url: str) -> Collector:
+    """Return the collector at a URL of scheme, host, port and path. Raises `ValueError` if invalid."""
+    scheme, separator, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    path = slash + path
+    if not separator or len(url) > MAX_URL_CHARS or not _PATH.fullmatch(path) or {"?", "#"} & set(path):
+        raise ValueError(url)
+    return Collector(parse_authority(scheme, authority), path.rstrip("/"))

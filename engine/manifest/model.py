@@ -158,3 +158,20 @@ class Project:
     def domains(self) -> dict[str, str]:
         """The resource of each custom domain."""
         return {domain: each.name for each in self.resources.values() for domain in each.domains}
+
+
+MAX_REQUESTS = 1_000_000
+MAX_SECONDS = 24 * 3600
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": MAX_SECONDS}
+_RATE = re.compile(r"([1-9][0-9]{0,6})/([1-9][0-9]{0,4})([smhd])")
+
+
+def parse_rate(text: str) -> tuple[int, int]:
+    """Return requests and seconds of a rate such as `20/1m`. Raises `ValueError` if invalid."""
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    requests, seconds = int(match[1]), int(match[2]) * _UNITS[match[3]]
+    if requests > MAX_REQUESTS or seconds > MAX_SECONDS:
+        raise ValueError(text)
+    return requests, seconds

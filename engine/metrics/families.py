@@ -1,14 +1,15 @@
-"""The metrics of the service: names, units and values, independent of the format that carries them."""
+"""The metrics of the service and of guests: names, units and values, and their OpenMetrics text."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import accumulate
+from typing import Any
 
+from engine.measurement import Measurement, MetricKind, Series
 from engine.metrics.meter import DURATION_BOUNDS, MEMORY_BOUNDS, Histogram, ResourceMeter
 
 Labels = Mapping[str, str]
-Kind = Literal["counter", "updown", "gauge", "histogram"]
-"""`updown` is a sum that can fall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Family:
     """A metric. `name` has dots, as in OpenTelemetry; `unit` of a metric of svc is `s`, `By` or empty."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     help: str
     points: Sequence[tuple[Labels, float | Distribution]]
@@ -134,3 +135,105 @@ def _histograms(name: str, unit: str, histograms: Iterable[tuple[Labels, Histogr
         if any(histogram.counts)
     ]
     return Family(name, "histogram", unit, _HELP[name], points)
+
+
+RESERVED = ("project", "resource", "le")
+"""Labels of svc. Attributes of these names get the prefix `attribute_`."""
+_KNOWN_UNITS = {"s": "s", "By": "By"}
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def guest_families(projects: Mapping[str, Iterable[Series]]) -> list[Family]:
+    """Return the series of projects as families, with the names that the guests chose."""
+    points: dict[tuple[str, MetricKind, str], list[tuple[Labels, float | Distribution]]] = {}
+    helps: dict[tuple[str, MetricKind, str], str] = {}
+    for project, each in projects.items():
+        for series in each:
+            last = series.last
+            key = (last.name, last.kind, last.unit)
+            helps.setdefault(key, last.description)
+            points.setdefault(key, []).append((_labels(project, series.resource, last), _value(series)))
+    return [
+        Family(name, kind, unit, helps[name, kind, unit], values)
+        for (name, kind, unit), values in points.items()
+    ]
+
+
+def prometheus(families: Sequence[Family]) -> list[Family]:
+    """Return families with names and labels that Prometheus accepts. Each name is unique."""
+    used: set[str] = set()
+    renamed = []
+    for family in families:
+        unit = _KNOWN_UNITS.get(family.unit, "")
+        base = name = _valid(family.name.removesuffix("_total"))
+        number = 1
+        while name in used:
+            number += 1
+            name = f"{base}_{number}"
+        used.add(name)
+        values = {tuple(sorted(_valid_labels(labels).items())): value for labels, value in family.points}
+        points = [(dict(labels), value) for labels, value in values.items()]
+        renamed.append(Family(name, family.kind, unit, family.help, points))
+    return renamed
+
+
+def _labels(project: str, resource: str, measurement: Measurement) -> Labels:
+    attributes = {
+        f"attribute_{key}" if key in RESERVED else key: text for key, text in measurement.attributes
+    }
+    return {**attributes, "project": project, "resource": resource}
+
+
+def _value(series: Series) -> float | Distribution:
+    if series.last.kind != "histogram":
+        return series.value
+    return Distribution(series.last.bounds, series.counts, series.value)
+
+
+def _valid_labels(labels: Labels) -> dict[str, str]:
+    """Return labels with valid names. Those that become equal are joined, as OpenTelemetry specifies."""
+    valid: dict[str, str] = {}
+    for key, text in labels.items():
+        name = _valid(key)
+        valid[name] = f"{valid[name]};{text}" if name in valid else text
+    return valid
+
+
+def _valid(name: str) -> str:
+    """Return a name of letters, digits and `_`, that does not begin with a digit or `__`."""
+    text = re.sub("_+", "_", _NO_NAME.sub("_", name)) or "_"
+    return f"_{text}" if text[0].isdigit() else text
+
+
+_UNITS = {"s": "seconds", "By": "bytes", "": ""}
+
+
+def exposition(families: Sequence[Family]) -> tuple[bytes, str]:
+    """Return the document and its media type."""
+    # Imported on demand: the library takes 70 ms, and a service without a scraper does not need it.
+    from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+    class Collected:
+        def collect(self) -> Iterator[Any]:
+            return map(_metric, families)
+
+    return generate_latest(Collected()), CONTENT_TYPE_LATEST
+
+
+def _metric(family: Family) -> Any:
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.utils import floatToGoString
+
+    unit = _UNITS[family.unit]
+    name = family.name.replace(".", "_") + (f"_{unit}" if unit else "")
+    metric = Metric(name, family.help, "gauge" if family.kind == "updown" else family.kind, unit)
+    for labels, value in family.points:
+        if not isinstance(value, Distribution):
+            metric.add_sample(name + "_total" * (family.kind == "counter"), dict(labels), value)
+            continue
+        totals = list(accumulate(value.counts))
+        for bound, total in zip((*value.bounds, float("inf")), totals, strict=True):
+            metric.add_sample(f"{name}_bucket", {**labels, "le": floatToGoString(bound)}, total)
+        metric.add_sample(f"{name}_count", dict(labels), totals[-1])
+        metric.add_sample(f"{name}_sum", dict(labels), value.sum)
+    return metric

@@ -1,16 +1,93 @@
-"""Queries on the timeline's file: pages and ranges of cursors. Positions are in `follow.py`."""
+"""Queries on the timeline's file: filters, pages, ranges of cursors, selections of records and followers."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
-from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recording import RecordedCall, RecordedExchange, decode_calls
 from engine.timeline.recording import decode as decode_exchange
-from engine.timeline.stored_record import StoredRecord, decode
+from engine.timeline.stored_record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
+
+_WILD = re.compile(r"[%_\\]")
+_SEARCHABLE_SQL = (
+    "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
+    " when 'structured' then body || ' ' || replace(replace(attributes, '\", \"', ' '), '\": \"', '=')"
+    " else body end"
+)
+"""SQL for approximately the result of `searchable`."""
+_HEAD_SQL = (
+    "not (kind = 'stderr' and substr(body, 1, 1) in (' ', char(9)) and 'stderr' is "
+    "(select kind from record as head where request_id <> '' and request_id = record.request_id "
+    "and cursor < record.cursor order by cursor desc limit 1))"
+)
+_RECORDED_SQL = "coalesce(node_ms, written_ms)"
+"""SQL for the Unix time in ms at which a record was written at its own node."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Conditions on records; a record must meet all that are set.
+
+    `min_level` is the lowest level, `pattern` is searched in the result of `searchable`. `text` is searched
+    there by SQLite, case-insensitively for a-z; quotes and line ends in attributes appear as in JSON.
+    `statuses` are the lowest and highest status of a request. `roots` selects, of the spans of a request,
+    only the one that the client's request started. `heads` omits indented lines of stderr that follow a line
+    in the same request, such as the frames of a stack. `since_ns` and `until_ns` (exclusive) are Unix times.
+    """
+
+    resource: str | None = None
+    request_id: str | None = None
+    _: KW_ONLY
+    min_level: Severity | None = None
+    pattern: re.Pattern[str] | None = None
+    text: str | None = None
+    statuses: tuple[int, int] | None = None
+    roots: bool = False
+    heads: bool = False
+    since_ns: int | None = None
+    until_ns: int | None = None
+
+    def condition(self) -> tuple[str, list[str | int]]:
+        """Return the part that SQL evaluates, as an expression and its values."""
+        parts: list[str] = ["true"]
+        values: list[str | int] = []
+        if self.resource is not None:
+            parts.append("resource = ?")
+            values.append(self.resource)
+        if self.request_id is not None:
+            parts.append("request_id <> '' and request_id = ?")
+            values.append(self.request_id)
+        if self.min_level is not None:
+            parts.append("level >= ?")
+            values.append(SEVERITY_NUMBERS[self.min_level])
+        if self.text is not None:
+            parts.append(f"{_SEARCHABLE_SQL} like ? escape '\\'")
+            values.append("%" + _WILD.sub(r"\\\g<0>", self.text) + "%")
+        if self.statuses is not None:
+            parts.append("status between ? and ?")
+            values += self.statuses
+        if self.roots:
+            parts.append("(root = 1 or kind <> 'request')")
+        if self.heads:
+            parts.append(_HEAD_SQL)
+        if self.since_ns is not None:
+            parts.append(f"{_RECORDED_SQL} >= ?")
+            values.append(self.since_ns // 1_000_000)
+        if self.until_ns is not None:
+            parts.append(f"{_RECORDED_SQL} < ?")
+            values.append(self.until_ns // 1_000_000)
+        return " and ".join(parts), values
+
+    def matches(self, row: Sequence[Any]) -> bool:
+        """Return whether the remaining part holds, given the values of `FIELDS`."""
+        return self.pattern is None or self.pattern.search(searchable(row)) is not None
+
 
 PAGE_RECORDS = 1000
 PAGE_BYTES = 8 << 20
@@ -388,3 +465,118 @@ def open_reader(path: Path) -> TimelineReader | None:
         return reader
     reader.close()
     return None
+
+
+_TAIL_RECORDS = 64
+"""Number of records in a page of a tail: their texts have at most 8 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRange:
+    """A part of the timeline; all conditions that are set apply.
+
+    `since_ns`: recorded at that time (Unix epoch) or later; `until_ns`: recorded before that time; `after`:
+    beyond that cursor; `tail`: the last matching records, at most this many.
+    """
+
+    since_ns: int | None = None
+    after: int | None = None
+    tail: int | None = None
+    until_ns: int | None = None
+
+
+def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -> Generator[RecordPage]:
+    """Yield pages of matching records, oldest first, at least one page. Raises `TimelineError`.
+
+    A follower starts at `position` of the last page.
+    """
+    reader = open_reader(path)
+    if reader is None:
+        yield RecordPage([], record_range.after or 0)
+        return
+    times = replace(record_filter, since_ns=record_range.since_ns, until_ns=record_range.until_ns)
+    with closing(reader):
+        yield from _pages(reader, times, record_range)
+
+
+def _pages(
+    reader: TimelineReader, record_filter: RecordFilter, record_range: RecordRange
+) -> Iterator[RecordPage]:
+    begin, end = record_range.after or 0, reader.bounds()[1]
+    last = end if record_range.until_ns is None else min(end, reader.last_before(record_range.until_ns))
+    if record_range.since_ns is not None:
+        begin = max(begin, reader.cursor_before(record_range.since_ns))
+    if record_range.tail is not None:
+        dropped = reader.count_dropped(begin)
+        cursors = reader.tail_cursors(
+            record_range.tail, record_filter, after=begin, last=last, whole_requests=True
+        )
+        position = max(begin, last)
+        for start in range(0, len(cursors), _TAIL_RECORDS):
+            records = reader.by_cursors(cursors[start : start + _TAIL_RECORDS])
+            yield RecordPage(records, position, dropped)
+            dropped = 0
+        if not cursors:
+            yield RecordPage([], position, dropped)
+        return
+    page = reader.after(begin, record_filter)
+    yield _before(last, page) if record_range.until_ns is not None else page
+    while page.position < last:
+        page = reader.after(page.position, record_filter)
+        yield _before(last, page) if record_range.until_ns is not None else page
+
+
+def _before(last: int, page: RecordPage) -> RecordPage:
+    return replace(page, entries=[entry for entry in page.entries if entry.cursor <= last])
+
+
+class TimelineFollower:
+    """Returns each matching record once, in order, of any process. Use it from one thread at a time.
+
+    It polls the file instead of the engine, so a slow follower costs the engine nothing. It handles a missing
+    and a replaced file.
+    """
+
+    def __init__(self, path: Path, record_filter: RecordFilter, position: int) -> None:
+        """Start after the cursor `position`; the file is opened on the first poll."""
+        self._path = path
+        self._filter = record_filter
+        self._reader: TimelineReader | None = None
+        self.position = position
+
+    def poll(self, limit: int = PAGE_RECORDS, max_bytes: int = PAGE_BYTES) -> RecordPage:
+        """Return the next records, possibly none. Raises `TimelineError`.
+
+        The page's `dropped` counts records that were removed to free space before this follower read them.
+        """
+        reader = self._open()
+        if reader is None:
+            return RecordPage([], self.position)
+        page = reader.after(self.position, self._filter, limit, max_bytes)
+        self.position = page.position
+        return page
+
+    def scan_cursors(self, limit: int) -> CursorPage:
+        """Return which of the next `limit` records match. Otherwise as `poll`."""
+        reader = self._open()
+        if reader is None:
+            return CursorPage(self.position, self.position, "[]", 0)
+        page = reader.scan_cursors(self.position, self._filter, limit)
+        self.position = page.position
+        return page
+
+    def _open(self) -> TimelineReader | None:
+        if self._reader is not None and self._reader.replaced():
+            self.close()
+        if self._reader is None:
+            self._reader = open_reader(self._path)
+            if self._reader is not None and self.position > self._reader.bounds()[1]:
+                # The position belongs to an older file, written while the clock was ahead.
+                self.position = self._reader.origin() - 1
+        return self._reader
+
+    def close(self) -> None:
+        """Close the file; the position remains."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None

@@ -12,8 +12,17 @@ from pathlib import Path
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.timeline.bus import TimelineBus
-from engine.usage.aggregate import MINUTE_NS, Aggregator, Key, UsageCount
-from engine.usage.store import CorruptUsage, UsageCopy, UsageError, UsageRow, UsageStore
+from engine.usage.store import (
+    MINUTE_NS,
+    Aggregator,
+    CorruptUsage,
+    Key,
+    UsageCopy,
+    UsageCount,
+    UsageError,
+    UsageRow,
+    UsageStore,
+)
 
 INTERVAL_SECONDS = 1.0
 RETENTION_MINUTES = 31 * 24 * 60

@@ -16,11 +16,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from doors.tables.files.redaction import redact_columns, redact_values
-from doors.tables.files.snapshot import Snapshot, column_names, copy_before
+from doors.tables.files.snapshot import Snapshot, column_names, copy_before, redact_columns, redact_values
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
 from engine.build.builder import Builder
-from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, PackageError, decode, pack
+from engine.deploy.package_store import COMPONENT, SCRIPT, SOURCE_MAP, PackageError, decode, pack
 from engine.dev.env_file import development_values
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
@@ -32,12 +31,16 @@ from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from engine.timeline.database import timeline_path
-from engine.timeline.exchange_document import exchange_document
 from engine.timeline.json_format import format_utc
-from engine.timeline.query import TimelineReader, open_reader
+from engine.timeline.query import RecordFilter, TimelineReader, open_reader
 from engine.timeline.record import BUILT, PlatformRecord, RequestRecord
-from engine.timeline.record_filter import RecordFilter
-from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage, restored
+from engine.timeline.recording import (
+    RecordedCall,
+    RecordedExchange,
+    RecordedMessage,
+    exchange_document,
+    restored,
+)
 from engine.timeline.recording import decode as decode_exchange
 from engine.timeline.redaction import REDACTED_VALUE
 from engine.timeline.stored_record import StoredRecord

@@ -25,9 +25,8 @@ from engine.manifest import MANIFEST
 from engine.manifest.load import parse
 from engine.manifest.model import Project, host_label
 from engine.timeline.bus import TimelineBus
-from engine.timeline.exchange_document import exchange_document, recorded_request
 from engine.timeline.json_format import parse_utc
-from engine.timeline.recording import RecordedExchange
+from engine.timeline.recording import RecordedExchange, exchange_document, recorded_request
 from engine.timeline.redaction import Redaction
 from engine.timeline.stored_record import StoredRecord
 from engine.wasm.execution.runner import Runner

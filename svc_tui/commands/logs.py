@@ -17,12 +17,9 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
-from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
-from engine.timeline.query import open_reader
+from engine.timeline.query import RecordFilter, RecordRange, TimelineFollower, open_reader, select
 from engine.timeline.record import SEVERITIES, RequestRecord, severity
-from engine.timeline.record_filter import RecordFilter
-from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord, encode
 from svc_tui.commands.options import resource_names
 from svc_tui.logs import (

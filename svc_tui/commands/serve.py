@@ -25,7 +25,7 @@ from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
-from engine.manifest.collector import Collector, parse_collector
+from engine.manifest.egress import Collector, parse_collector
 from engine.otlp.installation import require_otlp
 from svc_tui.client.credentials import is_loopback
 from svc_tui.commands.fleet import parse_address

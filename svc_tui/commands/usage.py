@@ -20,8 +20,7 @@ import typer
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
-from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
-from engine.usage.store import UsageStore, usage_path
+from engine.usage.store import MINUTE_NS, Key, UsageCount, UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.logs import (

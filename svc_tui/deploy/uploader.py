@@ -19,7 +19,7 @@ from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
 from engine.control.access import Principal
 from engine.deploy.deployment import DrawnMount, drift
-from engine.deploy.package import Packed, pack
+from engine.deploy.package_store import Packed, pack
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest import MANIFEST

@@ -17,7 +17,7 @@ from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.routes.state import StatusSource
-from engine.control.schemas.memory import MemoryState
+from engine.control.schemas.quotas import MemoryState
 from engine.deploy.doors import Tenants
 from engine.deploy.history import LIVE
 from engine.deploy.serving import ServingTable

@@ -13,7 +13,7 @@ from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.tls import Certificate
-from engine.manifest.collector import Collector
+from engine.manifest.egress import Collector
 from engine.manifest.model import host_label
 from engine.wasm.execution.memory_budget import default_budget
 

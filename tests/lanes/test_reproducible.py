@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.deploy.package import pack
+from engine.deploy.package_store import pack
 from engine.lane import BuildRequest
 from engine.manifest.load import load
 from svc_tui.composition import lanes

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from doors.tables.api.response_models import list_types
+from doors.tables.api.routes import list_types
 from svc_tui.tables_syntax import ColumnTypes
 
 TYPES = ColumnTypes.from_document(asdict(list_types()))

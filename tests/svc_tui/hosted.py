@@ -12,7 +12,7 @@ from engine.artifact import Artifact
 from engine.certificates.settings import AcmeSettings
 from engine.http.sockets import bind, bind_reuseport
 from engine.http.tls import Certificate
-from engine.manifest.collector import Collector
+from engine.manifest.egress import Collector
 from engine.manifest.load import load
 from engine.manifest.model import Resource
 from svc_tui.background_loop import BackgroundLoop

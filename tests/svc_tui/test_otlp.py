@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from engine.errors import InvalidUsage
-from engine.manifest.collector import parse_collector
+from engine.manifest.egress import parse_collector
 from engine.otlp import installation
 from engine.otlp.installation import OtlpNotInstalled
 from svc_tui.client import ApiError

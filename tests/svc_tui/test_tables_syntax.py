@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from doors.tables.api.response_models import list_types
+from doors.tables.api.routes import list_types
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import (
     ColumnTypes,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.usage.aggregate import MINUTE_NS, UsageCount
-from engine.usage.store import UsageStore, usage_path
+from engine.usage.store import MINUTE_NS, UsageCount, UsageStore, usage_path
 from svc_tui.main import run
 
 MIB = 1 << 20

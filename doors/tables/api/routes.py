@@ -4,9 +4,11 @@ A viewer reads tables, rows and exports. A deployer writes and imports rows, and
 changes the schema directly. All routes use the same database file as the Door.
 """
 
+import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 from quart import Blueprint, Response
@@ -24,27 +26,212 @@ from doors.tables.api.file_routes import require_data_dir
 from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema
 from doors.tables.api.query import run as run_sql
-from doors.tables.api.response_models import (
-    MigrationList,
-    TableList,
-    TableModel,
-    TypeList,
-    list_migrations,
-    list_tables,
-    list_types,
-    show_table,
-)
 from doors.tables.api.row_routes import read_large
-from doors.tables.api.schema_models import Changes
-from doors.tables.migrations import Migration
+from doors.tables.migrations import RECORD, Migration, applied
+from doors.tables.schema import change
 from doors.tables.schema.apply import apply
-from doors.tables.sqlite.catalog import find, read
-from doors.tables.sqlite.errors import Connection, TablesError
+from doors.tables.schema.change import KnownType
+from doors.tables.sqlite import catalog
+from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
+from doors.tables.sqlite.errors import Connection, Error, TablesError, quoted, rows, scalar
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
+from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
+from doors.tables.types.registry import TYPES, Form, TypeName
 from engine.control.app import access
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel, StrictModel
+
+COUNT_SECONDS = 2.0
+"""Maximum time of counting rows. After it the number is unknown."""
+_STEPS_PER_CHECK = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TypeView:
+    """One column type, for clients that parse and show its values.
+
+    `form` is how values are stored and shown. Text of the form `format` matches `pattern`, as `example` does;
+    `accepts_now` is true if a cell may be `now()`. Text of the form `bool` is one of the true and false
+    words. Widths are in terminal cells: of a column without rows, and of any.
+    """
+
+    name: TypeName
+    form: Form
+    _: KW_ONLY
+    pattern: str
+    example: str
+    accepts_now: bool
+    true_words: list[str]
+    false_words: list[str]
+    width: int
+    min_width: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeList:
+    """The column types in display order."""
+
+    types: list[TypeView]
+
+
+@dataclass(frozen=True, slots=True)
+class TableModel:
+    """One table. `key` is the primary key in its order; `rows` is null where counting takes too long."""
+
+    name: str
+    kind: Kind
+    _: KW_ONLY
+    note: str
+    key: list[str]
+    rows: int | None
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableList:
+    """The tables and views of a project, in the order of their names."""
+
+    tables: list[TableModel]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedMigration:
+    """One applied migration."""
+
+    name: str
+    sha256: str
+    applied: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationList:
+    """The applied migrations, in the order of their names."""
+
+    applied: list[AppliedMigration]
+
+
+def list_types() -> TypeList:
+    """Return all column types."""
+    types = [
+        TypeView(
+            name=type.name,
+            form=type.form,
+            pattern=type.pattern,
+            example=type.example,
+            accepts_now=type.now is not None,
+            true_words=list(TRUE_WORDS) if type.form == "bool" else [],
+            false_words=list(FALSE_WORDS) if type.form == "bool" else [],
+            width=type.width,
+            min_width=type.min_width,
+        )
+        for type in TYPES.values()
+    ]
+    return TypeList(types)
+
+
+def list_tables(connection: Connection) -> TableList:
+    """Return all tables."""
+    count = _counter(connection)
+    return TableList([_view(table, count) for table in read(connection).values()])
+
+
+def show_table(connection: Connection, name: str) -> TableModel:
+    """Return one table. Raises `TablesError`."""
+    return _view(find(read(connection), name), _counter(connection))
+
+
+def list_migrations(connection: Connection) -> MigrationList:
+    """Return the applied migrations."""
+    if not applied(connection):
+        return MigrationList([])
+    applied_rows = rows(connection, f"SELECT name, sha256, applied FROM {RECORD} ORDER BY name")
+    return MigrationList([AppliedMigration(*row) for row in applied_rows])
+
+
+def _counter(connection: Connection) -> Callable[[Table], int | None]:
+    """Return a function that counts the rows of a table, within one time limit for all calls."""
+    end = time.monotonic() + COUNT_SECONDS
+
+    def count(table: Table) -> int | None:
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
+        try:
+            return int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
+        except Error:
+            # The time limit was exceeded, or a view refers to a missing table.
+            return None
+        finally:
+            connection.set_progress_handler(None)
+
+    return count
+
+
+def _view(table: Table, count: Callable[[Table], int | None]) -> TableModel:
+    key, rows = list(table.key), count(table)
+    return TableModel(
+        table.name,
+        table.kind,
+        note=table.note,
+        key=key,
+        rows=rows,
+        columns=table.columns,
+        indexes=table.indexes,
+    )
+
+
+class NewColumn(StrictModel):
+    """A new column. `default` is an SQL literal, or `now()`."""
+
+    name: str
+    type: KnownType
+    nullable: bool = True
+    default: str | None = None
+    primary_key: bool = False
+    unique: bool = False
+    note: str = ""
+
+    def column(self) -> catalog.Column:
+        """Return the column as a value."""
+        return catalog.Column(**self.model_dump())
+
+
+class CreateTableModel(StrictModel):
+    """Create a table; its key is the columns with `primary_key`, in their order."""
+
+    op: Literal["create-table"]
+    table: str
+    columns: list[NewColumn]
+    note: str = ""
+
+    def value(self) -> change.Change:
+        """Return the change."""
+        return change.CreateTable(self.table, [each.column() for each in self.columns], self.note)
+
+
+class AddColumnModel(StrictModel):
+    """Add a column at the end."""
+
+    op: Literal["add-column"]
+    table: str
+    column: NewColumn
+
+    def value(self) -> change.Change:
+        """Return the change."""
+        return change.AddColumn(self.table, self.column.column())
+
+
+class Changes(StrictModel):
+    """Changes that are applied in order in one transaction."""
+
+    changes: list[
+        Annotated[CreateTableModel | AddColumnModel | change.RequestChange, Field(discriminator="op")]
+    ] = Field(min_length=1, max_length=1000)
+
+    def values(self) -> list[change.Change]:
+        """Return the changes as values."""
+        return [each.value() if isinstance(each, StrictModel) else each for each in self.changes]
+
 
 MAX_MIGRATION_BYTES = 16 << 20
 """Maximum bytes of all migrations in a request."""

@@ -3,19 +3,159 @@
 The source is untrusted: it is only read, and its schema runs as a script that can only create tables.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 
 from doors.tables import migrations
-from doors.tables.files.dump_contents import Contents, Part
 from doors.tables.files.format import STEP, FileProgress
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.sqlite.catalog import NOTES, read
+from doors.tables.schema.notes import INTERNAL_TABLES
+from doors.tables.schema.rebuild import last_rowid
+from doors.tables.schema.references import broken_index, index_options
+from doors.tables.schema.rows import row_name
+from doors.tables.sqlite.catalog import NOTES, Table, find, read, reserved
 from doors.tables.sqlite.connections import MAX_VALUE
-from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted, rows, wrap_error
+from doors.tables.sqlite.errors import (
+    Connection,
+    TablesError,
+    fold,
+    literal,
+    quoted,
+    rows,
+    scalar,
+    wrap_error,
+)
 from doors.tables.sqlite.errors import Error as SqliteError
 from doors.tables.sqlite.tokens import statements
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One table: its SQL, its writable columns, and the order of its rows.
+
+    `number` is the SQL name of a rowid that is not a column. `last` is the highest rowid ever assigned, for
+    AUTOINCREMENT. `refill` fills an index that has its rows from another table.
+    """
+
+    name: str
+    sql: str
+    _: KW_ONLY
+    columns: tuple[str, ...]
+    order: str
+    rowid_name: str = ""
+    last: int | None = None
+    where: str = ""
+    refill: str = ""
+
+    def names(self, *, number: bool) -> str:
+        """Return the columns as SQL; with `number`, the rowid first if there is one."""
+        first = [self.rowid_name] if number and self.rowid_name else []
+        return ", ".join([*first, *map(quoted, self.columns)])
+
+    def select(self, *, number: bool) -> str:
+        """Return the query that reads the rows."""
+        return f"SELECT {self.names(number=number)} FROM {quoted(self.name)}{self.where}{self.order}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The parts of tables in the order in which an import recreates them.
+
+    They are tables of svc, tables, virtual tables, and the SQL that runs after all rows.
+    """
+
+    internal: tuple[Part, ...]
+    tables: tuple[Part, ...]
+    virtual: tuple[Part, ...]
+    dependents: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def contents_of(connection: Connection, names: Sequence[str] = ()) -> Contents:
+    """Return the parts of all tables, or of the named ones. Raises `TablesError` for unknown names."""
+    catalog = read(connection)
+    selected = [find(catalog, name) for name in names] or list(catalog.values())
+    selected.sort(key=lambda table: table.name)
+    folded_names = {fold(table.name) for table in selected}
+    tables = tuple(_part(connection, table) for table in selected if table.kind == "table")
+    virtual, skipped = _virtual(connection, {table.name: table for table in selected})
+    internal = _internal_parts(connection, [table.name for table in selected] if names else None)
+    return Contents(internal, tables, virtual, _dependent_sql(connection, folded_names), skipped)
+
+
+def _part(connection: Connection, table: Table) -> Part:
+    number = row_name(table) or ""
+    sql = "SELECT 1 FROM pragma_table_xinfo(?) WHERE name = ? AND upper(type) = 'INTEGER'"
+    is_column = len(table.key) == 1 and scalar(connection, sql, table.name, table.key[0])
+    order = number or ", ".join(map(quoted, table.key))
+    columns = tuple(column.name for column in table.columns if not column.generated)
+    return Part(
+        table.name,
+        _sql(connection, table.name),
+        columns=columns,
+        order=f" ORDER BY {order}" if order else "",
+        rowid_name="" if is_column else number,
+        last=last_rowid(connection, table),
+    )
+
+
+def _sql(connection: Connection, name: str) -> str:
+    sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    return str(scalar(connection, sql, name))
+
+
+def _virtual(connection: Connection, tables: Mapping[str, Table]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """Return the virtual tables, and the names of those whose rows cannot be read.
+
+    An index that reads a table outside of `tables` could not be imported, and is omitted.
+    """
+    parts, skipped = [], []
+    for table in tables.values():
+        if table.kind != "virtual":
+            continue
+        sql, name = _sql(connection, table.name), quoted(table.name)
+        content = index_options(sql).get("content")
+        columns = tuple(column.name for column in table.columns)
+        if broken_index(tables, table.name, sql):
+            skipped.append(table.name)
+        elif content == "" or "fts5vocab" in sql.lower():
+            skipped.append(table.name)
+            parts.append(Part(table.name, sql, columns=columns, order="", where=" WHERE 0"))
+        elif content:
+            refill = f"INSERT INTO {name} ({name}) VALUES ('rebuild')"
+            parts.append(Part(table.name, sql, columns=columns, order="", where=" WHERE 0", refill=refill))
+        else:
+            number = "rowid" if "fts" in sql.lower() else ""
+            parts.append(Part(table.name, sql, columns=columns, order=" ORDER BY rowid", rowid_name=number))
+    return tuple(parts), tuple(skipped)
+
+
+def _internal_parts(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ...]:
+    """Return svc's own tables: notes and the record of migrations; only the notes for some `tables`."""
+    parts = []
+    for name in INTERNAL_TABLES:
+        if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", name):
+            continue
+        infos = rows(connection, "SELECT name, pk FROM pragma_table_xinfo(?)", name)
+        key = [info[0] for info in sorted(infos, key=lambda info: info[1]) if info[1]]
+        where = "" if tables is None else f" WHERE table_name IN ({', '.join(map(literal, tables))})"
+        if tables is None or name == NOTES:
+            columns, order = tuple(info[0] for info in infos), f" ORDER BY {', '.join(key)}"
+            parts.append(Part(name, _sql(connection, name), columns=columns, order=order, where=where))
+    return tuple(parts)
+
+
+def _dependent_sql(connection: Connection, folded_names: set[str]) -> tuple[str, ...]:
+    """Return the SQL of indexes, views and triggers of these tables, each kind in the order of names."""
+    items = rows(
+        connection,
+        "SELECT name, tbl_name, sql FROM sqlite_schema"
+        " WHERE type IN ('index', 'view', 'trigger') AND sql IS NOT NULL"
+        " ORDER BY CASE type WHEN 'index' THEN 0 WHEN 'view' THEN 1 ELSE 2 END, name",
+    )
+    return tuple(sql for name, table, sql in items if fold(table) in folded_names and not reserved(name))
 
 
 def copy(

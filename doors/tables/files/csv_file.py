@@ -7,8 +7,7 @@ distinguish them before Python 3.12, and refuses cells beyond 128 KiB.
 import re
 from collections.abc import Iterator, Sequence
 
-from doors.tables.files.format import MAX_RECORD, check_width
-from doors.tables.files.text_reader import FileLines, too_large
+from doors.tables.files.format import MAX_RECORD, FileLines, check_width, too_large
 from doors.tables.sqlite.errors import TablesError, fold
 
 DELIMITERS = (",", ";", "\t", "|")

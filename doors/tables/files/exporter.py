@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
-from doors.tables.files.copy_tables import copy
-from doors.tables.files.dump_contents import Contents, Part, contents_of
+from doors.tables.files.copy_tables import Contents, Part, contents_of, copy
 from doors.tables.files.format import STEP, FileProgress, Format, RowsFormat
 from doors.tables.files.json_file import text_json
 from doors.tables.grid.view_sql import GridQuery, clauses

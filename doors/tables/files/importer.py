@@ -7,10 +7,8 @@ from dataclasses import replace as changed
 from typing import BinaryIO
 
 from doors.tables.files import rows as table_rows
-from doors.tables.files.copy_tables import clear, copy
-from doors.tables.files.dump_contents import contents_of
-from doors.tables.files.format import STEP, FileProgress, Format
-from doors.tables.files.text_reader import chunks
+from doors.tables.files.copy_tables import clear, contents_of, copy
+from doors.tables.files.format import STEP, FileProgress, Format, chunks
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.apply import check_name

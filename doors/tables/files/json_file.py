@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO, Literal
 
-from doors.tables.files.format import MAX_RECORD
-from doors.tables.files.text_reader import FileLines, chunks, too_large
+from doors.tables.files.format import MAX_RECORD, FileLines, chunks, too_large
 from doors.tables.sqlite.errors import TablesError, fold
 
 Field = tuple[str, Any, str]

@@ -9,9 +9,8 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
-from doors.tables.files.format import STEP, FileProgress, Format
+from doors.tables.files.format import STEP, FileLines, FileProgress, Format
 from doors.tables.files.json_file import minified, objects
-from doors.tables.files.text_reader import FileLines
 from doors.tables.schema.apply import create_table
 from doors.tables.schema.change import CreateTable
 from doors.tables.sqlite.catalog import Column, Table, find, read

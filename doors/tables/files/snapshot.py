@@ -1,27 +1,120 @@
-"""Copies of the tables that statements name, as they were before recorded changes."""
+"""Copies of the tables that statements name, as they were before recorded changes; redacted copies."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from doors.tables.files.copy_tables import copy
-from doors.tables.files.dump_contents import contents_of
-from doors.tables.rows.undo import undo
-from doors.tables.sqlite.catalog import read, reserved
+from doors.tables.files.copy_tables import contents_of, copy
+from doors.tables.schema.rows import row_name
+from doors.tables.sqlite.catalog import Table, read, reserved
 from doors.tables.sqlite.connections import Clock, apsw, register_now
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
     TablesError,
+    Value,
     fold,
     open_file,
+    quoted,
     rows,
+    scalar,
     transaction,
     used_tables,
+    wrap_error,
 )
 from doors.tables.sqlite.owner import open_for_reading
+
+
+def undo(connection: Connection, changes: Iterable[Sequence[Any]]) -> tuple[int, int]:
+    """Undo changes in a transaction of the caller; return how many were undone, and how many could not be.
+
+    `guest/row_changes.py` describes a change, of which the newest is undone first.
+
+    A row that differs from the result of its change gets its values before the change. Changes of tables that
+    do not exist are not counted. The caller disables triggers and foreign keys.
+    """
+    tables = {fold(name): table for name, table in read(connection).items() if table.kind == "table"}
+    undone = failed = 0
+    for operation, name, before, after, old, new in changes:
+        table = tables.get(fold(name))
+        if table is None:
+            continue
+        row = _RowUndo(connection, table)
+        try:
+            with connection:  # A change that fails leaves the row as it is.
+                done = row.undo(operation, (before, after), _values(old), _values(new))
+        except Error:
+            done = False
+        undone, failed = undone + done, failed + (not done)
+    return undone, failed
+
+
+class _RowUndo:
+    """One change of a row of a table."""
+
+    def __init__(self, connection: Connection, table: Table) -> None:
+        self._connection = connection
+        self._table = table
+        self._rowid = row_name(table)
+
+    def undo(
+        self, operation: str, rowids: tuple[int, int], old: Sequence[Value], new: Sequence[Value]
+    ) -> bool:
+        columns = self._table.columns
+        if any(values and len(values) != len(columns) for values in (old, new)):
+            return False  # The columns of the table have changed since.
+        before, after = rowids
+        if operation == "DELETE":
+            return self._put(before, old)
+        if operation == "INSERT":
+            done = self._remove(after, new)
+            self._reset_sequence(after)
+            return done
+        existed = self._remove(after, new)
+        return self._put(before, old) and existed
+
+    def _remove(self, rowid: int, values: Sequence[Value]) -> bool:
+        by_name = self._by_name(values)
+        condition = " AND ".join(f"{quoted(name)} IS ?" for name in self._table.key)
+        keys: list[Value] = [by_name[name] for name in self._table.key]
+        if self._rowid is not None:
+            condition, keys = f"{self._rowid} = ?", [rowid]
+        if not condition:
+            return False
+        self._connection.execute(f"DELETE FROM {quoted(self._table.name)} WHERE {condition}", keys)
+        return bool(self._connection.changes())
+
+    def _put(self, rowid: int, values: Sequence[Value]) -> bool:
+        stored = {quoted(name): value for name, value in self._by_name(values).items()}
+        if self._rowid is not None:
+            stored = {self._rowid: rowid, **stored}
+        places = ", ".join("?" * len(stored))
+        self._connection.execute(
+            f"INSERT OR REPLACE INTO {quoted(self._table.name)} ({', '.join(stored)}) VALUES ({places})",
+            list(stored.values()),
+        )
+        return True
+
+    def _by_name(self, values: Sequence[Value]) -> Mapping[str, Value]:
+        """Return the values of the columns that can be written."""
+        pairs = zip(self._table.columns, values, strict=True)
+        return {column.name: value for column, value in pairs if not column.generated}
+
+    def _reset_sequence(self, rowid: int) -> None:
+        """Make AUTOINCREMENT assign the number of an undone row again."""
+        if scalar(self._connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
+            self._connection.execute(
+                "UPDATE sqlite_sequence SET seq = ? WHERE name = ? AND seq = ?",
+                (rowid - 1, self._table.name, rowid),
+            )
+
+
+def _values(cells: Sequence[Any] | None) -> list[Value]:
+    return [base64.b64decode(cell["base64"]) if isinstance(cell, dict) else cell for cell in cells or ()]
+
 
 _ERROR_PREFIX = "cannot copy the tables"
 _ROW_ACTIONS = (apsw.SQLITE_READ, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE)
@@ -102,3 +195,91 @@ def column_names(data: Path) -> dict[str, tuple[str, ...]]:
         return {
             table.name: tuple(column.name for column in table.columns) for table in read(connection).values()
         }
+
+
+Replace = Callable[[str, str], str]
+"""Returns the text that stands for a value, given the name of its column and the value."""
+
+
+def redact_columns(path: Path, is_secret: Callable[[str], bool], replace: Replace) -> None:
+    """Replace texts and blobs of columns whose names stand for credentials. Raises `TablesError`.
+
+    The key of a table with such a name, as `sessions`, is a credential too.
+    """
+
+    def replaced(*arguments: Any) -> Any:
+        name, value = arguments
+        if isinstance(value, bytes):
+            return _blob(replace(name, value.hex()))
+        return replace(name, value) if isinstance(value, str) else value
+
+    with _opened(path) as connection:
+        connection.create_scalar_function("redacted", replaced, 2)
+        for table, column, in_key in _columns(connection):
+            if is_secret(column) or (in_key and is_secret(table.removesuffix("s"))):
+                name = quoted(column)
+                connection.execute(f"UPDATE {quoted(table)} SET {name} = redacted(?, {name})", (column,))
+
+
+def redact_values(path: Path, values: Mapping[str, str], on_match: Callable[[str], None]) -> None:
+    """Replace values within all texts, and blobs by their hex digits. Raises `TablesError`.
+
+    Calls `on_match` for each text or blob with one.
+    """
+
+    def replaced(*arguments: Any) -> Any:
+        (text,) = arguments
+        if isinstance(text, bytes):
+            if (digits := text.hex()) not in values:
+                return text
+            on_match(digits)
+            return _blob(values[digits])
+        for value, replacement in values.items():
+            if value in text:
+                on_match(value)
+                text = text.replace(value, replacement)
+        return text
+
+    if not values:
+        return
+    with _opened(path) as connection:
+        connection.create_scalar_function("redacted", replaced, 1)
+        for table, column, _ in _columns(connection):
+            name = quoted(column)
+            connection.execute(
+                f"UPDATE {quoted(table)} SET {name} = redacted({name})"
+                f" WHERE typeof({name}) IN ('text', 'blob') AND {name} IS NOT redacted({name})"
+            )
+
+
+def _blob(replacement: str) -> bytes:
+    """Return a blob of the hex digits of its replacement, or of its text if that is another one."""
+    try:
+        return bytes.fromhex(replacement)
+    except ValueError:
+        return replacement.encode()
+
+
+def _columns(connection: Connection) -> list[tuple[str, str, bool]]:
+    """Return table and name of each column, and whether it belongs to the primary key."""
+    return [
+        (table.name, column.name, column.primary_key)
+        for table in read(connection).values()
+        if table.kind == "table"
+        for column in table.columns
+        if not column.generated
+    ]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Connection]:
+    try:
+        with closing(open_file(path, create=True)) as connection:
+            connection.execute("pragma foreign_keys = off")
+            connection.execute("pragma ignore_check_constraints = on")
+            connection.execute("pragma secure_delete = on")
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+            yield connection
+            connection.execute("vacuum")
+    except Error as error:
+        raise wrap_error(error, "cannot redact the tables") from error

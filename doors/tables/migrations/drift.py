@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from doors.tables import migrations as files
-from doors.tables.files.dump_contents import contents_of
+from doors.tables.files.copy_tables import contents_of
 from doors.tables.migrations import MIGRATIONS_FOLDER, RECORD, Migration, script
 from doors.tables.schema.rebuild import definition_of, rebuild
 from doors.tables.schema.references import find_broken

@@ -1,14 +1,51 @@
-"""Routes for the custom domains of projects: their states, and the check of a name."""
+"""Routes and models for the custom domains of projects: their states, and the check of a name."""
 
 from quart import Blueprint
 from quart_schema import validate_response
 
 from engine.control.app import principal, require
+from engine.control.schema import StrictModel
 from engine.control.schemas.accounts import iso
-from engine.control.schemas.domains import DomainCheckOut, DomainList, DomainOut
 from engine.service.deployer import Deployer
-from engine.service.domain_checks import DomainChecks, summary
+from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
+from engine.service.domains import DomainState
 from engine.service.spec import NO_PROJECT_DIR
+
+
+class DomainOut(StrictModel):
+    """A domain and its resource.
+
+    `waiting`: it does not reach this service yet. `valid`: it does. `failed`: it did, or another has it.
+    `since` is the time of the last change of the state, `declared` that of the first deploy with the domain.
+    `detail` is what the last check found.
+    """
+
+    name: str
+    resource: str
+    state: DomainState
+    since: str
+    declared: str
+    detail: str
+
+
+class DomainList(StrictModel):
+    """The domains of a project."""
+
+    domains: list[DomainOut]
+
+
+class DomainCheckOut(StrictModel):
+    """The check of a name. `resource` and `state` are `null` unless the live deployment has the name.
+
+    `dns` is why DNS returns no addresses. `records` point the name to this service: the CNAME, or the others.
+    """
+
+    name: str
+    resource: str | None
+    state: DomainState | None
+    dns: str
+    records: list[DnsRecord]
+    addresses: list[Reached]
 
 
 def blueprint(service: Deployer, checks: DomainChecks) -> Blueprint:

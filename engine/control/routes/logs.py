@@ -30,18 +30,19 @@ from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline import sql as timeline_sql
-from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
 from engine.timeline.query import (
     WINDOW_BYTES,
     CursorPage,
+    RecordFilter,
     RecordPage,
+    RecordRange,
+    TimelineFollower,
     TimelineReader,
     open_reader,
+    select,
 )
 from engine.timeline.record import SEVERITIES, LineRecord, RequestRecord, severity
-from engine.timeline.record_filter import RecordFilter
-from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
 
 MAX_CURSOR = (1 << 63) - 1

@@ -8,10 +8,8 @@ from engine.control.access import ALL_PROJECTS
 from engine.control.app import principal, require
 from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
-from engine.metrics.families import ServiceState, families
-from engine.metrics.guests import guest_families, prometheus
+from engine.metrics.families import ServiceState, exposition, families, guest_families, prometheus
 from engine.metrics.meter import ServiceMeter
-from engine.metrics.openmetrics import exposition
 
 MEDIA_TYPE = "application/openmetrics-text"
 

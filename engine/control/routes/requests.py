@@ -24,10 +24,14 @@ from engine.errors import SvcError
 from engine.gateway.replay import Replayer
 from engine.manifest import MANIFEST
 from engine.timeline import database
-from engine.timeline.exchange_document import exchange_document
-from engine.timeline.query import open_reader
-from engine.timeline.record_filter import RecordFilter
-from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, RecordedMessage, encode
+from engine.timeline.query import RecordFilter, open_reader
+from engine.timeline.recording import (
+    MAX_BODY_BYTES,
+    RecordedExchange,
+    RecordedMessage,
+    encode,
+    exchange_document,
+)
 from engine.timeline.stored_record import StoredRecord
 
 MAX_RECORDS = 20_000

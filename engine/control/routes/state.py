@@ -17,8 +17,14 @@ from quart_schema import validate_querystring, validate_response
 from engine.control.app import require
 from engine.control.projects import Projects, unknown_project
 from engine.control.schema import QueryModel, StrictModel
-from engine.control.schemas.memory import MemorySource, MemoryState, no_memory_state
-from engine.control.schemas.quotas import QuotaOut, QuotaSource, no_quota
+from engine.control.schemas.quotas import (
+    MemorySource,
+    MemoryState,
+    QuotaOut,
+    QuotaSource,
+    no_memory_state,
+    no_quota,
+)
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError

@@ -18,9 +18,8 @@ from engine.control.app import require
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel
-from engine.control.schemas.memory import MemorySource, MemoryState, no_memory_state
-from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
-from engine.usage.store import USAGE_FILE, UsageStore
+from engine.control.schemas.quotas import MemorySource, MemoryState, no_memory_state
+from engine.usage.store import MINUTE_NS, USAGE_FILE, Key, UsageCount, UsageStore
 
 _CHUNK_ROWS = 1000
 _NAMES = ("minute", "resource", *(each.name for each in fields(UsageCount)))

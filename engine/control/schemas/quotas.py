@@ -1,4 +1,4 @@
-"""Models of quotas. A limit is null where the project has none."""
+"""Models of quotas, and of the memory budget of a service. A limit is null where the project has none."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -45,3 +45,18 @@ QuotaSource = Callable[[str], Quota | None]
 def no_quota(project: str) -> Quota | None:
     """Return nothing: quotas are those of a service."""
     return None
+
+
+class MemoryState(StrictModel):
+    """The memory budget of all processes of a service, and what they have resident, in bytes."""
+
+    budget: int
+    used: int
+
+
+MemorySource = Callable[[], MemoryState | None]
+"""Returns the state now; `None` in development."""
+
+
+def no_memory_state() -> None:
+    """Return nothing: the memory budget is that of a service."""

@@ -87,7 +87,7 @@ def test_registered_type_works_in_cli_api_and_console(
 def test_registered_type_works_in_the_console_syntax(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import asdict
 
-    from doors.tables.api.response_models import list_types
+    from doors.tables.api.routes import list_types
 
     monkeypatch.setitem(TYPES, "color", COLOR)
     types = ColumnTypes.from_document(asdict(list_types()))

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from doors.tables.files.snapshot import Snapshot, copy_before
-from doors.tables.rows.undo import undo
+from doors.tables.files.snapshot import Snapshot, copy_before, undo
 from doors.tables.sqlite.connections import apsw
 from engine.trace import MAX_CAPTURE_BYTES, Call, Capture
 from tests.doors.tables.tables_door import Answer, Tables

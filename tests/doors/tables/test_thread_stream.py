@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from doors.tables.api.thread_stream import ChunkWriter, Stream
+from doors.tables.api.file_routes import ChunkWriter, Stream
 from doors.tables.files.importer import load
 from doors.tables.sqlite.connections import close_owner, open_owner
 from doors.tables.sqlite.errors import TablesError

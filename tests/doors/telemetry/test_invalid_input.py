@@ -20,7 +20,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from doors.telemetry.door import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_json import MAX_VALUES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
-from doors.telemetry.record import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_FIELDS, MAX_PARTS, MAX_VALUE_BYTES
+from doors.telemetry.signals import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_FIELDS, MAX_PARTS, MAX_VALUE_BYTES
 from engine.door import Caller
 from tests.doors.telemetry.telemetry_door import OpenTelemetry, attributes, length_prefixed, logs
 

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from doors.telemetry.metric import MAX_BOUNDS, MAX_POINT_ATTRIBUTES, MAX_POINTS
+from doors.telemetry.signals import MAX_BOUNDS, MAX_POINT_ATTRIBUTES, MAX_POINTS
 from engine.door import Caller, DoorResponse
 from engine.measurement import Measurement
 from tests.doors.telemetry.telemetry_door import CALLER, OpenTelemetry, attributes

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, StatusCode
 
-from doors.telemetry.span import MAX_SPAN_ATTRIBUTES
+from doors.telemetry.signals import MAX_SPAN_ATTRIBUTES
 from engine.trace import MAX_CALLS, Call, RequestTrace
 from tests.doors.telemetry.telemetry_door import CALLER, NOW_NS, OpenTelemetry, attributes
 

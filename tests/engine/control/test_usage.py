@@ -9,8 +9,7 @@ import pytest
 from engine.control.app import create_app
 from engine.control.projects import SingleProject
 from engine.control.routes import usage
-from engine.usage.aggregate import MINUTE_NS, UsageCount
-from engine.usage.store import USAGE_FILE, UsageStore
+from engine.usage.store import MINUTE_NS, USAGE_FILE, UsageCount, UsageStore
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control.served import served

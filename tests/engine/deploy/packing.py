@@ -11,8 +11,7 @@ from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Blobs, Digest
 from engine.deploy.deployment import DeployedResource, Deployment
-from engine.deploy.package import Packed, pack
-from engine.deploy.package_store import missing
+from engine.deploy.package_store import Packed, missing, pack
 from engine.lane import BuildRequest
 from engine.manifest.model import Mount, Resource
 from lanes.static.lane import StaticLane

@@ -16,8 +16,18 @@ from engine.bucket.errors import BlobCorrupt, BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.deploy import package_store
-from engine.deploy.package import SMALL_BYTES, Package, PackageError, PackageFile, decode, pack
-from engine.deploy.package_store import load, missing, touch, unpack
+from engine.deploy.package_store import (
+    SMALL_BYTES,
+    Package,
+    PackageError,
+    PackageFile,
+    decode,
+    load,
+    missing,
+    pack,
+    touch,
+    unpack,
+)
 from engine.gateway.static.file import StaticFile
 from engine.gateway.static.source import BundleSource
 from engine.static_files import bundle

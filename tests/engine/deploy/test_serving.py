@@ -15,8 +15,7 @@ from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
 from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.history import DeploymentHistory, Live
-from engine.deploy.package import pack
-from engine.deploy.package_store import unpack
+from engine.deploy.package_store import pack, unpack
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import Lane
 from engine.manifest.load import load

@@ -18,13 +18,11 @@ from engine.fleet.questions import NodeCalls, Questions
 from engine.fleet.records import FleetRecords, ProjectFiles
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase
-from engine.timeline.query import TimelineReader, open_reader
+from engine.timeline.query import RecordFilter, TimelineReader, open_reader
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
-from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recorder import TimelineRecorder
-from engine.usage.aggregate import MINUTE_NS
 from engine.usage.recorder import UsageRecorder
-from engine.usage.store import UsageStore
+from engine.usage.store import MINUTE_NS, UsageStore
 from svc_tui.serve.fleet_node import answer_reads
 from tests.engine.fleet.cluster import Cluster
 from tests.engine.timeline.records import REQUEST

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.manifest.collector import MAX_URL_CHARS, parse_collector
+from engine.manifest.egress import MAX_URL_CHARS, parse_collector
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ import sys
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from doors.telemetry.metric import MAX_BOUNDS
+from doors.telemetry.signals import MAX_BOUNDS
 from engine.measurement import MAX_COUNT, Measurement, MeasurementBatch
-from engine.metrics.guests import guest_families, prometheus
+from engine.metrics.families import exposition, guest_families, prometheus
 from engine.metrics.meter import ServiceMeter
-from engine.metrics.openmetrics import exposition
-from engine.otlp.convert import metrics_data
+from engine.otlp.sender import metrics_data
 
 
 def exposed(*measurements: Measurement) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from engine.manifest.collector import parse_collector
+from engine.manifest.egress import parse_collector
 from engine.metrics.families import Family, families
 from engine.metrics.meter import ServiceMeter
-from engine.otlp import exporter as exporter_module
+from engine.otlp import exports as exporter_module
 from engine.otlp import sender
-from engine.otlp import session as session_module
-from engine.otlp.exporter import ByteBudget, Exporter, ExportSource
+from engine.otlp import sender as session_module
+from engine.otlp.exports import ByteBudget, Exporter, ExportSource
 from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.trace import Call, span_ids
 from tests.engine.otlp.collector import attributes_of, collecting

@@ -14,7 +14,7 @@ from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import as_digest
 from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.doors import Tenants
-from engine.deploy.package import pack
+from engine.deploy.package_store import pack
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from engine.deploy.package import pack
+from engine.deploy.package_store import pack
 from engine.grant import Grant
 from engine.service.policy import Change, PolicyViolation, capabilities
 from engine.timeline.record import PlatformRecord

@@ -9,7 +9,7 @@ import pytest
 from engine.artifact import Artifact
 from engine.bucket.protocols import Blobs, Digest, as_digest
 from engine.deploy import package_store
-from engine.deploy.package import pack
+from engine.deploy.package_store import pack
 from engine.service import loading
 from tests.engine.service.pages import deploy_page, pages
 from tests.engine.service.serving import STATIC, Served, served

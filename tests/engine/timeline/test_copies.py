@@ -25,11 +25,9 @@ from engine.timeline.copies import (
     read_page,
 )
 from engine.timeline.database import TimelineDatabase, timeline_path
-from engine.timeline.query import TimelineReader
+from engine.timeline.query import RecordFilter, RecordRange, TimelineReader, select
 from engine.timeline.record import LineRecord, Record
-from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Appended, Retention, TimelineStore
 from engine.timeline.stored_record import StoredRecord, encode
 from svc_tui.logs import open_timeline, read_activity

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from engine.timeline.database import timeline_path
-from engine.timeline.follow import TimelineFollower
+from engine.timeline.query import RecordFilter, TimelineFollower
 from engine.timeline.record import Record
-from engine.timeline.record_filter import RecordFilter
 from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, SECOND, line
 

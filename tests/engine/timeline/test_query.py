@@ -10,10 +10,8 @@ import pytest
 from engine.files import sqlite_file
 from engine.timeline import query
 from engine.timeline.database import CorruptTimeline, TimelineError, timeline_path
-from engine.timeline.query import PAGE_BYTES, TimelineReader
+from engine.timeline.query import PAGE_BYTES, RecordFilter, RecordRange, TimelineReader, select
 from engine.timeline.record import Record
-from engine.timeline.record_filter import RecordFilter
-from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
 

@@ -12,10 +12,8 @@ import pytest
 from engine.errors import SvcError
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import timeline_path
-from engine.timeline.follow import TimelineFollower
-from engine.timeline.query import TimelineReader
+from engine.timeline.query import RecordFilter, TimelineFollower, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
-from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.recording import Recording
 from engine.timeline.store import TimelineStore

@@ -3,9 +3,7 @@ from pathlib import Path
 import pytest
 
 from engine.timeline.database import timeline_path
-from engine.timeline.query import PAGE_RECORDS, RecordPage, TimelineReader
-from engine.timeline.record_filter import RecordFilter
-from engine.timeline.selection import RecordRange, select
+from engine.timeline.query import PAGE_RECORDS, RecordFilter, RecordPage, RecordRange, TimelineReader, select
 from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, SECOND, line
 

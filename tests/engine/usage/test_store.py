@@ -10,15 +10,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from engine.usage.aggregate import UsageCount
-from engine.usage.store import UsageError, UsageStore, usage_path
+from engine.usage.store import UsageCount, UsageError, UsageStore, usage_path
 
 ONE = UsageCount(1, 0, compute_ns=2_000, wall_ns=3_000, peak_memory=65_536, bytes_in=10, bytes_out=20)
 ADD_FOREVER = """
 import sys
 import time
 from pathlib import Path
-from engine.usage.aggregate import UsageCount
+from engine.usage.store import UsageCount
 from engine.usage.store import UsageStore
 store = UsageStore(Path(sys.argv[1]))
 for number in range(int(sys.argv[2])):

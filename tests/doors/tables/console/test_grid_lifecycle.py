@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from doors.tables.api import grid_sessions
+from doors.tables.api import grid_routes
 from doors.tables.grid import grid as grid_of_rows
 from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
@@ -108,7 +108,7 @@ def test_open_grid_writes_nothing_and_does_not_block_checkpoint(users: Shop) -> 
 
 
 def test_open_grids_are_limited_per_project(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 3)
+    monkeypatch.setattr(grid_routes, "MAX_OPEN_PER_PROJECT", 3)
     stored = [open_grid(users) for _ in range(3)]
     error = refused_grid(users)
     assert error.code == "unavailable" and "3 grids of this project" in error.message
@@ -119,8 +119,8 @@ def test_open_grids_are_limited_per_project(users: Shop, monkeypatch: pytest.Mon
 
 
 def test_idle_grid_is_closed(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 1)
-    monkeypatch.setattr(grid_sessions, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(grid_routes, "MAX_OPEN_PER_PROJECT", 1)
+    monkeypatch.setattr(grid_routes, "IDLE_SECONDS", 0.0)
     grid = open_grid(users)
     with pytest.raises(ApiError, match="closed"):
         while True:

@@ -7,10 +7,9 @@ import tracemalloc
 import pytest
 
 from doors.tables.files import json_file
-from doors.tables.files.clipboard import preview_pasted
 from doors.tables.files.format import MAX_RECORD
 from doors.tables.sqlite.errors import TablesError
-from doors.tables.types.infer import preview
+from doors.tables.types.infer import preview, preview_pasted
 
 
 def wide(format: str, columns: int) -> str:

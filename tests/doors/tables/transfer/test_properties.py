@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from doors.tables.files import csv_file
 from doors.tables.files.exporter import save
-from doors.tables.files.format import FORMATS, Format
+from doors.tables.files.format import FORMATS, FileLines, Format
 from doors.tables.files.importer import load
-from doors.tables.files.text_reader import FileLines
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
 from doors.tables.sqlite.catalog import Column
