@@ -16,7 +16,7 @@ import typer
 from docs.environment_table import ENVIRONMENT
 from docs.error_codes import CONTROL_CODES, TIMELINE_CODES
 from docs.limits_table import LIMITS
-from doors.crypto.problem import KINDS as CRYPTO_CODES
+from doors.crypto.job import KINDS as CRYPTO_CODES
 from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.errors import SvcError

@@ -54,10 +54,10 @@ from engine.service.deployer import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
 from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
 from engine.static_files import rules
 from engine.timeline.query import READ_SECONDS, WINDOW_BYTES
+from engine.timeline.record import MAX_TEXT_CHARS as MAX_LOG_BODY
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
-from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
 from engine.trace import MAX_CAPTURE_BYTES, MAX_CAPTURED_BYTES
-from engine.usage.recorder import RETENTION_MINUTES
+from engine.usage.store import RETENTION_MINUTES
 from engine.wasm.compile import limits as compile_limits
 from engine.wasm.execution.buffers import LineSplitter
 from engine.wasm.execution.config import COMPONENT_LIMITS, PoolSettings

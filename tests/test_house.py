@@ -15,7 +15,7 @@ MAX_POSITIONAL = 5
 MAX_FUNCTION_LINES = 80
 LONG_FUNCTIONS = {
     "engine/control/auth/routes.py: blueprint",
-    "engine/control/auth/user_routes.py: blueprint",
+    "engine/control/auth/routes.py: user_blueprint",
     "engine/control/routes/deployments.py: blueprint",
     "engine/control/routes/fleet.py: blueprint",
     "engine/control/routes/logs.py: blueprint",

@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_public_key,
 )
 
-from doors.crypto.job import Job, Members, Result
-from doors.crypto.problem import CryptoProblem
+from doors.crypto.job import CryptoProblem, Job, Members, Result
 
 RsaKey = rsa.RSAPublicKey | rsa.RSAPrivateKey
 EcKey = ec.EllipticCurvePublicKey | ec.EllipticCurvePrivateKey

@@ -22,9 +22,8 @@ from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from doors.crypto.job import Job, Members, Result
+from doors.crypto.job import CryptoProblem, Job, Members, Result
 from doors.crypto.keys import RsaKey, export_key, generate, import_key, load_private, load_public
-from doors.crypto.problem import CryptoProblem
 
 MAX_DERIVED_BYTES = 64 << 10
 _SCRYPT_NS = 600

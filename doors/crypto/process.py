@@ -9,9 +9,8 @@ import math
 import sys
 import time
 
-from doors.crypto.job import Members, encode
+from doors.crypto.job import CryptoProblem, Members, encode
 from doors.crypto.operations import OPERATIONS
-from doors.crypto.problem import CryptoProblem
 from engine.confinement import limit, step_back
 from engine.door import DoorResponse
 

@@ -20,9 +20,8 @@ from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import find_replica, is_active
-from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, is_replica
+from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, is_replica, set_storage_quota
 from doors.tables.sqlite.replay_time import ReplayTime
-from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.files.reserve import shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes

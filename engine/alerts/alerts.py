@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from engine.timeline.json_format import format_utc
+from engine.timeline.record import format_utc
 
 AGAIN_SECONDS = 3600.0
 """Minimum time between two messages that an alert has begun."""

@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import BinaryIO, ParamSpec, TypeVar
 
 from engine.bucket import durable, layout
-from engine.bucket.errors import (
+from engine.bucket.protocols import (
     BlobCorrupt,
+    BlobInfo,
     BlobMissing,
     BucketClosed,
+    Digest,
     DigestMismatch,
+    StaleRevision,
     UploadBusy,
+    as_digest,
     disk_error,
+    is_digest,
     is_disk_full,
 )
-from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest, is_digest
 from engine.cancellation import finish
 from engine.files.reserve import check_room
 

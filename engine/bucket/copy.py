@@ -10,8 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError
-from engine.bucket.protocols import BlobInfo, Blobs, Bucket, Digest, StaleRevision
+from engine.bucket.protocols import (
+    BlobCorrupt,
+    BlobInfo,
+    BlobMissing,
+    Blobs,
+    Bucket,
+    BucketError,
+    Digest,
+    StaleRevision,
+)
 
 PARALLEL_BLOBS = 8
 PARALLEL_VALUES = 64

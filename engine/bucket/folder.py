@@ -15,9 +15,19 @@ import apsw
 
 from engine.bucket import layout
 from engine.bucket.blobs import FolderBlobs
-from engine.bucket.errors import BucketClosed, BucketError, DiskError, TooLarge, disk_error, is_disk_full
 from engine.bucket.layout import lock
-from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, VersionedValue, check_name
+from engine.bucket.protocols import (
+    MAX_VALUE_BYTES,
+    BucketClosed,
+    BucketError,
+    DiskError,
+    StaleRevision,
+    TooLarge,
+    VersionedValue,
+    check_name,
+    disk_error,
+    is_disk_full,
+)
 from engine.files.write_ahead_log import lost_commits
 
 T = TypeVar("T")

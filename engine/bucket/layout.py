@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine.bucket import durable
-from engine.bucket.errors import BucketError, BucketInUse, disk_error
+from engine.bucket.protocols import BucketError, BucketInUse, disk_error
 
 VERSION = "version"
 BLOBS = "blobs"

@@ -14,7 +14,7 @@ from quart import Blueprint, Quart, Response, current_app, g, request
 from quart_schema import Info, QuartSchema, RequestSchemaValidationError, validate_response
 from werkzeug.exceptions import HTTPException
 
-from engine.bucket.errors import is_disk_full
+from engine.bucket.protocols import is_disk_full
 from engine.control import errors, openapi
 from engine.control.access import AccessWatch, Authenticator, Principal, RequestAccess, Role, authenticated
 from engine.control.streaming_body import StreamedConnection, StreamedRequest

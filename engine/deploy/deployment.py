@@ -14,8 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from engine.bucket.errors import BadName
-from engine.bucket.protocols import Digest, as_digest
+from engine.bucket.protocols import BadName, Digest, as_digest
 from engine.errors import SvcError
 from engine.manifest.model import Mount, Project, Reads, Redirect, Resource, targets
 

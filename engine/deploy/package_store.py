@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBundle
-from engine.bucket.errors import BadName, BlobMissing
-from engine.bucket.protocols import Blobs, Digest, as_digest, is_digest
+from engine.bucket.protocols import BadName, BlobMissing, Blobs, Digest, as_digest, is_digest
 from engine.errors import SvcError
 from engine.files.digest import content_digest
 from engine.static_files.bundle import BLOBS, INDEX, BundleCorrupt, blob_path, read_index

@@ -19,8 +19,7 @@ from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact
 from engine.build.builder import Builder
-from engine.deploy.serving import BuildStatus, ResourceStatus, ServingTable
-from engine.deploy.versions import BuildResult, Publication
+from engine.deploy.serving import BuildResult, BuildStatus, Publication, ResourceStatus, ServingTable
 from engine.errors import SvcError
 from engine.lane import BuildFailed, BuildMode, Lane, ignore_progress
 from engine.manifest.lanes import build_settings

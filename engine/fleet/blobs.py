@@ -16,8 +16,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.bucket.blobs import rechunk
-from engine.bucket.errors import BlobCorrupt, BlobMissing, DigestMismatch, UploadBusy
-from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest
+from engine.bucket.protocols import (
+    BlobCorrupt,
+    BlobInfo,
+    BlobMissing,
+    Digest,
+    DigestMismatch,
+    StaleRevision,
+    UploadBusy,
+    as_digest,
+)
 from engine.fleet.errors import Unavailable
 from engine.fleet.kv import StreamKeyValue
 from engine.fleet.stream import JetStream, Message

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.bucket.errors import BucketClosed
+from engine.bucket.protocols import BucketClosed
 from engine.cancellation import cancel
 from engine.fleet.errors import ClusterRefused, ConnectionInterrupted, FleetNotInstalled, Unavailable
 from engine.fleet.nkeys import Nkey

@@ -1,6 +1,6 @@
 """Errors of the fleet."""
 
-from engine.bucket.errors import BucketError
+from engine.bucket.protocols import BucketError
 from engine.errors import SvcError
 
 INSTALL = "Install it: pip install 'svc-tui[fleet]'"

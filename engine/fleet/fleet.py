@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.bucket.copy import CopyReport
-from engine.bucket.errors import BucketError
 from engine.bucket.layout import mark_moved
-from engine.bucket.protocols import Bucket
+from engine.bucket.protocols import Bucket, BucketError
 from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginEvent, LoginThrottle
 from engine.errors import SvcError

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.bucket.errors import BucketError, disk_error
 from engine.bucket.layout import VERSION
+from engine.bucket.protocols import BucketError, disk_error
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.fleet.errors import FleetError, FleetStopped

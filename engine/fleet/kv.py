@@ -10,8 +10,7 @@ empty part `=`. A key of 512 characters makes a subject of at most 6 KiB, more t
 import re
 from collections.abc import AsyncGenerator
 
-from engine.bucket.errors import TooLarge
-from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, VersionedValue, check_name
+from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, TooLarge, VersionedValue, check_name
 from engine.fleet.stream import JetStream, Message
 
 REMOVED = "Svc-Removed"

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from engine.bucket.errors import BucketError
+from engine.bucket.protocols import BucketError
 from engine.cancellation import cancel
 from engine.fleet.stream import JetStream
 

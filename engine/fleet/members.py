@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.bucket.errors import BucketError
+from engine.bucket.protocols import BucketError
 from engine.control.schema import StrictModel
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
@@ -23,7 +23,7 @@ from engine.fleet.questions import Document, Questions
 from engine.fleet.registry import MEMBERS, Member, removed
 from engine.fleet.stream import JetStream
 from engine.fleet.tables_log import STREAM
-from engine.timeline.json_format import format_utc
+from engine.timeline.record import format_utc
 
 HEARTBEAT_SECONDS = 0.5
 PRESENT_SECONDS = 2.0

@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from engine.bucket.errors import disk_error
+from engine.bucket.protocols import disk_error
 from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
 from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, STORE, FleetNode

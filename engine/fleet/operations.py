@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.bucket.errors import BucketError, disk_error
+from engine.bucket.protocols import BucketError, disk_error
 from engine.fleet.connection import ClusterAddress, NatsConnection, Patience, error_code
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from engine.bucket.errors import BucketError
+from engine.bucket.protocols import BucketError
 from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.fleet.connection import PAUSE_SECONDS, TRY_SECONDS, NatsConnection

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.bucket.errors import BucketError
+from engine.bucket.protocols import BucketError
 from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
@@ -24,12 +24,11 @@ from engine.fleet.errors import FleetError
 from engine.fleet.members import Presence
 from engine.fleet.questions import Questions
 from engine.timeline.bus import TimelineBus
-from engine.timeline.copies import CopiedBatch, Rows, messages
 from engine.timeline.query import open_reader
 from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
-from engine.usage.recorder import UsageRecorder
-from engine.usage.store import UsageRow, UsageStore
+from engine.timeline.store import CopiedBatch, Rows, messages
+from engine.usage.store import UsageRecorder, UsageRow, UsageStore
 
 RECORDS, USAGE = "records", "usage"
 """Kinds of questions for a `project`, of a node (`of`; "": the asked one), after a position (`after`)."""
@@ -231,7 +230,7 @@ class FleetRecords:
 
 
 class ProjectPublisher:
-    """See `engine.timeline.copies.Publisher`; also publishes usage."""
+    """See `engine.timeline.store.Publisher`; also publishes usage."""
 
     def __init__(self, records: FleetRecords, project: str) -> None:
         self._records, self._project, self.node = records, project, records.node

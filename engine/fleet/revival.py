@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from engine.bucket.errors import disk_error
+from engine.bucket.protocols import disk_error
 from engine.fleet.bucket import STREAMS
 from engine.fleet.errors import FleetError
 from engine.fleet.nats_server import NatsServer

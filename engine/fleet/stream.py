@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from engine.bucket.errors import BucketClosed, TooLarge
+from engine.bucket.protocols import BucketClosed, TooLarge
 from engine.fleet.connection import (
     PATIENCE_SECONDS,
     TRY_SECONDS,

@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.bucket.copy import upload_blob
-from engine.bucket.errors import BlobCorrupt, BlobMissing
-from engine.bucket.protocols import Digest
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, Digest
 from engine.fleet.blobs import MESSAGE_BYTES, StreamBlobs
 from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue, key_of, token

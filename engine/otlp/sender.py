@@ -50,8 +50,15 @@ from urllib3.util.connection import create_connection
 
 from engine.manifest.egress import Collector, Egress
 from engine.metrics.families import Distribution, Family, Labels
-from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord, failed, level
-from engine.timeline.stored_record import SEVERITY_NUMBERS
+from engine.timeline.record import (
+    SEVERITY_NUMBERS,
+    LineRecord,
+    Record,
+    RequestRecord,
+    StructuredRecord,
+    failed,
+    level,
+)
 from engine.trace import Call, span_ids
 from engine.wasm.outbound.dialer import AddressDenied, permitted
 

@@ -28,8 +28,7 @@ from engine.deploy.history import (
     RevisionConflict,
     revision_conflict,
 )
-from engine.deploy.serving import PreparedProject, ServingTable
-from engine.deploy.versions import BuildResult, Publication
+from engine.deploy.serving import BuildResult, PreparedProject, Publication, ServingTable
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request

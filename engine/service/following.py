@@ -6,8 +6,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-from engine.bucket.errors import BucketError
-from engine.bucket.protocols import VersionedValue
+from engine.bucket.protocols import BucketError, VersionedValue
 from engine.cancellation import spawn
 from engine.errors import SvcError
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from engine.bucket.errors import disk_error
+from engine.bucket.protocols import disk_error
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from engine.bucket.errors import BadName
-from engine.bucket.protocols import Digest, as_digest
+from engine.bucket.protocols import BadName, Digest, as_digest
 from engine.errors import SvcError
 from engine.manifest.load import parse
 from engine.manifest.model import Project

@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
+from engine.timeline.record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
 from engine.timeline.recording import RecordedCall, RecordedExchange, decode_calls
 from engine.timeline.recording import decode as decode_exchange
-from engine.timeline.stored_record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
 
 _WILD = re.compile(r"[%_\\]")
 _SEARCHABLE_SQL = (
@@ -247,7 +247,7 @@ class TimelineReader:
     def page_of(
         self, node: str, after: int, limit: int, max_bytes: int
     ) -> tuple[list[Sequence[Any]], list[Sequence[Any]], bool]:
-        """Return the next records of a node ("": this one), as in `engine.timeline.copies.Publisher`.
+        """Return the next records of a node ("": this one), as in `engine.timeline.store.Publisher`.
 
         There is at least one, if any. Otherwise return the series of its metrics. The last value is true if
         records between may have been removed.

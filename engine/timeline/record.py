@@ -1,12 +1,19 @@
-"""Record types of the timeline, their severity levels, and the definition of a failed request."""
+"""Records of the timeline: their types and severity, their rows in the file, and their JSON.
 
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Literal, get_args
+`svc logs --json` prints the JSON and the control API sends it. Its fields are documented and stable.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any, Literal, get_args
 
 from engine.door import Severity
 from engine.grant import Grant
-from engine.trace import Call
+from engine.measurement import Series
+from engine.trace import Call, span_ids
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
@@ -116,3 +123,344 @@ def level(record: Record) -> Severity:
 def failed(record: RequestRecord) -> bool:
     """Return whether a request failed for a reason other than its client."""
     return record.status >= 500 or record.code not in _NO_FAILURES
+
+
+SEVERITY_NUMBERS: dict[Severity, int] = {severity: 1 + 4 * i for i, severity in enumerate(SEVERITIES)}
+"""OpenTelemetry's severity numbers: 1, 5, 9, 13, 17, 21."""
+MAX_CALL_BYTES = 384 << 10
+"""Maximum bytes of the calls of a request; above it, their names are cut to `MAX_CUT_NAME_CHARS`."""
+MAX_CUT_NAME_CHARS = 80
+MAX_LINE_CHARS = 16_384
+"""Maximum length of the line of a grant."""
+MAX_TEXT_CHARS = 65_536
+"""Maximum length of a stored body, and of all attributes of a record together."""
+
+_SEVERITIES = {number: severity for severity, number in SEVERITY_NUMBERS.items()}
+_LATEST = (1 << 63) - 1
+_NO_REQUEST = (None,) * 11
+_VALUE_FIELDS = ("status", "code", "wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out")
+_REQUEST_FIELDS = ("method", "target", *_VALUE_FIELDS)
+_request_values = attrgetter(*_VALUE_FIELDS)
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+_call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record with its cursor in the timeline. Cursors only increase.
+
+    `node` is the node of a fleet that recorded it, or empty.
+    """
+
+    cursor: int
+    record: Record
+    node: str = ""
+
+
+def encode(record: Record) -> tuple[Any, ...]:
+    """Return the values of `FIELDS`."""
+    number = SEVERITY_NUMBERS[level(record)]
+    if isinstance(record, RequestRecord):
+        return (
+            record.time_ns,
+            "request",
+            number,
+            record.resource,
+            record.request_id,
+            _text(record.detail),
+            record.trace_id,
+            record.span_id,
+            _calls(record) if record.calls or record.calls_omitted else None,
+            record.parent,
+            int(record.root),
+            _text(record.method),
+            _text(record.target),
+            *_request_values(record),
+        )
+    if isinstance(record, StructuredRecord):
+        time_ns, kind, body = min(max(record.time_ns, 0), _LATEST), "structured", _text(record.body)
+        span: tuple[str, str, str | None] = (record.trace_id, record.span_id, _attributes(record))
+    else:
+        kind = record.stream if isinstance(record, LineRecord) else "platform"
+        grant = record.grant if isinstance(record, PlatformRecord) else None
+        time_ns, body = record.time_ns, _text(record.text)
+        span = ("", "", None if grant is None else _grant(grant))
+    return (time_ns, kind, number, record.resource, record.request_id, body, *span, *_NO_REQUEST)
+
+
+def decode(cursor: int, row: Sequence[Any], node: str = "") -> StoredRecord:
+    """Return the record of a row, given the values of `FIELDS`; an error record for corrupt values."""
+    try:
+        return StoredRecord(cursor, _decode(row), node)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        time_ns = row[0] if type(row[0]) is int else 0
+        return StoredRecord(cursor, PlatformRecord(time_ns, "", "ERROR", "this record is corrupt"), node)
+
+
+def _decode(row: Sequence[Any]) -> Record:
+    time_ns, kind, number, resource, request_id, body, trace_id, span_id, attributes, *request = row
+    severity = _SEVERITIES[number]
+    record: Record
+    if kind == "request":
+        parent, root, *values = request
+        calls, omitted = ((), 0) if attributes is None else _decode_calls(attributes)
+        record = RequestRecord(
+            time_ns=time_ns,
+            request_id=request_id,
+            trace_id=trace_id,
+            span_id=span_id,
+            parent=parent,
+            resource=resource,
+            detail=body,
+            root=bool(root),
+            calls=calls,
+            calls_omitted=omitted,
+            **dict(zip(_REQUEST_FIELDS, values, strict=True)),
+        )
+    elif kind == "structured":
+        record = StructuredRecord(
+            time_ns=time_ns,
+            request_id=request_id,
+            trace_id=trace_id,
+            span_id=span_id,
+            resource=resource,
+            severity=severity,
+            body=body,
+            attributes=json.loads(attributes),
+        )
+    elif kind == "platform":
+        grant = None if attributes is None else Grant.from_json(json.loads(attributes))
+        record = PlatformRecord(time_ns, resource, severity, body, request_id, grant=grant)
+    else:
+        record = LineRecord(time_ns, request_id, resource, kind, body)
+    return record
+
+
+def searchable(row: Sequence[Any]) -> str:
+    """Return the text of a row: method, target, status, code and detail, or body and attributes."""
+    _, kind, _, _, _, body, _, _, attributes, _, _, method, target, status, code, *_ = row
+    if kind == "request":
+        return " ".join(word for word in (method, target, str(status), code, body) if word)
+    if kind == "structured":
+        return " ".join((body, *(f"{key}={value}" for key, value in json.loads(attributes).items())))
+    return str(body)
+
+
+def encode_series(series: Series) -> tuple[Any, ...]:
+    """Return the values of the table `metric`."""
+    last = series.last
+    histogram = last.kind == "histogram"
+    return (
+        _text(series.resource),
+        _text(last.name),
+        last.kind,
+        _encode({_text(key): _text(text) for key, text in last.attributes}),
+        _text(last.unit),
+        _text(last.description),
+        series.since_ns,
+        series.time_ns,
+        series.value,
+        _encode(last.bounds) if histogram else None,
+        _encode(series.counts) if histogram else None,
+    )
+
+
+def _text(text: str) -> str:
+    """Return a storable text: of bounded length and without lone surrogates."""
+    if len(text) > MAX_TEXT_CHARS:
+        text = text[:MAX_TEXT_CHARS] + "…"
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _grant(grant: Grant) -> str:
+    """Return a grant as JSON. A longer line has as many characters as fit."""
+    return _text(_encode({**grant.to_json(), "line": grant.line[:MAX_LINE_CHARS]}))
+
+
+def _calls(record: RequestRecord) -> str:
+    """Return the calls of a request as JSON: the number of omitted ones, and the fields of each."""
+    text = _calls_json(record, None)
+    size = len(text) if text.isascii() else len(text.encode())
+    return text if size <= MAX_CALL_BYTES else _calls_json(record, MAX_CUT_NAME_CHARS)
+
+
+def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
+    calls = [
+        (
+            each.kind,
+            each.name[:name_chars],
+            *_call_values(each),
+            each.details or {},
+            *((each.span_id,) if each.span_id else ()),
+        )
+        for each in record.calls
+    ]
+    text = _encode([record.calls_omitted, calls])
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _decode_calls(text: str) -> tuple[tuple[Call, ...], int]:
+    omitted, calls = json.loads(text)
+    decoded = []
+    for kind, name, start_ns, wall_ns, status, code, parent, details, *ids in calls:
+        call = Call(kind, name, start_ns, wall_ns=wall_ns, status=status, code=code, parent=parent)
+        call.details = details or None
+        call.span_id = ids[0] if ids else ""
+        decoded.append(call)
+    return tuple(decoded), int(omitted)
+
+
+def _attributes(record: StructuredRecord) -> str:
+    """Return attributes as JSON; those beyond the limit are omitted and counted."""
+    attributes: dict[str, str] = {}
+    remaining_chars, remaining_count = MAX_TEXT_CHARS, len(record.attributes)
+    for key, value in record.attributes.items():
+        remaining_chars -= len(key) + len(value)
+        if remaining_chars < 0:
+            attributes["…"] = f"{remaining_count} more"
+            break
+        attributes[_text(key)] = _text(value)
+        remaining_count -= 1
+    return json.dumps(attributes, ensure_ascii=False)
+
+
+_JSON_FIELDS = [
+    field.name for field in fields(RequestRecord) if field.name not in ("time_ns", "calls", "calls_omitted")
+]
+_CALL_FIELDS = ("kind", "name", "start_ns", "wall_ns", "status", "code")
+
+
+def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
+    """Return a record's fields: times in RFC 3339 (UTC), durations in nanoseconds, sizes in bytes.
+
+    `calls` includes the calls of a request.
+    """
+    record = entry.record
+    head = {
+        **({"node": entry.node} if entry.node else {}),
+        "cursor": entry.cursor,
+        "kind": record_kind(record),
+        "time": format_utc(record.time_ns),
+        "level": level(record),
+        "resource": record.resource,
+        "request_id": record.request_id,
+    }
+    if isinstance(record, RequestRecord):
+        inner = {"calls": _call_documents(record), "calls_omitted": record.calls_omitted} if calls else {}
+        return head | {
+            "trace_id": record.trace_id,
+            "span_id": record.span_id,
+            "parent": record.parent,
+            "root": record.root,
+            "method": record.method,
+            "target": record.target,
+            "status": record.status,
+            "code": record.code,
+            "detail": record.detail,
+            "wall_ns": record.wall_ns,
+            "compute_ns": record.compute_ns,
+            "peak_memory": record.peak_memory,
+            "bytes_in": record.bytes_in,
+            "bytes_out": record.bytes_out,
+            **inner,
+        }
+    if isinstance(record, StructuredRecord):
+        span = {"trace_id": record.trace_id, "span_id": record.span_id}
+        return head | span | {"body": record.body, "attributes": dict(record.attributes)}
+    body = head | {"body": record.text}
+    if isinstance(record, PlatformRecord):
+        return body | {"grant": None if record.grant is None else record.grant.to_json()}
+    return body
+
+
+def _call_documents(record: RequestRecord) -> list[dict[str, Any]]:
+    """Return the calls of a request. The parent of a call is the request's span, or another call."""
+    ids = span_ids(record.span_id, record.calls)
+    return [
+        {
+            "span_id": span_id,
+            "parent": ids[call.parent] if call.parent >= 0 else record.span_id,
+            "kind": call.kind,
+            "name": call.name,
+            "start_ns": call.start_ns,
+            "wall_ns": call.wall_ns,
+            "status": call.status,
+            "code": call.code,
+            "attributes": dict(call.details or {}),
+        }
+        for span_id, call in zip(ids, record.calls, strict=True)
+    ]
+
+
+def _calls_of(documents: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
+    indexes = {document["span_id"]: index for index, document in enumerate(documents)}
+    return tuple(
+        Call(
+            **{name: document[name] for name in _CALL_FIELDS},
+            details=document["attributes"] or None,
+            parent=indexes.get(document["parent"], -1),
+            span_id=document["span_id"] if document["kind"] == "span" else "",
+        )
+        for document in documents
+    )
+
+
+def record_kind(record: Record) -> str:
+    """Return the kind of a record: request, structured, stdout, stderr or platform."""
+    if isinstance(record, RequestRecord):
+        return "request"
+    if isinstance(record, StructuredRecord):
+        return "structured"
+    return record.stream if isinstance(record, LineRecord) else "platform"
+
+
+def format_utc(time_ns: int) -> str:
+    """Return a time as `2026-11-21T15:03:10.123456789Z`."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+
+
+def from_json(document: Mapping[str, Any]) -> StoredRecord:
+    """Return the record of a JSON document. Raises `KeyError`, `ValueError` or `TypeError` if invalid."""
+    time_ns, resource, request = parse_utc(document["time"]), document["resource"], document["request_id"]
+    record: Record
+    match document["kind"]:
+        case "request":
+            record = RequestRecord(
+                time_ns=time_ns,
+                **{name: document[name] for name in _JSON_FIELDS},
+                calls=_calls_of(document.get("calls", ())),
+                calls_omitted=document.get("calls_omitted", 0),
+            )
+        case "structured":
+            record = StructuredRecord(
+                time_ns=time_ns,
+                request_id=request,
+                trace_id=document["trace_id"],
+                span_id=document["span_id"],
+                resource=resource,
+                severity=document["level"],
+                body=document["body"],
+                attributes=dict(document["attributes"]),
+            )
+        case "stdout" | "stderr" as stream:
+            record = LineRecord(time_ns, request, resource, stream, document["body"])
+        case "platform":
+            grant = document.get("grant")
+            allowed = None if grant is None else Grant.from_json(grant)
+            record = PlatformRecord(
+                time_ns, resource, document["level"], document["body"], request, grant=allowed
+            )
+        case other:
+            raise ValueError(other)
+    return StoredRecord(int(document["cursor"]), record, document.get("node", ""))
+
+
+def parse_utc(text: str) -> int:
+    """Return the nanoseconds since 1970, at most 64 bits, of a time of `format_utc`. Raises `ValueError`."""
+    seconds, _, rest = text.removesuffix("Z").partition(".")
+    moment = datetime.strptime(seconds, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+    time_ns = int(moment.timestamp()) * 1_000_000_000 + int(rest[:9].ljust(9, "0"))
+    if not 0 <= time_ns < 1 << 64:
+        raise ValueError("a time before 1970 or after 2554")
+    return time_ns

@@ -14,11 +14,10 @@ from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
 from engine.timeline.bus import TimelineBus
-from engine.timeline.copies import UNKNOWN, CopiedBatch, Publisher
 from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineDatabase, TimelineError
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
-from engine.timeline.store import Appended, Retention, TimelineStore
+from engine.timeline.store import UNKNOWN, Appended, CopiedBatch, Publisher, Retention, TimelineStore
 from engine.trace import text_chars
 
 INTERVAL_SECONDS = 0.1

@@ -10,10 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any
 
-from engine.timeline.json_format import format_utc, parse_utc, to_json
-from engine.timeline.record import PlatformRecord, Record, RequestRecord
+from engine.timeline.record import (
+    PlatformRecord,
+    Record,
+    RequestRecord,
+    StoredRecord,
+    format_utc,
+    parse_utc,
+    to_json,
+)
 from engine.timeline.redaction import REDACTED_VALUE, Redaction
-from engine.timeline.stored_record import StoredRecord
 from engine.trace import Capture
 
 Headers = list[tuple[bytes, bytes]]

@@ -19,7 +19,7 @@ from engine.files.sql_functions import DENIED_FUNCTIONS, Work, register_function
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 from engine.timeline.database import TimelineDatabase
-from engine.timeline.stored_record import SEVERITY_NUMBERS
+from engine.timeline.record import SEVERITY_NUMBERS
 from engine.trace import call_id
 
 TIMEOUT_SECONDS = 10.0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 from engine.deploy.doors import DoorUsage
-from engine.deploy.versions import Publication
+from engine.deploy.serving import Publication
 from engine.http.tls import CertificateSet
 from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState

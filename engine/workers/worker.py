@@ -9,8 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from engine.deploy.doors import DoorUsage, Tenants
-from engine.deploy.serving import ServingTable
-from engine.deploy.versions import VersionFactory
+from engine.deploy.serving import ServingTable, VersionFactory
 from engine.door import Door
 from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings

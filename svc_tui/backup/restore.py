@@ -17,9 +17,8 @@ from doors.tables.replication.journal import JournalEntry, read_frames
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, open_owner
 from engine.bucket import durable
 from engine.bucket.copy import CopyReport, copy_bucket
-from engine.bucket.errors import disk_error
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import BlobInfo, Digest, VersionedValue
+from engine.bucket.protocols import BlobInfo, Digest, VersionedValue, disk_error
 from engine.deploy.history import RECORDS
 from engine.deploy.verify import Finding, verify_bucket
 from engine.files.atomic import write_atomic

@@ -36,8 +36,7 @@ from doors.tables.sqlite.connections import (
     open_owner,
     open_replica,
 )
-from engine.bucket.errors import BlobMissing
-from engine.bucket.protocols import Bucket
+from engine.bucket.protocols import BlobMissing, Bucket
 from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic

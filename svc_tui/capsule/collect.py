@@ -31,9 +31,8 @@ from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from engine.timeline.database import timeline_path
-from engine.timeline.json_format import format_utc
 from engine.timeline.query import RecordFilter, TimelineReader, open_reader
-from engine.timeline.record import BUILT, PlatformRecord, RequestRecord
+from engine.timeline.record import BUILT, PlatformRecord, RequestRecord, StoredRecord, format_utc
 from engine.timeline.recording import (
     RecordedCall,
     RecordedExchange,
@@ -43,7 +42,6 @@ from engine.timeline.recording import (
 )
 from engine.timeline.recording import decode as decode_exchange
 from engine.timeline.redaction import REDACTED_VALUE
-from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
 from svc_tui.capsule.container import (
     EXCHANGE,

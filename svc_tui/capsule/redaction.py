@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from engine.stepwise_json import dump_verbatim
-from engine.timeline.json_format import format_utc
+from engine.timeline.record import format_utc
 from engine.timeline.recording import RecordedCall
 from engine.timeline.redaction import REDACTED_VALUE, Redaction, folded, is_credential
 from engine.wasm.outbound.recorded import RecordedOutbound, RecordedResponse

@@ -15,8 +15,7 @@ from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.artifact import Artifact
 from engine.deploy.doors import Doors
-from engine.deploy.serving import ServingTable
-from engine.deploy.versions import BuildResult, Publication, VersionFactory
+from engine.deploy.serving import BuildResult, Publication, ServingTable, VersionFactory
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.gateway.app import Gateway, GatewaySettings
@@ -25,10 +24,9 @@ from engine.manifest import MANIFEST
 from engine.manifest.load import parse
 from engine.manifest.model import Project, host_label
 from engine.timeline.bus import TimelineBus
-from engine.timeline.json_format import parse_utc
+from engine.timeline.record import StoredRecord, parse_utc
 from engine.timeline.recording import RecordedExchange, exchange_document, recorded_request
 from engine.timeline.redaction import Redaction
-from engine.timeline.stored_record import StoredRecord
 from engine.wasm.execution.runner import Runner
 from svc_tui.capsule.container import EXCHANGE, FETCHES, STATEMENTS, TABLES, Capsule, CapsuleError
 from svc_tui.capsule.redaction import Redactor, recorded_outbound

@@ -59,8 +59,8 @@ def ensure_usable(folder: Path) -> None:
         client.close()
         return
     _refuse_stopped_node(folder)
-    from engine.bucket.errors import BucketInUse
     from engine.bucket.folder import FolderBucket
+    from engine.bucket.protocols import BucketInUse
 
     try:
         bucket = FolderBucket(folder, "svc login")

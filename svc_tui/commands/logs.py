@@ -17,7 +17,6 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
-from engine.timeline.json_format import to_json
 from engine.timeline.query import RecordFilter, RecordRange, TimelineFollower, open_reader, select
 from engine.timeline.record import SEVERITIES, RequestRecord, severity
 from engine.timeline.stored_record import StoredRecord, encode

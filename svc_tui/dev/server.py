@@ -19,8 +19,7 @@ from typing import Protocol
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.doors import Doors, DoorUsage
-from engine.deploy.serving import ServingTable
-from engine.deploy.versions import VersionFactory
+from engine.deploy.serving import ServingTable, VersionFactory
 from engine.dev.env_file import ENV_FILE, development_values
 from engine.dev.project import BuildFinished, DevConfig, DevProject
 from engine.dev.watch import SourceListener, Watcher
@@ -39,8 +38,7 @@ from engine.timeline.database import timeline_path
 from engine.timeline.rates import RateMeter
 from engine.timeline.record import BUILT, PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
-from engine.usage.recorder import UsageRecorder
-from engine.usage.store import usage_path
+from engine.usage.store import UsageRecorder, usage_path
 from engine.wasm.execution.memory_budget import default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool

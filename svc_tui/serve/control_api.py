@@ -12,21 +12,19 @@ from engine.bucket.protocols import Bucket
 from engine.control import projects
 from engine.control.access import AnyOf, StaticToken
 from engine.control.app import create_app
-from engine.control.auth import routes, user_routes
+from engine.control.auth import routes
 from engine.control.auth.accounts import Accounts
 from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.discovery import ControlEndpoint
 from engine.control.projects import unknown_project
 from engine.control.routes import (
-    alerts,
     deployments,
     domains,
     fleet,
-    gc,
     logs,
     manifest,
-    metrics,
+    operation,
     quotas,
     state,
     usage,
@@ -85,7 +83,7 @@ class Control:
         dirs, status, peers = ProjectDirs(settings.data, deployer), runtime.status(), runtime.peers
         subjects = (
             routes.blueprint(auth),
-            user_routes.blueprint(auth),
+            routes.user_blueprint(auth),
             projects.blueprint(dirs),
             tables(dirs),
             usage.blueprint(dirs, status.memory),
@@ -94,11 +92,11 @@ class Control:
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
             domains.blueprint(deployer, runtime.domain_checks),
-            gc.blueprint(deployer.collect_garbage),
+            operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),
-            metrics.blueprint(runtime.meter, runtime.state),
-            alerts.blueprint(runtime.monitor),
+            operation.metrics_blueprint(runtime.meter, runtime.state),
+            operation.alerts_blueprint(runtime.monitor),
         )
         access = AnyOf(StaticToken(self.endpoint.token), auth.sessions)
         self.api = asgi_handler(create_app(access, subjects, in_fleet=peers.records is not None))

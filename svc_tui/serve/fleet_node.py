@@ -19,9 +19,9 @@ from engine.fleet.questions import Document, NodeCalls, Preparation, Prepare, Qu
 from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
 from engine.manifest.schema import is_name
-from engine.timeline.copies import read_page
 from engine.timeline.database import TIMELINE_FILE
-from engine.timeline.json_format import format_utc
+from engine.timeline.record import format_utc
+from engine.timeline.store import read_page
 from engine.usage.store import USAGE_FILE, UsageStore
 from svc_tui.serve.settings import project_dir
 

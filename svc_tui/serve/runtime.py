@@ -16,12 +16,11 @@ from engine.alerts.monitor import AlertMonitor, Watched
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginThrottle
+from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
-from engine.control.schemas.quotas import MemoryState
 from engine.deploy.doors import Tenants
 from engine.deploy.history import LIVE
-from engine.deploy.serving import ServingTable
-from engine.deploy.versions import VersionFactory
+from engine.deploy.serving import ServingTable, VersionFactory
 from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
@@ -48,7 +47,7 @@ from engine.timeline.rates import RateMeter
 from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
-from engine.usage.recorder import UsageRecorder
+from engine.usage.store import UsageRecorder
 from engine.wasm.execution.memory_budget import ResidentSet, default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool

@@ -21,9 +21,8 @@ from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, is_replica, open_owner, open_replica
 from engine.bucket import durable, layout
 from engine.bucket.copy import CopyReport, copy_bucket
-from engine.bucket.errors import disk_error
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Bucket
+from engine.bucket.protocols import Bucket, disk_error
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.database_files import copy_database, remove_database
@@ -39,7 +38,7 @@ from engine.fleet.stream import JetStream
 from engine.fleet.tables_log import STREAM, TablesLog
 from engine.service.secrets import KEY_PREFIX, SecretStore
 from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
-from engine.timeline.json_format import format_utc
+from engine.timeline.record import format_utc
 
 RESCUE = "svc fleet rescue"
 _NODE_ID = re.compile(r"n[0-9]+-[0-9a-z]+")

@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.manifest.load import load
-from engine.timeline.json_format import parse_utc
+from engine.timeline.record import parse_utc
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ConnectionInfo, ProjectClient
 from screens.terminal_app import TerminalApp

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.control.routes.metrics import MEDIA_TYPE
+from engine.control.routes.operation import MEDIA_TYPE
 from svc_tui.client import ApiError, Client
 from tests.support.waiting import until
 from tests.svc_tui.hosted import PASSWORD, Hosted, RecordingReporter, deploy, static_shop

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from doors.tables.grid.view_sql import Clauses, GridQuery, clauses
 from doors.tables.replication.registry import find_replica
-from doors.tables.rows.identity import Identity, identity
+from doors.tables.schema.rows import Identity, identity
 from doors.tables.sqlite.catalog import Table, find, read
 from doors.tables.sqlite.connections import Connection, open_viewer
 from doors.tables.sqlite.errors import (

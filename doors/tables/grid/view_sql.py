@@ -9,9 +9,8 @@ from pydantic import Field
 
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import TablesError, Value, quoted
-from doors.tables.types.convert import format_value
 from doors.tables.types.grid_cell import stored
-from doors.tables.types.registry import TEXT, TYPES
+from doors.tables.types.registry import TEXT, TYPES, format_value
 from engine.control.schema import StrictModel
 from engine.stepwise_json import Verbatim
 

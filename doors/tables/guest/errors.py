@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, Connection, apsw
+from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, QUOTA_HINT, Connection, apsw, exceeds_quota
 from doors.tables.sqlite.errors import INTEGERS, fold, used_tables
-from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from doors.tables.types.json import Value
 
 _CONSTRAINTS = {

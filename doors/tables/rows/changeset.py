@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from doors.tables.guest.errors import constraint_kind
-from doors.tables.rows.identity import identity
+from doors.tables.schema.rows import identity
 from doors.tables.sqlite.catalog import Column, Table, find, read
 from doors.tables.sqlite.connections import iso
 from doors.tables.sqlite.errors import (
@@ -26,9 +26,9 @@ from doors.tables.sqlite.errors import (
     wrap_error,
 )
 from doors.tables.sqlite.tokens import tokens
-from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cells, full_cell, results, same, selected, stored, value_of
 from doors.tables.types.json import encode
+from doors.tables.types.registry import excerpt
 from engine.files.statement_memory import StatementMemory
 from engine.stepwise_json import Verbatim
 
@@ -325,7 +325,7 @@ class _TableChanges:
         try:
             return stored(new_cell, self.table, column, self.now)
         except ValueError as error:
-            text = preview(new_cell if isinstance(new_cell, str) else Verbatim(encode(new_cell).decode()))
+            text = excerpt(new_cell if isinstance(new_cell, str) else Verbatim(encode(new_cell).decode()))
             raise _InvalidChange(
                 f"{column.name} is {column.type}: {text} {error}", column.name, "type"
             ) from None
@@ -365,7 +365,7 @@ def _constraint_message(
     match kind:
         case "unique" | "primary-key" if columns:
             values_text = ", ".join(
-                f"{name} {preview(values[name])}" if name in values else name for name in columns
+                f"{name} {excerpt(values[name])}" if name in values else name for name in columns
             )
             return Mistake(None, column, kind, f"another row already has {values_text}")
         case "not-null" if column:
@@ -411,7 +411,7 @@ def _reference_error(
         ):
             continue
         names = ", ".join(name for name, _ in pairs)
-        values_text = ", ".join(preview(value) for value in reference_values)
+        values_text = ", ".join(excerpt(value) for value in reference_values)
         column = pairs[0][0] if len(pairs) == 1 else None
         return Mistake(
             None, column, "foreign-key", f"{names} {values_text} refers to a missing row of {parent}"

@@ -48,9 +48,8 @@ from doors.tables.sqlite.errors import (
     transaction,
 )
 from doors.tables.sqlite.tokens import Token, tokens
-from doors.tables.types.convert import coerce, convert
 from doors.tables.types.parse import real
-from doors.tables.types.registry import TYPES, TypeName
+from doors.tables.types.registry import TYPES, TypeName, coerce, convert
 
 MAX_COLUMNS = 500
 MAX_NAME_LENGTH = 120

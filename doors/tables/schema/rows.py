@@ -1,11 +1,11 @@
-"""Checks for rows that prevent a schema change, and messages that name them."""
+"""Identity of rows, checks for rows that prevent a schema change, and messages that name them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.errors import Connection, TablesError, Value, fold, quoted, rows
-from doors.tables.types.convert import convert, preview
-from doors.tables.types.registry import TypeName
+from doors.tables.types.registry import TypeName, convert, excerpt
 
 ROW_NAMES = ("rowid", "oid", "_rowid_")
 """SQLite's names of the rowid."""
@@ -29,7 +29,7 @@ def describe_row(table: Table, values: Sequence[Value]) -> str:
     if not identifying_columns(table):
         return "a row"
     pairs = zip(identifying_columns(table), values, strict=False)
-    return "the row with " + ", ".join(f"{name} = {preview(value)}" for name, value in pairs)
+    return "the row with " + ", ".join(f"{name} = {excerpt(value)}" for name, value in pairs)
 
 
 def converter(table: Table, column: str, old: TypeName, new: TypeName) -> Callable[..., Value]:
@@ -44,7 +44,7 @@ def converter(table: Table, column: str, old: TypeName, new: TypeName) -> Callab
         except ValueError as error:
             raise TablesError(
                 f"column {column} of table {table.name} cannot become {new}:"
-                f" in {describe_row(table, key)} the value {preview(value)} {error}",
+                f" in {describe_row(table, key)} the value {excerpt(value)} {error}",
                 "Change that value or set it to null and try again; or choose text.",
             ) from None
 
@@ -74,7 +74,7 @@ def refuse_duplicates(connection: Connection, table: Table, columns: Sequence[st
     )
     if duplicates:
         count, *values = duplicates[0]
-        pairs = ", ".join(f"{name} = {preview(value)}" for name, value in zip(columns, values, strict=True))
+        pairs = ", ".join(f"{name} = {excerpt(value)}" for name, value in zip(columns, values, strict=True))
         raise TablesError(
             f"{', '.join(columns)} cannot be unique: {count} rows of table {table.name} have {pairs}",
             "Change or delete all but one of them first.",
@@ -83,3 +83,45 @@ def refuse_duplicates(connection: Connection, table: Table, columns: Sequence[st
 
 def _names(columns: Sequence[str]) -> str:
     return ", ".join(quoted(name) for name in columns) or "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The columns that identify the rows of a table.
+
+    `key` has the columns by which rows can be changed. If it is empty, `reason` completes a sentence that
+    begins with the table. `handle` finds a row within a grid: the SQL name of the rowid if `numbered`, else
+    the key columns; empty without both.
+    """
+
+    key: tuple[str, ...]
+    handle: tuple[str, ...]
+    reason: str = ""
+    numbered: bool = False
+
+
+def identity(table: Table) -> Identity:
+    """Return the columns that identify the rows of a table.
+
+    The key is the primary key if all of its columns are NOT NULL. (SQLite allows NULL in the key of old
+    tables: https://sqlite.org/quirks.html#primary_keys_can_sometimes_contain_nulls.) Otherwise it is the
+    first unique column that is NOT NULL.
+    """
+    if table.kind == "view":
+        return Identity((), (), "is a view: its rows belong to other tables")
+    if table.kind == "virtual":
+        return Identity((), (), "is a virtual table: its module stores its rows")
+    number = row_name(table)
+    key, reason = _key(table)
+    return Identity(key, (number,) if number else key, reason, number is not None)
+
+
+def _key(table: Table) -> tuple[tuple[str, ...], str]:
+    if table.key and not any(table.column(name).nullable for name in table.key):
+        return table.key, ""
+    for column in table.columns:
+        if column.unique and not column.nullable:
+            return (column.name,), ""
+    if table.key:
+        return (), "has a primary key that may be empty, so that it does not identify rows"
+    return (), "has no primary key, so that nothing identifies its rows"

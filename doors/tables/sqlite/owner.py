@@ -9,13 +9,14 @@ from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
     DISPLAY_PATH,
+    QUOTA_HINT,
     Clock,
     close_owner,
+    exceeds_quota,
     open_owner,
     register_now,
 )
 from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError, open_file, rows, wrap_error
-from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
 from engine.files.database_files import database_size

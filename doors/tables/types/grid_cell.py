@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import Value
-from doors.tables.types.convert import encode_base64
 from doors.tables.types.json import encode
 from doors.tables.types.parse import blob, json_text
-from doors.tables.types.registry import TEXT, TYPES, TypeName
+from doors.tables.types.registry import TEXT, TYPES, TypeName, encode_base64
 from doors.tables.types.text import from_json
 from engine.stepwise_json import Verbatim
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.errors import real_text
-from doors.tables.types.convert import encode_base64
+from doors.tables.types.registry import encode_base64
 from engine.stepwise_json import Verbatim, marked, unmarked
 
 Value = int | float | str | bytes | None

@@ -11,9 +11,8 @@ from doors.tables.files.json_file import minified, text_json
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.connections import MAX_VALUE
 from doors.tables.sqlite.errors import INTEGERS, Value, real_text
-from doors.tables.types.convert import coerce, encode_base64
 from doors.tables.types.parse import NUMBER, integer, json_text, real
-from doors.tables.types.registry import TYPES, ColumnType, TypeName
+from doors.tables.types.registry import TYPES, ColumnType, TypeName, coerce, encode_base64
 
 FromText = Callable[[str], Value]
 FromJson = Callable[[Any, str], Value]

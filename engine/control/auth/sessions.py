@@ -16,8 +16,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from engine.bucket.errors import BucketError
-from engine.bucket.protocols import KeyValue, VersionedValue
+from engine.bucket.protocols import BucketError, KeyValue, VersionedValue
 from engine.control.access import ALL_PROJECTS, Principal, Role, weaker
 from engine.control.auth.accounts import AccountConflict, Accounts, User
 

@@ -30,7 +30,6 @@ from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline import sql as timeline_sql
-from engine.timeline.json_format import to_json
 from engine.timeline.query import (
     WINDOW_BYTES,
     CursorPage,
@@ -42,8 +41,7 @@ from engine.timeline.query import (
     open_reader,
     select,
 )
-from engine.timeline.record import SEVERITIES, LineRecord, RequestRecord, severity
-from engine.timeline.stored_record import StoredRecord
+from engine.timeline.record import SEVERITIES, LineRecord, RequestRecord, StoredRecord, severity, to_json
 
 MAX_CURSOR = (1 << 63) - 1
 """The highest possible cursor."""

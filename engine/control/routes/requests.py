@@ -25,6 +25,7 @@ from engine.gateway.replay import Replayer
 from engine.manifest import MANIFEST
 from engine.timeline import database
 from engine.timeline.query import RecordFilter, open_reader
+from engine.timeline.record import StoredRecord
 from engine.timeline.recording import (
     MAX_BODY_BYTES,
     RecordedExchange,
@@ -32,7 +33,6 @@ from engine.timeline.recording import (
     encode,
     exchange_document,
 )
-from engine.timeline.stored_record import StoredRecord
 
 MAX_RECORDS = 20_000
 MAX_HEADERS, MAX_TARGET_LENGTH = 100, 8192

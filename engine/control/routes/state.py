@@ -16,8 +16,7 @@ from quart_schema import validate_querystring, validate_response
 
 from engine.control.app import require
 from engine.control.projects import Projects, unknown_project
-from engine.control.schema import QueryModel, StrictModel
-from engine.control.schemas.quotas import (
+from engine.control.routes.quotas import (
     MemorySource,
     MemoryState,
     QuotaOut,
@@ -25,6 +24,7 @@ from engine.control.schemas.quotas import (
     no_memory_state,
     no_quota,
 )
+from engine.control.schema import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError

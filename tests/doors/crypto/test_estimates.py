@@ -11,10 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa, x25519
 
 from doors.crypto.door import QUICK_NS
-from doors.crypto.job import Job, Members
+from doors.crypto.job import CryptoProblem, Job, Members
 from doors.crypto.keys import CURVES, MAX_RSA_BITS, pkcs8, spki
 from doors.crypto.operations import DIGESTS, OPERATIONS
-from doors.crypto.problem import CryptoProblem
 from tests.doors.crypto.crypto_door import encoded
 
 LONG = 46_000

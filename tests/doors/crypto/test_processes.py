@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from doors.crypto import pool
-from doors.crypto.door import CryptoDoor
-from doors.crypto.pool import ProcessPool
-from doors.crypto.problem import CryptoProblem
+from doors.crypto import door
+from doors.crypto.door import CryptoDoor, ProcessPool
+from doors.crypto.job import CryptoProblem
 from engine.door import DoorRequest, DoorResponse, OpenDoor
 from tests.doors.crypto.crypto_door import Budget, answered, opened, request
 
@@ -130,7 +129,7 @@ def test_started_operation_is_charged_before_its_end_and_a_waiting_one_is_not() 
 
 
 def test_processes_without_work_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "IDLE_SECONDS", 0)
+    monkeypatch.setattr(door, "IDLE_SECONDS", 0)
 
     async def body(kind: CryptoDoor, door: OpenDoor) -> None:
         assert (await answered(door, short())).status == 200

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 
-from engine.bucket.errors import BucketError
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Digest
+from engine.bucket.protocols import BucketError, Digest
 from engine.files import reserve
 
 MANY = 20_000

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.bucket.errors import BadName, BlobMissing, DigestMismatch, UploadBusy
-from engine.bucket.protocols import Bucket, Digest, StaleRevision, as_digest
+from engine.bucket.protocols import (
+    BadName,
+    BlobMissing,
+    Bucket,
+    Digest,
+    DigestMismatch,
+    StaleRevision,
+    UploadBusy,
+    as_digest,
+)
 from tests.support.blobs import exists, put
 from tests.support.buckets import Use
 

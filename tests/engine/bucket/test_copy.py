@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.copy import CopyReport, copy_bucket, verify_blobs
-from engine.bucket.errors import BucketError
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Digest
+from engine.bucket.protocols import BucketError, Digest
 from tests.support.blobs import put
 
 

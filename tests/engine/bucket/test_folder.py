@@ -14,10 +14,9 @@ import apsw
 import pytest
 
 from engine.bucket import layout
-from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError, BucketInUse, DigestMismatch
 from engine.bucket.folder import FolderBucket
 from engine.bucket.layout import lock
-from engine.bucket.protocols import Digest
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, BucketError, BucketInUse, Digest, DigestMismatch
 from tests.support.blobs import exists, put
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,7 +31,7 @@ sys.stdin.read()
 UNPRIVILEGED = """
 import asyncio, os, sys
 from pathlib import Path
-from engine.bucket.errors import BucketError
+from engine.bucket.protocols import BucketError
 from engine.bucket.folder import FolderBucket
 if os.getuid() == 0:
     os.setuid(65534)

@@ -4,8 +4,16 @@ import asyncio
 
 import pytest
 
-from engine.bucket.errors import BadName, BucketClosed, TooLarge
-from engine.bucket.protocols import MAX_NAME_LENGTH, MAX_VALUE_BYTES, Bucket, StaleRevision, VersionedValue
+from engine.bucket.protocols import (
+    MAX_NAME_LENGTH,
+    MAX_VALUE_BYTES,
+    BadName,
+    Bucket,
+    BucketClosed,
+    StaleRevision,
+    TooLarge,
+    VersionedValue,
+)
 from tests.support.blobs import put
 from tests.support.buckets import Use
 

@@ -12,7 +12,7 @@ from argon2 import PasswordHasher
 
 from engine.bucket.folder import FolderBucket
 from engine.control.app import create_app
-from engine.control.auth import routes, user_routes
+from engine.control.auth import routes
 from engine.control.auth.accounts import Accounts
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
@@ -94,7 +94,7 @@ def running(folder: Path) -> Iterator[Service]:
         async def swept(*, count_only: bool) -> GcReport:
             return await collect_garbage(bucket, clock.now(), count_only=count_only)
 
-        accounts_only = (routes.blueprint(gate), user_routes.blueprint(gate))
+        accounts_only = (routes.blueprint(gate), routes.user_blueprint(gate))
         subjects = (*accounts_only, gc.blueprint(swept))
         async with served(create_app(sessions, subjects), stop) as url:
             yield Service(url, bucket, gate, clock, asyncio.get_running_loop())

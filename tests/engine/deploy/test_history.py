@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from engine.bucket.errors import BlobMissing
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import StaleRevision
+from engine.bucket.protocols import BlobMissing, StaleRevision
 from engine.deploy.deployment import RecordError, decode
 from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
 from engine.deploy.history import Activation, DeploymentError, DeploymentHistory, Live

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
-from engine.bucket.errors import BlobCorrupt, BlobMissing
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Digest
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, Digest
 from engine.deploy import package_store
 from engine.deploy.package_store import (
     SMALL_BYTES,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.bucket.errors import BucketClosed
+from engine.bucket.protocols import BucketClosed
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import ClusterAddress, NatsConnection
 from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster

@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from engine.bucket.errors import BlobCorrupt, TooLarge, UploadBusy
-from engine.bucket.protocols import Bucket, Digest, StaleRevision
+from engine.bucket.protocols import BlobCorrupt, Bucket, Digest, StaleRevision, TooLarge, UploadBusy
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import Unavailable

@@ -15,7 +15,7 @@ import pytest
 
 from doors.tables.sqlite.connections import open_owner
 from engine.bucket import layout
-from engine.bucket.errors import BucketError
+from engine.bucket.protocols import BucketError
 from engine.files.database_files import remove_database
 from engine.fleet.registry import JoinToken
 from tests.engine.fleet.cluster import Cluster

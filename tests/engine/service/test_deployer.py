@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.bucket.errors import BlobMissing
-from engine.bucket.protocols import Digest
+from engine.bucket.protocols import BlobMissing, Digest
 from engine.deploy.history import DeploymentError, RevisionConflict
-from engine.deploy.versions import Publication
+from engine.deploy.serving import Publication
 from engine.errors import SvcError
 from engine.grant import Grant
 from engine.manifest.edit import AddMount, redrawn

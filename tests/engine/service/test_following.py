@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from engine.bucket.errors import BucketError
-from engine.bucket.protocols import VersionedValue
+from engine.bucket.protocols import BucketError, VersionedValue
 from engine.cancellation import cancel
 from engine.service import following
 

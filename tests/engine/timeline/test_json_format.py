@@ -6,9 +6,19 @@ from dataclasses import replace
 import pytest
 
 from engine.grant import Grant
-from engine.timeline.json_format import from_json, to_json
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import MAX_LINE_CHARS, StoredRecord, decode, encode
+from engine.timeline.record import (
+    MAX_LINE_CHARS,
+    LineRecord,
+    PlatformRecord,
+    Record,
+    RequestRecord,
+    StoredRecord,
+    StructuredRecord,
+    decode,
+    encode,
+    from_json,
+    to_json,
+)
 from engine.trace import MAX_CALLS, MAX_NAME_CHARS, Call
 from tests.engine.timeline.records import REQUEST
 

@@ -15,9 +15,17 @@ from hypothesis import strategies as st
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, CorruptTimeline, NewerTimeline, TimelineError, timeline_path
 from engine.timeline.query import RecordFilter, TimelineReader
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.record import (
+    MAX_TEXT_CHARS,
+    LineRecord,
+    PlatformRecord,
+    Record,
+    RequestRecord,
+    StructuredRecord,
+    decode,
+    encode,
+)
 from engine.timeline.store import Retention, TimelineStore
-from engine.timeline.stored_record import MAX_TEXT_CHARS, decode, encode
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
 from tests.support.examples import examples
 

@@ -7,8 +7,15 @@ import pytest
 from engine.errors import SvcError
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, RequestRecord
-from engine.usage.recorder import RETENTION_MINUTES, UsageRecorder
-from engine.usage.store import MINUTE_NS, Aggregator, UsageCount, UsageStore, usage_path
+from engine.usage.store import (
+    MINUTE_NS,
+    RETENTION_MINUTES,
+    Aggregator,
+    UsageCount,
+    UsageRecorder,
+    UsageStore,
+    usage_path,
+)
 from tests.engine.timeline.records import REQUEST
 from tests.support.waiting import until
 

@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from engine.timeline.json_format import to_json
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import StoredRecord
+from engine.timeline.record import (
+    LineRecord,
+    PlatformRecord,
+    Record,
+    RequestRecord,
+    StoredRecord,
+    StructuredRecord,
+    to_json,
+)
 from screens.logs.format import COLUMNS, highlight, row
 from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns, merge_empty
 from svc_tui.terminal.units import clock, duration

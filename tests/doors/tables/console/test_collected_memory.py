@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from doors.tables.files import exporter
-from doors.tables.files import rows as imported_rows
+from doors.tables.files import importer as imported_rows
 from engine.errors import SvcError
 from svc_tui.client import Client
 from tests.doors.tables.console.grids import open_grid

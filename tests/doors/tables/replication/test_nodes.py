@@ -7,8 +7,7 @@ import pytest
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.snapshots import seed
-from doors.tables.sqlite.connections import apsw, open_owner
-from doors.tables.sqlite.storage_quota import set_storage_quota
+from doors.tables.sqlite.connections import apsw, open_owner, set_storage_quota
 from engine.door import Session
 from tests.doors.tables.replication.memory_log import MemoryLog, MemoryLogs
 from tests.doors.tables.replication.nodes import Node, content, run_nodes

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from doors.tables.files import rows as table_rows
+from doors.tables.files import importer as table_rows
 from doors.tables.files.exporter import save
 from doors.tables.files.format import MAX_RECORD, FileProgress, Format
 from doors.tables.files.importer import load

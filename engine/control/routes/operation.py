@@ -1,0 +1,134 @@
+"""Routes to operate a service: garbage collection, alerts and their test, and metrics in OpenMetrics."""
+
+from collections.abc import Awaitable, Callable
+
+from quart import Blueprint, Response
+from quart_schema import validate_request, validate_response
+
+from engine.alerts.alerts import Alert
+from engine.alerts.monitor import AlertMonitor, Attempt
+from engine.control.access import ALL_PROJECTS
+from engine.control.app import principal, require
+from engine.control.openapi import sends
+from engine.control.project_threads import ProjectThreads
+from engine.control.schema import StrictModel
+from engine.deploy.gc import GcReport
+from engine.errors import SvcError
+from engine.metrics.families import ServiceState, exposition, families, guest_families, prometheus
+from engine.metrics.meter import ServiceMeter
+
+
+class GcRequest(StrictModel):
+    """Whether to report only what would be removed."""
+
+    plan: bool = False
+
+
+class GcOut(StrictModel):
+    """The removed (or removable) blobs and their bytes, abandoned uploads, unpacked packages and files of
+    machine code.
+    """
+
+    plan: bool
+    blobs: int
+    bytes: int
+    uploads: int
+    unpacked: int
+    machine_code: int
+
+
+def gc_blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Blueprint:
+    """Return the route. `collect(count_only=)` removes data, or only counts it. Raises `GarbageError`."""
+    routes = Blueprint("garbage", __name__)
+
+    @routes.post("/v1/gc")
+    @validate_request(GcRequest)
+    @validate_response(GcOut)
+    async def gc(data: GcRequest) -> GcOut:
+        """Remove data that no deployment needs and no deploy used within 24 hours."""
+        require(ALL_PROJECTS, "owner")
+        report = await collect(count_only=data.plan)
+        return GcOut(
+            plan=data.plan,
+            blobs=report.blobs,
+            bytes=report.size,
+            uploads=report.uploads,
+            unpacked=report.unpacked,
+            machine_code=report.machine_code,
+        )
+
+    return routes
+
+
+class AlertList(StrictModel):
+    """The alerts that last, oldest first."""
+
+    alerts: list[Alert]
+
+
+class AttemptList(StrictModel):
+    """The result for each receiver."""
+
+    attempts: list[Attempt]
+
+
+def alerts_blueprint(monitor: AlertMonitor) -> Blueprint:
+    """Return the routes. The test raises `SvcError` without a receiver."""
+    routes = Blueprint("alerts", __name__)
+
+    @routes.get("/v1/alerts")
+    @validate_response(AlertList)
+    async def alerts() -> AlertList:
+        """Return the alerts of the caller's projects, and of the service for viewers of all projects."""
+        caller, active = principal(), monitor.alerts.active()
+        return AlertList(alerts=[each for each in active if caller.role(each.project or ALL_PROJECTS)])
+
+    @routes.post("/v1/alerts/test")
+    @validate_response(AttemptList)
+    async def test() -> AttemptList:
+        """Send a test alert to each receiver, once. Requires the role owner of every project."""
+        require(ALL_PROJECTS, "owner")
+        if not monitor.senders:
+            hint = "Start it with an address: svc serve --notify URL"
+            raise SvcError("this service sends no alerts", hint)
+        return AttemptList(attempts=await monitor.test())
+
+    return routes
+
+
+MEDIA_TYPE = "application/openmetrics-text"
+
+
+def metrics_blueprint(meter: ServiceMeter, state: Callable[[], Awaitable[ServiceState]]) -> Blueprint:
+    """Return the route."""
+    routes = Blueprint("metrics", __name__)
+    threads = ProjectThreads("metrics", threads=2)
+
+    @routes.get("/metrics")
+    @sends(MEDIA_TYPE)
+    async def metrics() -> Response:
+        """Return the metrics of the caller's projects, and of the service for viewers of all projects."""
+        caller = principal()
+        now = await state() if caller.role(ALL_PROJECTS) else None
+
+        def text() -> tuple[bytes, str]:
+            meters = meter.read()
+            visible = {key: each for key, each in meters.items() if caller.role(key[0] or ALL_PROJECTS)}
+            return exposition(families(visible, now))
+
+        body, media_type = await threads.run("", text)
+        return Response(body, content_type=media_type)
+
+    @routes.get("/v1/projects/<project>/metrics")
+    @sends(MEDIA_TYPE)
+    async def project_metrics(project: str) -> Response:
+        """Return the metrics that the code of a project sent. Requires the role viewer."""
+        require(project, "viewer")
+
+        def text() -> tuple[bytes, str]:
+            return exposition(prometheus(guest_families(meter.series(project))))
+
+        body, media_type = await threads.run(project, text)
+        return Response(body, content_type=media_type)
+
+    return routes
