@@ -35,7 +35,7 @@ class Doors:
             door.name: DoorBinding(
                 _CountingDoor(
                     door.name,
-                    door.open(DoorContext(project, folder / door.name, log, timeline.publish_measurements)),
+                    door.open(DoorContext(project, folder / door.name, log, timeline.measurements.append)),
                     self.uses,
                 ),
                 door.max_body,

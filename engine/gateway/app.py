@@ -109,7 +109,7 @@ class Gateway:
             return
         finally:
             if traced.recording is not None:
-                self._timeline_of(traced.recording.project).publish_recording(traced.recording)
+                self._timeline_of(traced.recording.project).recordings.append(traced.recording)
         if outcome.aborted:
             traced.abort()
 

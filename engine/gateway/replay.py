@@ -69,7 +69,7 @@ class Replayer:
         self._seconds = seconds
         self._recent: dict[str, Recording] = {}
         self._bytes = 0
-        timeline.on_recording(self._remember)
+        timeline.recordings.subscribe(self._remember)
 
     def _remember(self, recording: Recording) -> None:
         self._recent[recording.request_id] = recording

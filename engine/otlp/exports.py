@@ -264,7 +264,7 @@ class _ProjectExport:
 
     collector: ProjectCollector
     exporter: Exporter | None
-    unsubscribe: Callable[[], None]
+    unsubscribe: Callable[[], object]
 
 
 class Exports:

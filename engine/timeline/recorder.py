@@ -86,8 +86,8 @@ class TimelineRecorder:
         self._batch_full = threading.Event()
         self._following = (
             timeline.subscribe(self),
-            timeline.on_recording(self),
-            timeline.on_measurements(self),
+            timeline.recordings.subscribe(self),
+            timeline.measurements.subscribe(self),
         )
         self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
         self._thread.start()

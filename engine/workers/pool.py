@@ -187,9 +187,9 @@ class WorkerPool:
                 self._uses_of(message.project).update(message.uses)
                 for record in message.records:
                     if isinstance(record, Recording):
-                        timeline.publish_recording(record)
+                        timeline.recordings.append(record)
                     elif isinstance(record, MeasurementBatch):
-                        timeline.publish_measurements(record)
+                        timeline.measurements.append(record)
                     else:
                         timeline.append(record)
             elif isinstance(message, protocol.WorkerWarning):

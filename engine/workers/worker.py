@@ -76,8 +76,8 @@ async def serve_worker(
     def report_records(project: str, timeline: TimelineBus) -> None:
         reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))
         timeline.subscribe(reporters[-1])
-        timeline.on_recording(reporters[-1])
-        timeline.on_measurements(reporters[-1])
+        timeline.recordings.subscribe(reporters[-1])
+        timeline.measurements.subscribe(reporters[-1])
 
     tenants = Tenants(
         doors, lambda project: config.data / project if config.multi_project else config.data, report_records

@@ -248,7 +248,7 @@ class Runtime:
         self._rates[project] = RateMeter(partial(self.serving.project, project))
         timeline.subscribe(self._rates[project])
         timeline.subscribe(self.meter.follower(project))
-        timeline.on_measurements(self.meter.measurer(project))
+        timeline.measurements.subscribe(self.meter.measurer(project))
         self._exports.follow(project, timeline)
 
     def _on_activate(self, project: str) -> None:

@@ -38,7 +38,7 @@ class Site:
         self.records: list[Record] = []
         self.timeline.subscribe(self.records.append)
         self.recordings: list[Recording] = []
-        self.timeline.on_recording(self.recordings.append)
+        self.timeline.recordings.subscribe(self.recordings.append)
         gateway = Gateway(lambda: table, lambda _: self.timeline, GatewaySettings(record=True))
         self.replayer = Replayer(gateway, self.timeline, seconds)
 
@@ -158,7 +158,7 @@ def test_disabled_recording_records_nothing() -> None:
 
     async def main(settings: GatewaySettings, recorded: frozenset[str] | None) -> int:
         timeline, found = TimelineBus(), list[Any]()
-        timeline.on_recording(found.append)
+        timeline.recordings.subscribe(found.append)
         project = Project(
             "shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)}, recorded=recorded
         )
@@ -196,14 +196,14 @@ def test_replay_sends_the_credentials_of_recent_requests_again() -> None:
         )
         body = b'{ "password" : "x", "x-pin": 7 }'
         recording.body.add(body, ended=True)
-        site.timeline.publish_recording(recording)
+        site.timeline.recordings.append(recording)
         assert site.replayer.original("01old") == original(recording)
         restored = site.replayer.restored(to_exchange(recording), recording.redact)
         result = await site.replayer.replay(restored, recording.redact)
         sent = b"a=1 b=2/?code=a+b&token=a%20b" + body
         assert (result.exchange.response.body, result.omitted_headers) == (sent, ())
         for number in range(MAX_REMEMBERED):
-            site.timeline.publish_recording(replace(recording, request_id=str(number)))
+            site.timeline.recordings.append(replace(recording, request_id=str(number)))
         with pytest.raises(
             NotReplayable, match="the value of password, token, x-pin is no longer in the memory"
         ):
@@ -232,6 +232,6 @@ def test_requests_in_memory_have_a_maximum_size() -> None:
     most = MAX_REMEMBERED_BYTES // recording.weight
     assert most < MAX_REMEMBERED
     for number in range(most + 1):
-        site.timeline.publish_recording(replace(recording, request_id=str(number)))
+        site.timeline.recordings.append(replace(recording, request_id=str(number)))
     remembered = [number for number in range(most + 1) if site.replayer.original(str(number)) is not None]
     assert remembered == list(range(1, most + 1))

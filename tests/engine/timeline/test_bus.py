@@ -39,11 +39,11 @@ def test_publish_recording_listener_raises_logs_once_and_removes_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bus, received = TimelineBus(), list[Recording]()
-    bus.on_recording(fail)
-    bus.on_recording(received.append)
+    bus.recordings.subscribe(fail)
+    bus.recordings.subscribe(received.append)
     with caplog.at_level(logging.ERROR, "svc.timeline"):
-        bus.publish_recording(RECORDING)
-        bus.publish_recording(RECORDING)
+        bus.recordings.append(RECORDING)
+        bus.recordings.append(RECORDING)
     assert len(received) == 2
     assert len(caplog.records) == 1
 

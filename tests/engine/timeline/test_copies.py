@@ -219,7 +219,7 @@ def test_recorder_publishes_what_it_wrote_and_reports_copies(path: Path) -> None
     recorder(CopiedBatch("n2", encode_batch(0, [row(5, line("copy"))], ()), on_written))
     assert written.wait(30)
     timeline.append(line("2"))
-    timeline.publish_measurements(MeasurementBatch(BEGAN, "web", (Measurement("jobs", "gauge", 1.0),)))
+    timeline.measurements.append(MeasurementBatch(BEGAN, "web", (Measurement("jobs", "gauge", 1.0),)))
     recorder.close()
     assert reported == [(5, False)]
     assert [each[6] for each in published.rows] == ["1", "2"]

@@ -235,10 +235,10 @@ def test_recorder_writes_published_recordings(path: Path) -> None:
     timeline, warnings = TimelineBus(), list[Exception]()
     recorder = TimelineRecorder(path, timeline, warnings.append, now_ns=lambda: BEGAN + SECOND)
     timeline.append(line(1))
-    timeline.publish_recording(recording("01a"))
-    timeline.publish_recording(recording("01b"))
+    timeline.recordings.append(recording("01a"))
+    timeline.recordings.append(recording("01b"))
     recorder.close()
-    timeline.publish_recording(recording("01c"))
+    timeline.recordings.append(recording("01c"))
     assert stored(path, "01a", "01b", "01c") == ["01a", "01b"] and warnings == []
 
 
@@ -249,7 +249,7 @@ def test_failing_listener_is_removed() -> None:
         calls.append(recording)
         raise ValueError
 
-    timeline.on_recording(fail)
-    timeline.publish_recording(recording())
-    timeline.publish_recording(recording())
+    timeline.recordings.subscribe(fail)
+    timeline.recordings.append(recording())
+    timeline.recordings.append(recording())
     assert len(calls) == 1

@@ -30,7 +30,7 @@ def test_series_are_rows_of_the_view_metrics(tmp_path: Path) -> None:
     path, bus = tmp_path / "timeline.db", TimelineBus()
     recorder = TimelineRecorder(path, bus, lambda error: None)
     for value in (2, 3):
-        bus.publish_measurements(
+        bus.measurements.append(
             batch(
                 Measurement("orders", "counter", value, unit="1", attributes=(("lane", "js \udc80"),)),
                 Measurement("sizes", "histogram", 7, bounds=(5.0,), counts=(1, 1)),
@@ -49,7 +49,7 @@ def test_series_are_rows_of_the_view_metrics(tmp_path: Path) -> None:
 def test_file_without_records_has_metrics(tmp_path: Path) -> None:
     path, bus = tmp_path / "timeline.db", TimelineBus()
     recorder = TimelineRecorder(path, bus, lambda error: None)
-    bus.publish_measurements(batch(Measurement("n", "gauge", 1)))
+    bus.measurements.append(batch(Measurement("n", "gauge", 1)))
     recorder.close()
     assert rows(path, "select value from metrics") == [{"value": 1}]
 
@@ -73,7 +73,7 @@ def test_series_above_the_limit_are_dropped_with_one_warning(tmp_path: Path) -> 
         many = [
             Measurement("n", "counter", 1, attributes=(("id", str(id_)),)) for id_ in range(MAX_SERIES + 5)
         ]
-        bus.publish_measurements(batch(*many))
+        bus.measurements.append(batch(*many))
 
     def warned() -> bool:
         with suppress(SvcError):  # The file has no tables yet.
@@ -95,7 +95,7 @@ def test_series_of_earlier_runs_are_removed_above_limit_and_age(tmp_path: Path) 
         recorder = TimelineRecorder(path, bus, lambda error: None, retention=Retention())
         for number in range(count):
             one = Measurement(f"{name}.{number}", "counter", 1)
-            bus.publish_measurements(batch(one, time_ns=now - age * 10**9 + number))
+            bus.measurements.append(batch(one, time_ns=now - age * 10**9 + number))
         bus.append(REQUEST)
         recorder.close()
     counted = rows(path, "select substr(name, 1, 3) as name, count(*) as n from metrics group by 1")
