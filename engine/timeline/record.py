@@ -40,10 +40,11 @@ class RequestRecord:
     time_ns: int
     request_id: str
     _: KW_ONLY
+    resource: str
     trace_id: str
     span_id: str
     parent: str
-    resource: str
+    root: bool = True
     method: str
     target: str
     status: int
@@ -54,7 +55,6 @@ class RequestRecord:
     peak_memory: int | None
     bytes_in: int
     bytes_out: int
-    root: bool = True
     calls: tuple[Call, ...] = ()
     calls_omitted: int = 0
 
@@ -324,9 +324,9 @@ def _attributes(record: StructuredRecord) -> str:
     return json.dumps(attributes, ensure_ascii=False)
 
 
-_JSON_FIELDS = [
-    field.name for field in fields(RequestRecord) if field.name not in ("time_ns", "calls", "calls_omitted")
-]
+_SPAN_FIELDS = tuple(field.name for field in fields(RequestRecord))[3:-2]
+"""Members of a request in the order of its fields: without time, ids of all records, and calls."""
+_span_values = attrgetter(*_SPAN_FIELDS)
 _CALL_FIELDS = ("kind", "name", "start_ns", "wall_ns", "status", "code")
 
 
@@ -347,23 +347,7 @@ def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
     }
     if isinstance(record, RequestRecord):
         inner = {"calls": _call_documents(record), "calls_omitted": record.calls_omitted} if calls else {}
-        return head | {
-            "trace_id": record.trace_id,
-            "span_id": record.span_id,
-            "parent": record.parent,
-            "root": record.root,
-            "method": record.method,
-            "target": record.target,
-            "status": record.status,
-            "code": record.code,
-            "detail": record.detail,
-            "wall_ns": record.wall_ns,
-            "compute_ns": record.compute_ns,
-            "peak_memory": record.peak_memory,
-            "bytes_in": record.bytes_in,
-            "bytes_out": record.bytes_out,
-            **inner,
-        }
+        return head | dict(zip(_SPAN_FIELDS, _span_values(record), strict=True)) | inner
     if isinstance(record, StructuredRecord):
         span = {"trace_id": record.trace_id, "span_id": record.span_id}
         return head | span | {"body": record.body, "attributes": dict(record.attributes)}
@@ -380,12 +364,7 @@ def _call_documents(record: RequestRecord) -> list[dict[str, Any]]:
         {
             "span_id": span_id,
             "parent": ids[call.parent] if call.parent >= 0 else record.span_id,
-            "kind": call.kind,
-            "name": call.name,
-            "start_ns": call.start_ns,
-            "wall_ns": call.wall_ns,
-            "status": call.status,
-            "code": call.code,
+            **{name: getattr(call, name) for name in _CALL_FIELDS},
             "attributes": dict(call.details or {}),
         }
         for span_id, call in zip(ids, record.calls, strict=True)
@@ -428,7 +407,9 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
         case "request":
             record = RequestRecord(
                 time_ns=time_ns,
-                **{name: document[name] for name in _JSON_FIELDS},
+                request_id=request,
+                resource=resource,
+                **{name: document[name] for name in _SPAN_FIELDS},
                 calls=_calls_of(document.get("calls", ())),
                 calls_omitted=document.get("calls_omitted", 0),
             )

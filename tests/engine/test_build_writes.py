@@ -2,7 +2,7 @@ import os
 import time
 from pathlib import Path
 
-from engine.dev.watch import BUILDS_IN_A_ROW, BuildInterval, BuildWriteFilter
+from engine.dev.project import BUILDS_IN_A_ROW, BuildInterval, BuildWriteFilter
 
 
 def build(number: int, *written: Path) -> BuildInterval:

@@ -18,7 +18,7 @@ from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
 from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
-from engine.control.routes import gc
+from engine.control.routes import operation
 from engine.deploy.gc import GcReport, collect_garbage
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
@@ -95,7 +95,7 @@ def running(folder: Path) -> Iterator[Service]:
             return await collect_garbage(bucket, clock.now(), count_only=count_only)
 
         accounts_only = (routes.blueprint(gate), routes.user_blueprint(gate))
-        subjects = (*accounts_only, gc.blueprint(swept))
+        subjects = (*accounts_only, operation.gc_blueprint(swept))
         async with served(create_app(sessions, subjects), stop) as url:
             yield Service(url, bucket, gate, clock, asyncio.get_running_loop())
         await bucket.aclose()
