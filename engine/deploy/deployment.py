@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from engine.bucket.protocols import BadName, Digest, as_digest
 from engine.errors import SvcError
-from engine.manifest.model import Mount, Project, Reads, Redirect, Resource, targets
+from engine.manifest.model import Project, Resource, ResourceSettings, targets
 
 VERSION = 1
 
@@ -28,54 +28,31 @@ class RecordError(SvcError):
 
 
 @dataclass(frozen=True, slots=True)
-class DeployedResource:
-    """One deployed resource: its build result, and its part of the manifest
-    (`engine.manifest.model.Resource`).
+class DeployedResource(ResourceSettings):
+    """One deployed resource: its build result, and its part of the manifest.
 
     `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints. `imports`
     are the sorted capabilities of its component (`service.policy.capabilities`); `None` without a component,
     and in records of an older svc.
     """
 
-    name: str
-    lane: str
     _: KW_ONLY
     package: Digest
     artifact: Digest
-    public: bool
-    spa: bool
-    mounts: tuple[Mount, ...]
-    run_limit_secs: int
-    memory_limit_mb: int
-    egress: tuple[str, ...]
-    env: Mapping[str, str]
-    secrets: tuple[str, ...]
     imports: tuple[str, ...] | None = None
-    reads: Reads = "fresh"
-    rate: str = ""
-    not_found: str = ""
-    headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    redirects: Mapping[str, Redirect] = field(default_factory=dict)
-    domains: tuple[str, ...] = ()
-    hsts: bool = False
 
     @classmethod
     def of(
         cls, resource: Resource, package: Digest, artifact: Digest, imports: Iterable[str] | None = None
     ) -> "DeployedResource":
         """Return the record of a built and stored resource."""
-        settings = {name: getattr(resource, name) for name in _FROM_MANIFEST}
+        settings = {name: getattr(resource, name) for name in ResourceSettings.__slots__}
         sorted_imports = tuple(sorted(imports)) if imports is not None else None
         return cls(package=package, artifact=artifact, imports=sorted_imports, **settings)
 
     def resource(self, folder: Path) -> Resource:
         """Return the resource as the engine serves it, with its artifact unpacked in `folder`."""
-        return Resource(workdir=folder, **{name: getattr(self, name) for name in _FROM_MANIFEST})
-
-
-_FROM_MANIFEST = [
-    field.name for field in fields(DeployedResource) if field.name not in {"package", "artifact", "imports"}
-]
+        return Resource(workdir=folder, **{name: getattr(self, name) for name in ResourceSettings.__slots__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +156,15 @@ class Deployment:
 
 
 _FORM = TypeAdapter(Deployment)
+_FIRST_KEYS = {"public", "spa", "mounts", "run_limit_secs", "memory_limit_mb", "egress", "env", "secrets"}
+"""Settings of a resource in records of every svc. Older ones lack others."""
 
 
 def decode(record: bytes) -> Deployment:
     """Parse a record. Raises `RecordError`."""
     try:
-        version = json.loads(record)["version"]
+        document = json.loads(record)
+        version = document["version"]
         if isinstance(version, int) and version > VERSION:
             raise RecordError("the deployment was recorded by a newer svc", "Update svc.")
         if version != VERSION:
@@ -193,7 +173,7 @@ def decode(record: bytes) -> Deployment:
         for name, part in deployment.resources.items():
             as_digest(part.package)
             as_digest(part.artifact)
-            if name != part.name:
+            if name != part.name or _FIRST_KEYS - document["resources"][name].keys():
                 raise ValueError(name)
     except (ValueError, KeyError, TypeError, RecursionError, BadName) as error:
         raise RecordError("the deployment record is corrupt", "Deploy the project again.") from error

@@ -31,7 +31,7 @@ from engine.manifest.positions import (
     has_long_key,
     position_at,
 )
-from engine.manifest.problems import ManifestError, ManifestProblem, did_you_mean, dotted
+from engine.manifest.problems import ManifestError, ManifestProblem, did_you_mean, dotted, mistake
 from engine.manifest.schema import Document, ProjectTable, RedirectTable, ResourceTable
 from engine.manifest.validate import validate
 
@@ -76,32 +76,30 @@ def parse(root: Path, content: bytes) -> Project:
     path = root / MANIFEST
     text = decode(path, content)
     if has_long_key(text):
-        problem = ManifestProblem(
-            0, 0, "", f"a line has {MAX_KEY_PARTS} dots or more outside of strings", "No key needs them."
-        )
-        raise ManifestError(path, [problem])
+        message = f"a line has {MAX_KEY_PARTS} dots or more outside of strings"
+        raise mistake(path, message, "No key needs them.")
     try:
         raw = tomllib.loads(text)
     except RecursionError as error:
-        problem = ManifestProblem(0, 0, "", "arrays or tables are nested too deeply", "No key needs them.")
-        raise ManifestError(path, [problem]) from error
+        raise mistake(path, "arrays or tables are nested too deeply", "No key needs them.") from error
     except tomllib.TOMLDecodeError as error:
         raise ManifestError(path, [syntax_problem(str(error), text)]) from error
     except ValueError as error:  # Python's text for a long number advises programmers.
-        raise ManifestError(path, [_long_number_problem(text)]) from error
+        at = max(re.finditer(r"[0-9_]+", text), key=lambda match: len(match[0])).start()
+        line, column = position_at(text, at)
+        message = "a number has too many digits"
+        raise mistake(path, message, "Write a shorter one.", line=line, column=column) from error
     root = root.resolve()
     positions = find_positions(text)
     names = list(raw["resource"]) if isinstance(raw.get("resource"), dict) else []
     if len(names) > MAX_RESOURCES:
-        position = positions.nearest(("resource", names[MAX_RESOURCES]))
+        line, column = positions.nearest(("resource", names[MAX_RESOURCES]))
         message = f"a project has at most {MAX_RESOURCES} resources, and this one {len(names)}"
-        problem = ManifestProblem(position.line, position.column, "", message, "Make several projects of it.")
-        raise ManifestError(path, [problem])
+        raise mistake(path, message, "Make several projects of it.", line=line, column=column)
     document, problems, broken = _validate(raw, positions)
     if document is not None:
         for key_path, message, hint in islice(validate(document, root, names, broken), MAX_PROBLEMS):
-            position = positions.nearest(key_path)
-            problems.append(ManifestProblem(position.line, position.column, dotted(key_path), message, hint))
+            problems.append(ManifestProblem(*positions.nearest(key_path), dotted(key_path), message, hint))
     if problems or document is None:
         raise ManifestError(path, problems)
     resources = {name: _resource(name, table, root) for name, table in document.resource.items()}
@@ -114,11 +112,6 @@ def parse(root: Path, content: bytes) -> Project:
         front = front_of(resources, table.front or "")
         resources[front] = replace(resources[front], domains=tuple(map(parse_domain, table.domains)))
     return Project(table.name, root, resources, table.check, recorded, **settings)
-
-
-def _long_number_problem(text: str) -> ManifestProblem:
-    at = max(re.finditer(r"[0-9_]+", text), key=lambda match: len(match[0])).start()
-    return ManifestProblem(*position_at(text, at), "", "a number has too many digits", "Write a shorter one.")
 
 
 def warnings(project: Project) -> tuple[ManifestProblem, ...]:
@@ -151,35 +144,28 @@ def read(path: Path) -> bytes:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            problem = ManifestProblem(
-                0, 0, "", f"{path} is not a file", f"Put a file named {MANIFEST} in its place."
-            )
-            raise ManifestError(path, [problem])
+            raise mistake(path, f"{path} is not a file", f"Put a file named {MANIFEST} in its place.")
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise NoProject(f"{path} does not exist", f"Restore {MANIFEST}.") from error
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "its symbolic links form a loop"
-        problem = ManifestProblem(
-            0, 0, "", f"cannot read {path}: {reason}", "Check the type and permissions of the file."
-        )
-        raise ManifestError(path, [problem]) from error
+        hint = "Check the type and permissions of the file."
+        raise mistake(path, f"cannot read {path}: {reason}", hint) from error
 
 
 def decode(path: Path, content: bytes) -> str:
     """Return the text of the manifest, its lines ending in `\\n`. Raises `ManifestError`."""
     if len(content) > MAX_BYTES:
-        hint = "Check that this is the right file."
-        problem = ManifestProblem(0, 0, "", f"larger than {MAX_BYTES >> 10} KiB", hint)
-        raise ManifestError(path, [problem])
+        raise mistake(path, f"larger than {MAX_BYTES >> 10} KiB", "Check that this is the right file.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        problem = ManifestProblem(line, column, "", "the text is not UTF-8", "Save it as UTF-8.")
-        raise ManifestError(path, [problem]) from error
+        message = "the text is not UTF-8"
+        raise mistake(path, message, "Save it as UTF-8.", line=line, column=column) from error
     return text.replace("\r\n", "\n")
 
 
@@ -197,7 +183,7 @@ def _validate(
     if len(details) > MAX_PROBLEMS:
         position = positions.nearest(details[MAX_PROBLEMS]["loc"])
         message = f"{len(details) - MAX_PROBLEMS} more mistakes follow"
-        problems.append(ManifestProblem(position.line, position.column, "", message))
+        problems.append(ManifestProblem(*position, "", message))
     try:
         return Document.model_validate(raw), problems, {detail["loc"] for detail in details}
     except ValidationError:
@@ -329,8 +315,7 @@ def type_problem(detail: ErrorDetails, positions: Positions) -> ManifestProblem:
     """Explain a validation error of one key."""
     path: KeyPath = detail["loc"]
     message, hint = _explain(str(path[-1]), path, detail)
-    position = positions.nearest(path)
-    return ManifestProblem(position.line, position.column, dotted(path), message, hint)
+    return ManifestProblem(*positions.nearest(path), dotted(path), message, hint)
 
 
 def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:

@@ -70,17 +70,13 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """One `[resource.<name>]` table; paths are absolute and inside the project folder."""
+class ResourceSettings:
+    """The keys of one `[resource.<name>]` table that apply without its folder, as in a deployment."""
 
     name: str
     lane: str
-    workdir: Path
     _: KW_ONLY
     public: bool = False
-    build: str | None = None
-    output: Path | None = None
-    entry: Path | None = None
     spa: bool = False
     not_found: str = ""
     headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -95,6 +91,17 @@ class Resource:
     hsts: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(ResourceSettings):
+    """One `[resource.<name>]` table; paths are absolute and inside the project folder."""
+
+    workdir: Path
+    _: KW_ONLY
+    build: str | None = None
+    output: Path | None = None
+    entry: Path | None = None
 
     def mount_of(self, path: str) -> Mount | None:
         """Return the mount that a URL path belongs to: exact beats pattern, longer beats shorter."""

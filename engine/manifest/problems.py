@@ -47,6 +47,11 @@ class ManifestError(SvcError):
         super().__init__(f"{self.summary}\n{listing}")
 
 
+def mistake(path: Path, message: str, hint: str, *, line: int = 0, column: int = 0) -> ManifestError:
+    """Return the error for one mistake that belongs to no key."""
+    return ManifestError(path, [ManifestProblem(line, column, "", message, hint)])
+
+
 def _on_one_line(problem: ManifestProblem) -> ManifestProblem:
     """Escape the control characters that message and hint quote from the file."""
     return replace(problem, message=_escaped(problem.message), hint=_escaped(problem.hint))

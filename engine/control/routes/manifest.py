@@ -22,7 +22,7 @@ from engine.manifest import MANIFEST
 from engine.manifest.edit import Change, ManifestChanged, inverse, mounts_diff, plan, redrawn, write
 from engine.manifest.load import NoProject, parse, read
 from engine.manifest.model import Project
-from engine.manifest.problems import ManifestError, ManifestProblem
+from engine.manifest.problems import ManifestError, mistake
 from engine.service.deployer import Deployer
 
 
@@ -60,8 +60,7 @@ class EditableManifest:
             content = read(root / MANIFEST)
             self._good = parse(root, content)
         except NoProject as missing:
-            problem = ManifestProblem(0, 0, "", missing.message, missing.hint)
-            error = ManifestError(root / MANIFEST, [problem])
+            error = mistake(root / MANIFEST, missing.message, missing.hint)
         except ManifestError as broken:
             error = broken
         return types.ManifestOut.from_project(self._good, digest=_digest(content), error=error)
