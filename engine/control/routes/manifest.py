@@ -182,7 +182,7 @@ def blueprint(manifests: Manifests) -> Blueprint:
     async def planned(project: str, data: types.ManifestPlanRequest) -> types.ManifestEditOut:
         """Return the change of svc.toml that edits make, without writing it. Requires the role deployer."""
         require(project, "deployer")
-        return await manifests.plan(project, [change.to_change() for change in data.changes])
+        return await manifests.plan(project, [types.change_from_op(op) for op in data.changes])
 
     @routes.post("/v1/projects/<project>/manifest/write")
     @validate_request(types.ManifestWriteRequest)
@@ -193,7 +193,7 @@ def blueprint(manifests: Manifests) -> Blueprint:
         409 if the file or the live deployment has changed since the plan.
         """
         caller = require(project, "deployer")
-        changes = [change.to_change() for change in data.changes]
+        changes = [types.change_from_op(op) for op in data.changes]
         return await manifests.write(project, changes, data.digest, caller.name)
 
     return routes

@@ -1,6 +1,7 @@
 """Request and response models of the manifest routes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -124,10 +125,6 @@ class AddOp(StrictModel):
     pattern: ShortText
     target: ShortText
 
-    def to_change(self) -> Change:
-        """Return the change."""
-        return AddMount(self.resource, self.pattern, self.target)
-
 
 class ChangeOp(StrictModel):
     """Replace the mount `pattern` of `resource` by the pattern `to` and the target `target`."""
@@ -138,10 +135,6 @@ class ChangeOp(StrictModel):
     to: ShortText
     target: ShortText
 
-    def to_change(self) -> Change:
-        """Return the change."""
-        return ChangeMount(self.resource, self.pattern, self.to, self.target)
-
 
 class RemoveOp(StrictModel):
     """Remove the mount `pattern` of `resource`."""
@@ -149,10 +142,6 @@ class RemoveOp(StrictModel):
     op: Literal["remove"]
     resource: ShortText
     pattern: ShortText
-
-    def to_change(self) -> Change:
-        """Return the change."""
-        return RemoveMount(self.resource, self.pattern)
 
 
 class AddOriginOp(StrictModel):
@@ -162,10 +151,6 @@ class AddOriginOp(StrictModel):
     resource: ShortText
     origin: ShortText
 
-    def to_change(self) -> Change:
-        """Return the change."""
-        return AddOrigin(self.resource, self.origin)
-
 
 class RemoveOriginOp(StrictModel):
     """Remove the entry `origin` of `egress` of `resource`."""
@@ -174,32 +159,30 @@ class RemoveOriginOp(StrictModel):
     resource: ShortText
     origin: ShortText
 
-    def to_change(self) -> Change:
-        """Return the change."""
-        return RemoveOrigin(self.resource, self.origin)
-
 
 _Op = AddOp | ChangeOp | RemoveOp | AddOriginOp | RemoveOriginOp
 ManifestOp = Annotated[_Op, Field(discriminator="op")]
 
 
+_KINDS: Mapping[str, tuple[type[_Op], type[Change]]] = {
+    "add": (AddOp, AddMount),
+    "change": (ChangeOp, ChangeMount),
+    "remove": (RemoveOp, RemoveMount),
+    "add-origin": (AddOriginOp, AddOrigin),
+    "remove-origin": (RemoveOriginOp, RemoveOrigin),
+}
+"""Operations by their `op`, and the changes of the same members."""
+
+
+def change_from_op(op: _Op) -> Change:
+    """Return the change of a request."""
+    return _KINDS[op.op][1](**op.model_dump(exclude={"op"}))
+
+
 def op_from_change(change: Change) -> _Op:
     """Return the request model of a change."""
-    if isinstance(change, AddOrigin):
-        return AddOriginOp(op="add-origin", resource=change.resource, origin=change.origin)
-    if isinstance(change, RemoveOrigin):
-        return RemoveOriginOp(op="remove-origin", resource=change.resource, origin=change.origin)
-    if isinstance(change, AddMount):
-        return AddOp(op="add", resource=change.resource, pattern=change.pattern, target=change.target)
-    if isinstance(change, RemoveMount):
-        return RemoveOp(op="remove", resource=change.resource, pattern=change.pattern)
-    return ChangeOp(
-        op="change",
-        resource=change.resource,
-        pattern=change.pattern,
-        to=change.to,
-        target=change.target,
-    )
+    name, kind = next((name, op) for name, (op, value) in _KINDS.items() if type(change) is value)
+    return kind(op=name, **asdict(change))  # type: ignore[arg-type]
 
 
 class ManifestPlanRequest(StrictModel):
