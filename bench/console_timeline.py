@@ -10,8 +10,7 @@ from pathlib import Path
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.recorder import Retention, TimelineRecorder, TimelineStore
 
 BATCH = 10_000
 TICK = 0.05

@@ -21,7 +21,7 @@ from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.errors import SvcError
 from engine.gateway.problem import PROBLEM_TYPES as PLATFORM_CODES
-from engine.manifest import json_schema
+from engine.manifest.schema import json_schema_text
 from svc_tui.main import COMMANDS, app
 from svc_tui.terminal import stderr
 from svc_tui.terminal.stderr import ExitCode
@@ -226,7 +226,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "limits.md": limits(),
         REFERENCE / "errors.md": errors(),
         REFERENCE / "environment.md": environment(),
-        REFERENCE / "manifest.schema.json": json_schema.text(),
+        REFERENCE / "manifest.schema.json": json_schema_text(),
     }
     for path in (REFERENCE / "cli.md", *sorted((REFERENCE / "commands").glob("*.md"))):
         text = path.read_text(encoding="utf-8")

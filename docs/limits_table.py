@@ -25,13 +25,13 @@ from engine import measurement, stepwise_json, trace
 from engine.alerts import delivery
 from engine.certificates.manager import MAX_NAMES, MAX_ORDERS
 from engine.control import project_threads, streaming_body
-from engine.control.access import MAX_REQUESTS
+from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
-from engine.control.auth import accounts, login_throttle, passwords, sessions
+from engine.control.auth import accounts, login_throttle, sessions
 from engine.control.routes import logs
 from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy import package_store
-from engine.deploy.history import MAX_DEPLOYMENTS
+from engine.deploy.deployment import MAX_DEPLOYMENTS
 from engine.dev import env_file
 from engine.files import reserve
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
@@ -429,7 +429,7 @@ LIMITS: dict[str, list[Row]] = {
             "expires",
         ),
         ("token", "90 days", "`--days`, 1 to 365", "expires"),
-        ("password", f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH:,} characters", "", "error"),
+        ("password", f"{accounts.MIN_LENGTH} to {accounts.MAX_LENGTH:,} characters", "", "error"),
         (
             "failed logins before a delay",
             f"{login_throttle.FREE_FAILURES_PER_USER} per name, "

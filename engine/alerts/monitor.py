@@ -16,7 +16,7 @@ from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.files.reserve import shortage
 from engine.http.tls import Certificate, read
-from engine.metrics.meter import OTHER, ResourceMeter, ServiceMeter
+from engine.metrics.families import OTHER, ResourceMeter, ServiceMeter
 from engine.wasm.execution.memory_budget import ADMISSION_SHARE
 
 CHECK_SECONDS = 30.0

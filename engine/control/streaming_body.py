@@ -17,7 +17,7 @@ from quart.wrappers.request import Body
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from engine.control import ndjson
-from engine.control.access import RequestAccess
+from engine.control.access_watch import RequestAccess
 from engine.control.errors import problem_members
 from engine.control.project_threads import ProjectThreads
 from engine.errors import SvcError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.bucket.protocols import Bucket, Digest
 from engine.deploy import package_store
-from engine.deploy.history import DeploymentHistory
+from engine.deploy.deployment import DeploymentHistory
 from engine.errors import SvcError
 from engine.wasm.compile.code_cache import evict_code
 

@@ -7,8 +7,7 @@ from typing import Literal
 from engine.bucket.copy import CopyReport, verify_blobs
 from engine.bucket.protocols import Bucket, Digest
 from engine.deploy import package_store
-from engine.deploy.deployment import Deployment, RecordError, decode
-from engine.deploy.history import LIVE, RECORDS, DeploymentHistory
+from engine.deploy.deployment import LIVE, RECORDS, Deployment, DeploymentHistory, RecordError, decode
 from engine.deploy.package_store import PackageError
 
 Problem = Literal["missing", "corrupt"]

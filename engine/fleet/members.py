@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.bucket.protocols import BucketError
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue

@@ -26,8 +26,7 @@ from engine.fleet.questions import Questions
 from engine.timeline.bus import TimelineBus
 from engine.timeline.query import open_reader
 from engine.timeline.record import PlatformRecord
-from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.store import CopiedBatch, Rows, messages
+from engine.timeline.recorder import CopiedBatch, Rows, TimelineRecorder, messages
 from engine.usage.store import UsageRecorder, UsageRow, UsageStore
 
 RECORDS, USAGE = "records", "usage"
@@ -230,7 +229,7 @@ class FleetRecords:
 
 
 class ProjectPublisher:
-    """See `engine.timeline.store.Publisher`; also publishes usage."""
+    """See `engine.timeline.recorder.Publisher`; also publishes usage."""
 
     def __init__(self, records: FleetRecords, project: str) -> None:
         self._records, self._project, self.node = records, project, records.node

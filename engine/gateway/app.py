@@ -20,7 +20,7 @@ from engine.http.exchange import MAX_BODY, Exchange, Headers
 from engine.quota import Quotas, RateLimit
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import INTERRUPTED, LineRecord, PlatformRecord, RequestRecord
-from engine.timeline.redaction import Redaction
+from engine.timeline.recording import Redaction
 from engine.trace import RequestTrace, call_id
 from engine.wasm.execution.request import GuestRequest, RunReport
 

@@ -14,6 +14,7 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import (
     MAX_BODY_BYTES,
+    REDACTED_VALUE,
     REPLAY_NOTE,
     RecordedExchange,
     Recording,
@@ -21,7 +22,6 @@ from engine.timeline.recording import (
     restored,
     to_exchange,
 )
-from engine.timeline.redaction import REDACTED_VALUE
 
 REPLAY_TIMEOUT_SECONDS = 60.0
 """How long a response may take before the replayed request counts as disconnected."""

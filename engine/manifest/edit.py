@@ -26,8 +26,15 @@ from engine.manifest.egress import parse_rule
 from engine.manifest.load import decode, parse, read
 from engine.manifest.model import Mount, Project, Resource, targets
 from engine.manifest.path_rules import pattern_problem
-from engine.manifest.positions import STRING, KeyPath, Pair, Positions, find_positions
-from engine.manifest.problems import ManifestError, did_you_mean
+from engine.manifest.problems import (
+    STRING,
+    KeyPath,
+    ManifestError,
+    Pair,
+    Positions,
+    did_you_mean,
+    find_positions,
+)
 from engine.manifest.schema import ResourceTable
 from engine.manifest.validate import cycle_findings, mount_findings
 

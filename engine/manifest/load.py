@@ -22,16 +22,20 @@ from engine.manifest import MANIFEST
 from engine.manifest.domains import parse_domain
 from engine.manifest.lanes import kind_of, registered_lanes
 from engine.manifest.model import Mount, Project, Redirect, Resource, front_of
-from engine.manifest.positions import (
+from engine.manifest.problems import (
     MAX_KEY_PARTS,
     KeyPath,
+    ManifestError,
+    ManifestProblem,
     Positions,
+    did_you_mean,
+    dotted,
     find_positions,
     find_unclosed,
     has_long_key,
+    mistake,
     position_at,
 )
-from engine.manifest.problems import ManifestError, ManifestProblem, did_you_mean, dotted, mistake
 from engine.manifest.schema import Document, ProjectTable, RedirectTable, ResourceTable
 from engine.manifest.validate import validate
 

@@ -1,8 +1,10 @@
 """Schema of `svc.toml` as pydantic models: types, ranges and the description of each key.
 
-`validate.py` has the rules between keys. The JSON Schema is generated from these models.
+`validate.py` has the rules between keys. The JSON Schema for editors is generated from these models
+and the registered lanes.
 """
 
+import json
 import re
 from typing import Annotated, Any
 
@@ -182,3 +184,30 @@ class Document(_ManifestTable):
             "propertyNames": {key: value for key, value in _NAME_SCHEMA.items() if key != "type"}
         },
     )
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def manifest_schema() -> dict[str, Any]:
+    """Return the schema of a whole manifest (JSON Schema 2020-12)."""
+    document = Document.model_json_schema(by_alias=False)
+    resource = document["$defs"]["ResourceTable"]
+    for table in (document, *document["$defs"].values()):
+        for key in table["properties"].values():
+            key.pop("title", None)
+            if key.get("default", ...) is None:
+                del key["default"]
+    resource["properties"]["runLimitSecs"] = dict(resource["properties"]["run_limit_secs"])
+    resource["not"] = {"required": ["run_limit_secs", "runLimitSecs"]}
+    lanes = registered_lanes()
+    resource["properties"]["lane"] |= {"enum": list(lanes)}
+    with_output = [name for name, lane in lanes.items() if lane.needs_output]
+    resource["if"] = {"properties": {"lane": {"enum": with_output}}, "required": ["lane"]}
+    resource["then"] = {"required": ["output"]}
+    return {"$schema": DIALECT, **document, "title": "svc.toml"}
+
+
+def json_schema_text() -> str:
+    """Return the schema as the text that is checked in."""
+    return json.dumps(manifest_schema(), indent=2, ensure_ascii=False) + "\n"

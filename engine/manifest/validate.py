@@ -16,8 +16,7 @@ from engine.manifest.path_rules import (
     pattern_problem,
     redirect_problem,
 )
-from engine.manifest.positions import KeyPath
-from engine.manifest.problems import did_you_mean
+from engine.manifest.problems import KeyPath, did_you_mean
 from engine.manifest.schema import NAME_RULE, Document, ProjectTable, ResourceTable, is_name
 
 Finding = tuple[KeyPath, str, str]

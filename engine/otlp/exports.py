@@ -17,8 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.manifest.egress import Collector, ProjectCollector, parse_collector
-from engine.metrics.families import Family, Labels, ServiceState, families, guest_families
-from engine.metrics.meter import ServiceMeter
+from engine.metrics.families import Family, Labels, ServiceMeter, ServiceState, families, guest_families
 from engine.otlp.installation import OtlpNotInstalled, require_otlp
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, RequestRecord

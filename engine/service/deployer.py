@@ -18,16 +18,20 @@ from typing import Any, TypeVar
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
 from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
-from engine.deploy.deployment import DeployedResource, Deployment, RecordError, drift, new_deployment_id
-from engine.deploy.doors import Tenants
-from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.history import (
+from engine.deploy.deployment import (
+    DeployedResource,
+    Deployment,
     DeploymentError,
     DeploymentHistory,
     Live,
+    RecordError,
     RevisionConflict,
+    drift,
+    new_deployment_id,
     revision_conflict,
 )
+from engine.deploy.doors import Tenants
+from engine.deploy.gc import GcReport, collect_garbage
 from engine.deploy.serving import BuildResult, PreparedProject, Publication, ServingTable
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings

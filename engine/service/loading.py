@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from engine.deploy.history import Live
+from engine.deploy.deployment import Live
 from engine.errors import SvcError, internal_error
 
 START_SECONDS = 30.0

@@ -247,7 +247,7 @@ class TimelineReader:
     def page_of(
         self, node: str, after: int, limit: int, max_bytes: int
     ) -> tuple[list[Sequence[Any]], list[Sequence[Any]], bool]:
-        """Return the next records of a node ("": this one), as in `engine.timeline.store.Publisher`.
+        """Return the next records of a node ("": this one), as in `engine.timeline.recorder.Publisher`.
 
         There is at least one, if any. Otherwise return the series of its metrics. The last value is true if
         records between may have been removed.

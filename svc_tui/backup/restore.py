@@ -19,7 +19,7 @@ from engine.bucket import durable
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import BlobInfo, Digest, VersionedValue, disk_error
-from engine.deploy.history import RECORDS
+from engine.deploy.deployment import RECORDS
 from engine.deploy.verify import Finding, verify_bucket
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder

@@ -34,6 +34,7 @@ from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, TimelineReader, open_reader
 from engine.timeline.record import BUILT, PlatformRecord, RequestRecord, StoredRecord, format_utc
 from engine.timeline.recording import (
+    REDACTED_VALUE,
     RecordedCall,
     RecordedExchange,
     RecordedMessage,

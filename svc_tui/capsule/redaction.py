@@ -17,8 +17,7 @@ from urllib.parse import quote, quote_plus
 
 from engine.stepwise_json import dump_verbatim
 from engine.timeline.record import format_utc
-from engine.timeline.recording import RecordedCall
-from engine.timeline.redaction import REDACTED_VALUE, Redaction, folded, is_credential
+from engine.timeline.recording import REDACTED_VALUE, RecordedCall, Redaction, folded, is_credential
 from engine.wasm.outbound.recorded import RecordedOutbound, RecordedResponse
 
 MIN_VALUE_CHARS = 6

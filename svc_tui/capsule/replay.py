@@ -25,8 +25,7 @@ from engine.manifest.load import parse
 from engine.manifest.model import Project, host_label
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import StoredRecord, parse_utc
-from engine.timeline.recording import RecordedExchange, exchange_document, recorded_request
-from engine.timeline.redaction import Redaction
+from engine.timeline.recording import RecordedExchange, Redaction, exchange_document, recorded_request
 from engine.wasm.execution.runner import Runner
 from svc_tui.capsule.container import EXCHANGE, FETCHES, STATEMENTS, TABLES, Capsule, CapsuleError
 from svc_tui.capsule.redaction import Redactor, recorded_outbound

@@ -7,9 +7,9 @@ from pathlib import Path
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR, ensure_data_dir
 from engine.files.temporary import temporary_folder
-from engine.manifest import MANIFEST, json_schema
+from engine.manifest import MANIFEST
 from engine.manifest.problems import did_you_mean
-from engine.manifest.schema import NAME_RULE, is_name
+from engine.manifest.schema import NAME_RULE, is_name, json_schema_text
 
 TEMPLATES = {
     "notes": "a page, a js API and a table",
@@ -77,7 +77,7 @@ def create_project(target: Path, template: str) -> None:
 def write_schema(project: Path) -> None:
     """Write the JSON Schema of this version to the project's `.svc` folder, for editors."""
     file = project / DATA_DIR / SCHEMA_FILE
-    text = json_schema.text()
+    text = json_schema_text()
     with suppress(OSError):
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             ensure_data_dir(file.parent)

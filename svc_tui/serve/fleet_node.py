@@ -21,7 +21,7 @@ from engine.fleet.tables_log import TablesLog
 from engine.manifest.schema import is_name
 from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.record import format_utc
-from engine.timeline.store import read_page
+from engine.timeline.recorder import read_page
 from engine.usage.store import USAGE_FILE, UsageStore
 from svc_tui.serve.settings import project_dir
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from doors.tables.api.owner_threads import run_with_connection
+from doors.tables.api.query import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
 from doors.tables.sqlite.owner import open_for_writing
 from engine.alerts.alerts import Alert
@@ -18,8 +18,8 @@ from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
+from engine.deploy.deployment import LIVE
 from engine.deploy.doors import Tenants
-from engine.deploy.history import LIVE
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
@@ -29,8 +29,7 @@ from engine.fleet.records import ProjectFiles
 from engine.http.sockets import authority, bind
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
-from engine.metrics.families import PoolState, ServiceState
-from engine.metrics.meter import ServiceMeter
+from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DomainChecks, check_all

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.alerts.delivery import Target
 from engine.certificates.settings import AcmeSettings
-from engine.control.auth.passwords import Passwords
+from engine.control.auth.accounts import Passwords
 from engine.fleet.node import NodeAddress
 from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS

@@ -8,10 +8,10 @@ import pytest
 from engine.artifact import FolderArtifact
 from engine.lane import BuildRequest, Lane, Tool
 from engine.manifest import lanes as registry
-from engine.manifest.json_schema import schema
 from engine.manifest.lanes import LaneSpec
 from engine.manifest.load import load
 from engine.manifest.problems import ManifestError
+from engine.manifest.schema import manifest_schema
 from svc_tui.dev import server
 from tests.engine.control.developing import Shop, develop
 
@@ -67,7 +67,7 @@ def test_manifest_rejects_unregistered_lane(project: Path) -> None:
 @pytest.mark.usefixtures("registered")
 def test_manifest_validates_resource_by_lane_spec(project: Path) -> None:
     assert load(project).resources["web"].entry == project / "page.txt"
-    assert "upper" in schema()["$defs"]["ResourceTable"]["properties"]["lane"]["enum"]
+    assert "upper" in manifest_schema()["$defs"]["ResourceTable"]["properties"]["lane"]["enum"]
     with (project / "svc.toml").open("a") as manifest:
         manifest.write('[resource.api]\nlane = "go"\nentry = "main.go"\n')
     with pytest.raises(ManifestError, match="entry is for js and upper resources"):

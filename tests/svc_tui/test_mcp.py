@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import SvcError
 from engine.timeline.database import timeline_path
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 from svc_tui.main import run
 from tests.engine.timeline.records import BEGAN, LINE, REQUEST
 from tests.support.dev_server import dev_server

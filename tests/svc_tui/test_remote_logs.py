@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.timeline.record import LineRecord, StoredRecord
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
 from svc_tui.logs import LogQuery, RemoteLogs

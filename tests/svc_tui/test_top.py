@@ -9,7 +9,7 @@ import pytest
 
 from engine.timeline.database import timeline_path
 from engine.timeline.record import RequestRecord
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 from engine.trace import Call
 from svc_tui import logs as top_module
 from svc_tui.main import run

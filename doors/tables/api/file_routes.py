@@ -29,10 +29,9 @@ from doors.tables.types.infer import PREVIEW_ROWS, Header, preview, preview_past
 from doors.tables.types.registry import TypeName
 from engine.control import ndjson
 from engine.control.access import Role
-from engine.control.app import require
-from engine.control.openapi import sends, takes
+from engine.control.app import require, sends, takes
 from engine.control.projects import Projects
-from engine.control.schema import QueryModel
+from engine.control.schemas import QueryModel
 from engine.errors import SvcError
 from engine.files.reserve import check_room
 

@@ -25,10 +25,10 @@ from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.sqlite.owner import database_path
 from doors.tables.types.json import encode
+from engine.control.app import sends
 from engine.control.errors import NotFound
-from engine.control.openapi import sends
 from engine.control.projects import Projects
-from engine.control.schema import QueryModel, StrictModel
+from engine.control.schemas import QueryModel, StrictModel
 from engine.errors import SvcError
 from engine.stepwise_json import exact_decoder
 

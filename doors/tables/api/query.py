@@ -1,12 +1,14 @@
-"""Execution of one SQL statement of an owner, with limits on time, rows and bytes."""
+"""Execution of one SQL statement of an owner in a thread, with limits on time, rows and bytes."""
 
+import asyncio
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from doors.tables.guest.authorizer import FILES, TRANSACTIONS, WRITES, GuestAuthorizer
 from doors.tables.guest.errors import GUEST_ERRORS, explain_full, name_references, to_problem
@@ -22,11 +24,73 @@ from doors.tables.sqlite.tokens import ParsedStatement, tokens
 from doors.tables.types.grid_cell import full_cell
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
-from engine.control.project_threads import PER_PROJECT
+from engine.control.project_threads import PER_PROJECT, ProjectThreads
 from engine.errors import SvcError
 from engine.files.sql_functions import DENIED_FUNCTIONS
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from engine.files.statement_memory import StatementMemory
+
+_INTERRUPT_SECONDS = 0.05
+_T = TypeVar("_T")
+_threads = ProjectThreads("tables-owner", threads=64)
+
+
+async def run_with_connection(
+    data: Path, opened: AbstractContextManager[Connection], work: Callable[[Connection], _T]
+) -> _T:
+    """Return the result of `work` on an opened connection, in a thread of the project with this data folder.
+
+    A canceled caller waits until the statement in progress has been interrupted. Raises `SvcError` when too
+    many calls wait.
+    """
+    running = _Running()
+    try:
+        return await _threads.run(str(data), lambda: running.run(opened, work))
+    except asyncio.CancelledError:
+        while running.cancel():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(running.ended.wait(), _INTERRUPT_SECONDS)
+        raise
+
+
+class _Running:
+    """Work on a connection, which another thread can cancel."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        """Set when the work has ended."""
+        self._loop = asyncio.get_running_loop()
+        self._connection: Connection | None = None
+        self._active = self._canceled = False
+        self._lock = threading.Lock()
+        """Guards against the interrupt of a closed connection."""
+
+    def run(self, opened: AbstractContextManager[Connection], work: Callable[[Connection], _T]) -> _T:
+        with self._lock:
+            if self._canceled:
+                raise InterruptedError
+            self._active = True
+        try:
+            with opened as connection:
+                with self._lock:
+                    self._connection = connection
+                try:
+                    return work(connection)
+                finally:
+                    with self._lock:
+                        self._connection = None
+        finally:
+            self._active = False
+            self._loop.call_soon_threadsafe(self.ended.set)
+
+    def cancel(self) -> bool:
+        """Interrupt the statement that runs now. Return whether the work is still in progress."""
+        with self._lock:
+            self._canceled = True
+            if self._connection is not None:
+                self._connection.interrupt()
+            return self._active
+
 
 TIMEOUT_SECONDS = 30.0
 """Maximum time of a statement."""

@@ -23,8 +23,7 @@ from quart_schema import (
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, row_routes
 from doors.tables.api.file_routes import require_data_dir
-from doors.tables.api.owner_threads import run_with_connection
-from doors.tables.api.query import MAX_ROWS, Result, changes_schema
+from doors.tables.api.query import MAX_ROWS, Result, changes_schema, run_with_connection
 from doors.tables.api.query import run as run_sql
 from doors.tables.api.row_routes import read_large
 from doors.tables.migrations import RECORD, Migration, applied
@@ -40,7 +39,7 @@ from doors.tables.types.registry import TYPES, Form, TypeName
 from engine.control.app import access
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
-from engine.control.schema import QueryModel, StrictModel
+from engine.control.schemas import QueryModel, StrictModel
 
 COUNT_SECONDS = 2.0
 """Maximum time of counting rows. After it the number is unknown."""

@@ -14,14 +14,14 @@ from quart import Blueprint, Response, request
 from quart_schema import RequestSchemaValidationError, document_request, document_response
 
 from doors.tables.api.file_routes import require_data_dir
-from doors.tables.api.owner_threads import run_with_connection
+from doors.tables.api.query import run_with_connection
 from doors.tables.rows import changeset
 from doors.tables.rows.changeset import Outcome, apply
 from doors.tables.sqlite.errors import Connection
 from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.types.json import encode
 from engine.control.projects import Projects
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.control.streaming_body import parse_json
 from engine.errors import SvcError
 

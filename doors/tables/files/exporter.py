@@ -24,7 +24,7 @@ from doors.tables.sqlite.errors import (
     transaction,
     wrap_error,
 )
-from doors.tables.types.text import json_cell, text_cell
+from doors.tables.types.grid_cell import json_cell, text_cell
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import StatementMemory
 from engine.files.temporary import temporary_folder

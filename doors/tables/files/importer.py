@@ -37,9 +37,9 @@ from doors.tables.sqlite.errors import (
     wrap_error,
 )
 from doors.tables.sqlite.tokens import statements
+from doors.tables.types.grid_cell import from_csv, from_json
 from doors.tables.types.infer import preview
 from doors.tables.types.registry import TYPES, excerpt
-from doors.tables.types.text import from_csv, from_json
 from engine.files.statement_limit import StatementLimit
 from engine.files.temporary import temporary_folder
 from engine.stepwise_json import Verbatim

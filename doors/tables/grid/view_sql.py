@@ -11,7 +11,7 @@ from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import TablesError, Value, quoted
 from doors.tables.types.grid_cell import stored
 from doors.tables.types.registry import TEXT, TYPES, format_value
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.stepwise_json import Verbatim
 
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -11,10 +11,9 @@ from doors.tables.migrations import MIGRATIONS_FOLDER, RECORD, Migration, script
 from doors.tables.schema.rebuild import definition_of, rebuild
 from doors.tables.schema.references import find_broken
 from doors.tables.sqlite.catalog import folded_tokens, read, reserved
-from doors.tables.sqlite.create_table import ColumnText
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, quoted, rows, transaction
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
-from doors.tables.sqlite.tokens import statements
+from doors.tables.sqlite.tokens import ColumnText, statements
 from engine.files.temporary import temporary_folder
 
 _ERROR_PREFIX = "cannot compare the tables with the migrations"

@@ -35,7 +35,6 @@ from doors.tables.schema.rows import (
     row_name,
 )
 from doors.tables.sqlite.catalog import Column, Table, declared, find, read, reserved, without_type
-from doors.tables.sqlite.create_table import ColumnText, Definition
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
@@ -47,7 +46,7 @@ from doors.tables.sqlite.errors import (
     scalar,
     transaction,
 )
-from doors.tables.sqlite.tokens import Token, tokens
+from doors.tables.sqlite.tokens import ColumnText, Definition, Token, tokens
 from doors.tables.types.parse import real
 from doors.tables.types.registry import TYPES, TypeName, coerce, convert
 

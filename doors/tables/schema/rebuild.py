@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import Table
-from doors.tables.sqlite.create_table import Definition, parse
 from doors.tables.sqlite.errors import Connection, fold, quoted, rows, scalar
+from doors.tables.sqlite.tokens import Definition, parse
 
 
 def definition_of(connection: Connection, table: Table) -> Definition:

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from doors.tables.sqlite.create_table import ColumnText, parse
 from doors.tables.sqlite.errors import Connection, SqlError, TablesError, fold, quoted, rows, scalar
-from doors.tables.sqlite.tokens import tokens
+from doors.tables.sqlite.tokens import ColumnText, parse, tokens
 from doors.tables.types.registry import TYPES, TypeName, declared_type
 
 Kind = Literal["table", "view", "virtual"]

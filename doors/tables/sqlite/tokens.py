@@ -1,10 +1,16 @@
-"""SQL tokenizer, and splitter of scripts into statements."""
+"""SQL tokenizer, splitter of scripts into statements, and parser and writer of `CREATE TABLE`.
+
+The parser changes single clauses and preserves the others. SQLite's pragmas omit checks, collations and
+generated columns. The stored statement has everything; parsing it loses only comments.
+"""
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import Literal, get_args
+
+from doors.tables.sqlite.errors import TablesError, fold, quoted
 
 Kind = Literal["word", "name", "string", "number", "mark"]
 
@@ -134,3 +140,149 @@ def _statement(text: str, line: int) -> Iterator[ParsedStatement]:
     start = blank.end() if blank else 0
     if sql := text[start:].strip(" \t\n\f\r"):
         yield ParsedStatement(line + text.count("\n", 0, start), sql)
+
+
+ClauseKind = Literal[
+    "PRIMARY", "NOT NULL", "NULL", "UNIQUE", "CHECK", "DEFAULT", "COLLATE", "REFERENCES", "GENERATED"
+]
+_CLAUSES: dict[str, ClauseKind] = {
+    kind: kind for kind in get_args(ClauseKind) if kind not in ("NOT NULL", "NULL")
+}
+"""The kinds of clauses that begin with a word of their own."""
+_TABLE_CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One constraint of a column: `not null`, `default 0`, `check (x > 0)`."""
+
+    kind: ClauseKind
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnText:
+    """One column. `declared` is its type as written, which may be empty."""
+
+    name: str
+    declared: str
+    clauses: tuple[Clause, ...] = ()
+
+    def has(self, kind: ClauseKind) -> bool:
+        """Return whether the column has a clause of a kind."""
+        return any(clause.kind == kind for clause in self.clauses)
+
+    def without(self, *kinds: ClauseKind) -> "ColumnText":
+        """Return the column without the clauses of some kinds."""
+        return replace(self, clauses=tuple(each for each in self.clauses if each.kind not in kinds))
+
+    def having(self, kind: ClauseKind, sql: str) -> "ColumnText":
+        """Return the column with one more clause."""
+        return replace(self, clauses=(*self.clauses, Clause(kind, sql)))
+
+    def sql(self) -> str:
+        """Return the SQL of the column."""
+        return " ".join(
+            filter(None, (quoted(self.name), self.declared, *(each.sql for each in self.clauses)))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A table's columns, its constraints over several columns, and its options (`STRICT`)."""
+
+    columns: tuple[ColumnText, ...]
+    constraints: tuple[str, ...] = ()
+    options: str = "STRICT"
+
+    def sql(self, name: str) -> str:
+        """Return the statement that creates the table under a name."""
+        parts = [*(column.sql() for column in self.columns), *self.constraints]
+        return f"CREATE TABLE {quoted(name)} (\n  " + ",\n  ".join(parts) + f"\n) {self.options}".rstrip()
+
+    def column(self, name: str) -> ColumnText:
+        """Return an existing column by its name."""
+        return next(column for column in self.columns if fold(column.name) == fold(name))
+
+    def with_column(self, name: str, column: ColumnText | None) -> "Definition":
+        """Return the table with a column replaced, or removed for None."""
+        changed = (column if fold(each.name) == fold(name) else each for each in self.columns)
+        return replace(self, columns=tuple(each for each in changed if each is not None))
+
+
+def parse(sql: str) -> Definition:
+    """Parse a `CREATE TABLE` statement. Raises `TablesError` for invalid SQL."""
+    parts = list(tokens(sql))
+    opening = next((index for index, token in enumerate(parts) if token.text == "("), None)
+    if opening is None:
+        raise TablesError(f"cannot parse the definition of the table: {sql[:80]}")
+    closing = _closing(parts, opening)
+    columns, constraints = [], []
+    for part in _split(parts[opening + 1 : closing]):
+        if part and part[0].is_word(*_TABLE_CONSTRAINTS):
+            constraints.append(to_sql(part))
+        elif part:
+            columns.append(_column(part))
+    return Definition(tuple(columns), tuple(constraints), to_sql(parts[closing + 1 :]))
+
+
+def _closing(parts: Sequence[Token], opening: int) -> int:
+    depth = 0
+    for index in range(opening, len(parts)):
+        depth += _step(parts[index])
+        if depth == 0:
+            return index
+    return len(parts)
+
+
+def _step(token: Token) -> int:
+    if token.kind != "mark":
+        return 0
+    return {"(": 1, ")": -1}.get(token.text, 0)
+
+
+def _split(items: Iterable[Token]) -> list[list[Token]]:
+    """Split at the commas outside parentheses."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in items:
+        depth += _step(token)
+        if depth == 0 and token.kind == "mark" and token.text == ",":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _column(part: Sequence[Token]) -> ColumnText:
+    pieces: list[tuple[ClauseKind | None, list[Token]]] = [(None, [])]
+    depth = 0
+    for at, token in enumerate(part[1:], 1):
+        kind = _begins(part, at) if depth == 0 else None
+        if depth == 0 and token.is_word("CONSTRAINT"):
+            pieces.append((None, [token]))
+        elif kind is None:
+            pieces[-1][1].append(token)
+        elif len(pieces) > 1 and pieces[-1][0] is None:
+            pieces[-1] = (kind, [*pieces[-1][1], token])
+        else:
+            pieces.append((kind, [token]))
+        depth += _step(token)
+    clauses = tuple(Clause(kind, to_sql(piece)) for kind, piece in pieces[1:] if kind)
+    return ColumnText(part[0].value, to_sql(pieces[0][1]), clauses)
+
+
+def _begins(part: Sequence[Token], at: int) -> ClauseKind | None:
+    """Return the kind of the clause that begins with a token, None inside another clause."""
+    token, before = part[at], part[at - 1]
+    after = part[at + 1] if at + 1 < len(part) else None
+    if token.kind != "word" or before.is_word("SET", "DEFAULT"):
+        return None
+    match token.text.upper():
+        case "AS" if not before.is_word("ALWAYS"):
+            return "GENERATED"
+        case "NOT" if after is not None and after.is_word("NULL"):
+            return "NOT NULL"
+        case "NULL" if not before.is_word("NOT"):
+            return "NULL"
+    return _CLAUSES.get(token.text.upper())

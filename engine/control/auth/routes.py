@@ -16,7 +16,7 @@ from engine.control.auth.accounts import AccountConflict, Accounts, User
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.sessions import DAY_NS, Session, Sessions
 from engine.control.errors import BodyTooLarge, NotFound
-from engine.control.schema import QueryModel
+from engine.control.schemas import QueryModel
 from engine.control.schemas import accounts as types
 from engine.errors import SvcError
 from engine.http.connection_limits import client_key

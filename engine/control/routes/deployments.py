@@ -11,14 +11,13 @@ from quart import Blueprint, Response, request
 from quart_schema import validate_querystring, validate_request, validate_response
 
 from engine.bucket.protocols import StaleRevision, as_digest
-from engine.control import ndjson, openapi
-from engine.control.app import internal_error, require
+from engine.control import ndjson
+from engine.control.app import internal_error, require, sends, takes
 from engine.control.errors import NotFound, problem_members
 from engine.control.project_threads import ProjectThreads
 from engine.control.schemas import deployments as types
 from engine.control.schemas.accounts import iso
-from engine.deploy.deployment import DeployedResource, Deployment
-from engine.deploy.history import Live
+from engine.deploy.deployment import DeployedResource, Deployment, Live
 from engine.errors import SvcError
 from engine.service.deployer import Deployer
 from engine.service.policy import Change
@@ -68,7 +67,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         return types.UploadOut(received=await blobs.received(as_digest(digest), project))
 
     @routes.put("/v1/projects/<project>/blobs/<digest>")
-    @openapi.takes("application/octet-stream")
+    @takes("application/octet-stream")
     @validate_querystring(types.UploadQuery)
     @validate_response(types.UploadOut)
     async def upload(project: str, digest: str, query_args: types.UploadQuery) -> types.UploadOut:
@@ -87,7 +86,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         return types.UploadOut(received=stored)
 
     @routes.post("/v1/projects/<project>/deployments")
-    @openapi.sends(ndjson.MEDIA_TYPE)
+    @sends(ndjson.MEDIA_TYPE)
     @validate_request(types.DeployRequest)
     async def deploy(project: str, data: types.DeployRequest) -> Response:
         """Deploy a manifest. Responds with NDJSON: steps, then the live deployment (`done`) or an `error`."""

@@ -4,7 +4,7 @@ from quart import Blueprint
 from quart_schema import validate_response
 
 from engine.control.app import principal, require
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.control.schemas.accounts import iso
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary

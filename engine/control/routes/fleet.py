@@ -10,7 +10,7 @@ from quart_schema import validate_request, validate_response
 from engine.control.access import ALL_PROJECTS, AnyOf
 from engine.control.app import create_app, public_route, require
 from engine.control.auth.routes import auth_blueprint
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.fleet import operations
 from engine.fleet.fleet import Fleet
 from engine.fleet.members import FindTables, FleetOut

@@ -21,12 +21,11 @@ from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring, validate_request
 
 from engine.control import ndjson
-from engine.control.app import access, require
+from engine.control.app import access, require, sends
 from engine.control.errors import problem_members
-from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
-from engine.control.schema import QueryModel, StrictModel
+from engine.control.schemas import QueryModel, StrictModel
 from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline import sql as timeline_sql

@@ -16,8 +16,7 @@ from quart_schema import validate_request, validate_response
 from engine.control.app import require
 from engine.control.projects import unknown_project
 from engine.control.schemas import manifest as types
-from engine.deploy.deployment import Deployment
-from engine.deploy.history import Live, RevisionConflict, revision_conflict
+from engine.deploy.deployment import Deployment, Live, RevisionConflict, revision_conflict
 from engine.manifest import MANIFEST
 from engine.manifest.edit import Change, ManifestChanged, inverse, mounts_diff, plan, redrawn, write
 from engine.manifest.load import NoProject, parse, read

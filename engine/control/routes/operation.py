@@ -8,14 +8,19 @@ from quart_schema import validate_request, validate_response
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Attempt
 from engine.control.access import ALL_PROJECTS
-from engine.control.app import principal, require
-from engine.control.openapi import sends
+from engine.control.app import principal, require, sends
 from engine.control.project_threads import ProjectThreads
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.deploy.gc import GcReport
 from engine.errors import SvcError
-from engine.metrics.families import ServiceState, exposition, families, guest_families, prometheus
-from engine.metrics.meter import ServiceMeter
+from engine.metrics.families import (
+    ServiceMeter,
+    ServiceState,
+    exposition,
+    families,
+    guest_families,
+    prometheus,
+)
 
 
 class GcRequest(StrictModel):

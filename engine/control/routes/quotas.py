@@ -14,7 +14,7 @@ from quart_schema import validate_request, validate_response
 
 from engine.control.access import ALL_PROJECTS
 from engine.control.app import require
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.quota import NO_QUOTA, Quota
 from engine.service.deployer import Deployer
 

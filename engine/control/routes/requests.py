@@ -18,7 +18,7 @@ from quart_schema import validate_request, validate_response
 from engine.control.app import require
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.dev.project import DevProject
 from engine.errors import SvcError
 from engine.gateway.replay import Replayer

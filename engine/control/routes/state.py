@@ -24,7 +24,7 @@ from engine.control.routes.quotas import (
     no_memory_state,
     no_quota,
 )
-from engine.control.schema import QueryModel, StrictModel
+from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError

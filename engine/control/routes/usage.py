@@ -18,7 +18,7 @@ from engine.control.app import require
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
 from engine.control.routes.quotas import MemorySource, MemoryState, no_memory_state
-from engine.control.schema import QueryModel
+from engine.control.schemas import QueryModel
 from engine.usage.store import MINUTE_NS, USAGE_FILE, Key, UsageCount, UsageStore
 
 _CHUNK_ROWS = 1000

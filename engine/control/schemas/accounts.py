@@ -9,10 +9,9 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from engine.control.access import Role
-from engine.control.auth.accounts import MAX_ROLES, User
-from engine.control.auth.passwords import MAX_LENGTH, MIN_LENGTH
+from engine.control.auth.accounts import MAX_LENGTH, MAX_ROLES, MIN_LENGTH, User
 from engine.control.auth.sessions import SECOND_NS, Session
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.manifest.schema import NAME_LENGTH, NAME_PATTERN
 
 TOKEN_NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,38}$"

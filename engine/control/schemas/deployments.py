@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from engine.control.schema import QueryModel, StrictModel
+from engine.control.schemas import QueryModel, StrictModel
 from engine.manifest.model import Project
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from engine.artifact import ArtifactKind
-from engine.control.schema import StrictModel
+from engine.control.schemas import StrictModel
 from engine.deploy.deployment import DrawnMount
 from engine.manifest.edit import AddMount, AddOrigin, Change, ChangeMount, RemoveMount, RemoveOrigin
 from engine.manifest.lanes import LaneTone, kind_of, tone_of

@@ -5,7 +5,8 @@ from typing import Any
 
 from quart import Quart, Response, abort, redirect, render_template, request
 
-from engine.control.access import AccessWatch, Principal, Unauthenticated
+from engine.control.access import Principal, Unauthenticated
+from engine.control.access_watch import AccessWatch
 from engine.control.app import internal_error
 from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import SECOND_NS

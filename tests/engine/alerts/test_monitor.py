@@ -10,7 +10,7 @@ from engine.alerts import monitor as monitors
 from engine.alerts.monitor import CHECK_SECONDS, WINDOW_SECONDS, AlertMonitor, Watched
 from engine.errors import SvcError
 from engine.http.tls import Certificate
-from engine.metrics.meter import ServiceMeter
+from engine.metrics.families import ServiceMeter
 from engine.timeline.record import LineRecord, RequestRecord
 from tests.support.certificates import self_signed
 

@@ -13,9 +13,8 @@ from argon2 import PasswordHasher
 from engine.bucket.folder import FolderBucket
 from engine.control.app import create_app
 from engine.control.auth import routes
-from engine.control.auth.accounts import Accounts
+from engine.control.auth.accounts import Accounts, Passwords
 from engine.control.auth.login_throttle import LoginThrottle
-from engine.control.auth.passwords import Passwords
 from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.routes import operation

@@ -8,8 +8,16 @@ import pytest
 from argon2 import PasswordHasher
 
 from engine.bucket.protocols import StaleRevision
-from engine.control.auth.accounts import ACCOUNTS_KEY, AccountError, Accounts, claim_code
-from engine.control.auth.passwords import MAX_CONCURRENT, MAX_WAITING, BadPassword, Passwords
+from engine.control.auth.accounts import (
+    ACCOUNTS_KEY,
+    MAX_CONCURRENT,
+    MAX_WAITING,
+    AccountError,
+    Accounts,
+    BadPassword,
+    Passwords,
+    claim_code,
+)
 from engine.control.errors import TooManyAttempts
 from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service, quick

@@ -12,7 +12,8 @@ import pytest
 from quart import Blueprint, Response, request
 
 from engine.control import local_server
-from engine.control.access import ALL_PROJECTS, MAX_REQUESTS, AccessWatch, Forbidden, Principal, StaticToken
+from engine.control.access import ALL_PROJECTS, Forbidden, Principal, StaticToken
+from engine.control.access_watch import MAX_REQUESTS, AccessWatch
 from engine.control.app import principal
 from engine.control.discovery import (
     ENDPOINT_FILE,

@@ -16,7 +16,7 @@ from engine.control.routes import logs
 from engine.timeline import sql
 from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.recorder import Retention, TimelineStore
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import ApiError, Client
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.timeline.recording import MAX_BODY_BYTES
-from engine.timeline.redaction import REDACTED_VALUE
+from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_VALUE
 from tests.engine.control.developing import Shop, develop
 
 STATIC = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'

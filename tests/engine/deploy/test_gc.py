@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
+from engine.deploy.deployment import DeploymentHistory
 from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
-from engine.deploy.history import DeploymentHistory
 from engine.deploy.package_store import COMPONENT, PackageError, unpack
 from engine.wasm.compile.code_cache import compile_component, evict_code
 from engine.wasm.compile.compilers import Compiler, code_key

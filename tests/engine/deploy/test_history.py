@@ -12,9 +12,8 @@ import pytest
 
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import BlobMissing, StaleRevision
-from engine.deploy.deployment import RecordError, decode
+from engine.deploy.deployment import Activation, DeploymentError, DeploymentHistory, Live, RecordError, decode
 from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
-from engine.deploy.history import Activation, DeploymentError, DeploymentHistory, Live
 from engine.deploy.package_store import touch
 from tests.engine.deploy.packing import RESOURCE, component_artifact, deployment, opened, stored
 from tests.support.blobs import exists

@@ -13,8 +13,7 @@ from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticB
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
-from engine.deploy.deployment import DeployedResource, Deployment
-from engine.deploy.history import DeploymentHistory, Live
+from engine.deploy.deployment import DeployedResource, Deployment, DeploymentHistory, Live
 from engine.deploy.package_store import pack, unpack
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import Lane

@@ -6,7 +6,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.manifest.positions import KeyPath, Position, find_positions
+from engine.manifest.problems import KeyPath, Position, find_positions
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -5,24 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from engine.manifest.json_schema import schema, text
-from engine.manifest.schema import Document, ProjectTable, ResourceTable, is_name
+from engine.manifest.schema import (
+    Document,
+    ProjectTable,
+    ResourceTable,
+    is_name,
+    json_schema_text,
+    manifest_schema,
+)
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "reference"
 
 
 def test_committed_schema_matches_models() -> None:
-    assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == text(), "generate it: make docs"
+    assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == json_schema_text(), (
+        "generate it: make docs"
+    )
 
 
 def test_schema_describes_exactly_all_keys() -> None:
-    tables = schema()["$defs"]
+    tables = manifest_schema()["$defs"]
     resource = tables["ResourceTable"]["properties"]
     assert set(resource) == {*ResourceTable.model_fields, "runLimitSecs"}
     assert set(tables["ProjectTable"]["properties"]) == set(ProjectTable.model_fields)
     assert all(key["description"] for key in resource.values())
-    assert set(schema()["properties"]) == set(Document.model_fields)
+    assert set(manifest_schema()["properties"]) == set(Document.model_fields)
 
 
 @pytest.mark.parametrize(
@@ -45,14 +53,14 @@ def test_schema_describes_exactly_all_keys() -> None:
     ],
 )
 def test_schema_and_loader_accept_equal_names(name: str, good: bool) -> None:
-    rule = schema()["$defs"]["ProjectTable"]["properties"]["name"]
+    rule = manifest_schema()["$defs"]["ProjectTable"]["properties"]["name"]
     by_schema = re.search(rule["pattern"].replace("$", r"\Z"), name) is not None
     assert (by_schema and len(name) <= rule["maxLength"]) == is_name(name) == good
 
 
 @pytest.mark.parametrize("pattern", ["/*", "/api/*", "/api", "/a/b/*", "/"])
 def test_schema_accepts_valid_mount_patterns_only(pattern: str) -> None:
-    rule = schema()["$defs"]["ResourceTable"]["properties"]["mounts"]["propertyNames"]["pattern"]
+    rule = manifest_schema()["$defs"]["ResourceTable"]["properties"]["mounts"]["propertyNames"]["pattern"]
     assert re.search(rule, pattern)
     assert not any(re.search(rule, wrong) for wrong in ("api", "/a*", "/*/a", "/a?b", ""))
 

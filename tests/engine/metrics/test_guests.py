@@ -7,8 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from doors.telemetry.signals import MAX_BOUNDS
 from engine.measurement import MAX_COUNT, Measurement, MeasurementBatch
-from engine.metrics.families import exposition, guest_families, prometheus
-from engine.metrics.meter import ServiceMeter
+from engine.metrics.families import ServiceMeter, exposition, guest_families, prometheus
 from engine.otlp.sender import metrics_data
 
 

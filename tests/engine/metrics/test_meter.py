@@ -5,9 +5,8 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from engine.metrics import meter as meter_module
-from engine.metrics.families import Family, PoolState, ServiceState, exposition, families
-from engine.metrics.meter import OTHER, ServiceMeter
+from engine.metrics import families as meter_module
+from engine.metrics.families import OTHER, Family, PoolState, ServiceMeter, ServiceState, exposition, families
 from engine.trace import Call
 from tests.engine.timeline.records import LINE, REQUEST, STRUCTURED
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from engine.manifest.egress import parse_collector
-from engine.metrics.families import Family, families
-from engine.metrics.meter import ServiceMeter
+from engine.metrics.families import Family, ServiceMeter, families
 from engine.otlp import exports as exporter_module
 from engine.otlp import sender
 from engine.otlp import sender as session_module

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.protocols import BlobMissing, Digest
-from engine.deploy.history import DeploymentError, RevisionConflict
+from engine.deploy.deployment import DeploymentError, RevisionConflict
 from engine.deploy.serving import Publication
 from engine.errors import SvcError
 from engine.grant import Grant

@@ -17,14 +17,14 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase, timeline_path
 from engine.timeline.query import RecordFilter, RecordRange, TimelineReader, select
 from engine.timeline.record import LineRecord, Record, StoredRecord, encode
-from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.store import (
+from engine.timeline.recorder import (
     MESSAGE_RECORDS,
     UNKNOWN,
     Appended,
     CopiedBatch,
     Retention,
     Rows,
+    TimelineRecorder,
     TimelineStore,
     decode_batch,
     encode_batch,
@@ -105,7 +105,7 @@ def test_page_has_the_records_of_this_node_only(path: Path, monkeypatch: pytest.
     first = append(path, line("1"), line("2")).rows[0][0]
     append(path, batch("n2", 0, (5, line("theirs"))))
     append(path, line("3"))
-    monkeypatch.setattr("engine.timeline.store.PAGE_RECORDS", 2)
+    monkeypatch.setattr("engine.timeline.recorder.PAGE_RECORDS", 2)
     page = read_page(path, "", 0)
     after, rows, _ = decoded(page)
     assert (after, [each[6] for each in rows], page["end"], page["lost"]) == (0, ["1", "2"], False, False)

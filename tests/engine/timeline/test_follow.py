@@ -8,14 +8,14 @@ import pytest
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, TimelineFollower
 from engine.timeline.record import Record
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.recorder import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, SECOND, line
 
 WRITE = """
 import sys
 from pathlib import Path
 from engine.timeline.record import LineRecord
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 for start in range(0, 3000, 100):
     store = TimelineStore(Path(sys.argv[1]))
     for number in range(start, start + 100, 10):

@@ -12,7 +12,7 @@ from engine.timeline import query
 from engine.timeline.database import CorruptTimeline, TimelineError, timeline_path
 from engine.timeline.query import PAGE_BYTES, RecordFilter, RecordRange, TimelineReader, select
 from engine.timeline.record import Record
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.recorder import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
 
 

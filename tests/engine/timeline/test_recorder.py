@@ -14,9 +14,8 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, TimelineFollower, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
-from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.recorder import TimelineRecorder, TimelineStore
 from engine.timeline.recording import Recording
-from engine.timeline.store import TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, REQUEST, STRUCTURED, line
 from tests.support.waiting import until
 

@@ -12,16 +12,15 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.query import TimelineReader
 from engine.timeline.record import Record
-from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.recorder import Retention, TimelineRecorder, TimelineStore
 from engine.timeline.recording import (
     MAX_BODY_BYTES,
+    REDACTED_VALUE,
     Recording,
     original,
     restored,
     to_exchange,
 )
-from engine.timeline.redaction import REDACTED_VALUE
-from engine.timeline.store import Retention, TimelineStore
 from engine.trace import Capture
 from tests.engine.timeline.records import BEGAN, SECOND, line
 

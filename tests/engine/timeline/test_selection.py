@@ -4,7 +4,7 @@ import pytest
 
 from engine.timeline.database import timeline_path
 from engine.timeline.query import PAGE_RECORDS, RecordFilter, RecordPage, RecordRange, TimelineReader, select
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.recorder import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, SECOND, line
 
 

@@ -10,9 +10,8 @@ import apsw
 from engine.errors import SvcError
 from engine.measurement import MAX_SERIES, Measurement, MeasurementBatch
 from engine.timeline.bus import TimelineBus
-from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.recorder import Retention, TimelineRecorder, TimelineStore
 from engine.timeline.sql import run
-from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import REQUEST
 from tests.support.waiting import until
 

@@ -13,8 +13,8 @@ from engine.errors import SvcError
 from engine.grant import Grant
 from engine.timeline import sql
 from engine.timeline.database import timeline_path
+from engine.timeline.recorder import TimelineStore
 from engine.timeline.sql import _Percentile
-from engine.timeline.store import TimelineStore
 from engine.trace import Call
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED
 

@@ -25,7 +25,7 @@ from engine.timeline.record import (
     decode,
     encode,
 )
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.recorder import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
 from tests.support.examples import examples
 
@@ -34,7 +34,7 @@ APPEND_FOREVER = """
 import sys
 from pathlib import Path
 from engine.timeline.record import LineRecord
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 store = TimelineStore(Path(sys.argv[1]))
 for number in range(int(sys.argv[2])):
     store.append([LineRecord(number, sys.argv[3], "web", "stdout", str(i)) for i in range(20)], number)

@@ -19,7 +19,7 @@ from textual.widgets import Static
 from engine.grant import Grant
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord, StructuredRecord
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 from screens.dialog import ConfirmDialog
 from screens.logs.request_view import RequestView
 from screens.logs.screen import GrantDialog, LogsScreen

@@ -10,7 +10,7 @@ from textual.app import App
 
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 from tests.engine.timeline.records import REQUEST
 from tests.screens.dev_project import Shop
 from tests.screens.logs.test_screen import Logs, open_logs

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.timeline.database import timeline_path
 from engine.timeline.record import StructuredRecord
-from engine.timeline.store import TimelineStore
+from engine.timeline.recorder import TimelineStore
 
 
 def record(number: int) -> StructuredRecord:

@@ -10,8 +10,8 @@ from typing import Any
 
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, Record, StructuredRecord
+from engine.timeline.recorder import TimelineStore
 from engine.timeline.recording import Recording
-from engine.timeline.store import TimelineStore
 from engine.trace import Call, Capture, call_id
 from tests.engine.timeline.records import REQUEST
 

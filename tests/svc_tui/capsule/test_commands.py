@@ -13,8 +13,8 @@ import pytest
 
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord
+from engine.timeline.recorder import TimelineStore
 from engine.timeline.recording import MAX_BODY_BYTES, BodyCapture
-from engine.timeline.store import TimelineStore
 from engine.trace import Call, Capture, call_id
 from svc_tui.capsule import collect
 from svc_tui.main import run

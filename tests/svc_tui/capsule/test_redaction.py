@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from engine.timeline.redaction import Redaction
+from engine.timeline.recording import Redaction
 from svc_tui.capsule.redaction import Redactor
 
 SECRETS = (

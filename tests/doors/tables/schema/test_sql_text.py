@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doors.tables.sqlite.create_table import parse
 from doors.tables.sqlite.errors import Connection, TablesError, rows
-from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, statements
+from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, parse, statements
 
 SCRIPT = """-- hello;
 create table a(x default ';'); /* ; */ insert into a values ('it''s;
