@@ -22,9 +22,7 @@ from engine.errors import InvalidUsage
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import load
 from engine.timeline.database import timeline_path
-from engine.timeline.json_format import from_json
-from engine.timeline.record import Record, RequestRecord
-from engine.timeline.stored_record import StoredRecord, encode, searchable
+from engine.timeline.record import Record, RequestRecord, StoredRecord, encode, from_json, searchable
 from svc_tui.client import Unreachable
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, open_client
 from svc_tui.dev.request_log import record_line, request_line, stderr_text

@@ -236,7 +236,10 @@ SHOWN, ALL = "shown", "all"
 
 
 def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
-    """Return the form that exports a table, with a choice of rows if the grid is filtered or sorted."""
+    """Return the form that exports a table, with a choice of rows if the grid is filtered or sorted.
+
+    Its writer raises `SvcError` for a choice that does not exist.
+    """
     about, choices = "All rows, as .csv, .json, .jsonl, .sql or .db.", list[Field]()
     if grid.query != RowQuery():
         choices.append(Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}"))
@@ -434,7 +437,7 @@ CHUNK_ROWS = 1000
 
 
 def result_export(result: ResultRows) -> ExportForm:
-    """Return the form that exports the rows of a result."""
+    """Return the form that exports the rows of a result. Its writer raises `SvcError` for other formats."""
 
     def writer(form: ExportForm, name: str) -> Callable[[Path], str]:
         format = format_of(name)

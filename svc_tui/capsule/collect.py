@@ -42,7 +42,6 @@ from engine.timeline.recording import (
     restored,
 )
 from engine.timeline.recording import decode as decode_exchange
-from engine.timeline.redaction import REDACTED_VALUE
 from svc_tui import version
 from svc_tui.capsule.container import (
     EXCHANGE,

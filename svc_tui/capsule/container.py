@@ -22,8 +22,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic.type_adapter import TypeAdapter
 
 from engine.errors import SvcError
-from engine.timeline.json_format import from_json, parse_utc, to_json
-from engine.timeline.record import Record
+from engine.timeline.record import Record, from_json, parse_utc, to_json
 
 FORMAT, VERSION = "svc-capsule", 1
 HEAD = "capsule.json"

@@ -18,6 +18,6 @@ def version(as_json: AsJson = False) -> None:
 
 def schema() -> None:
     """Print the JSON Schema of svc.toml, for editors."""
-    from engine.manifest.json_schema import text  # not for `svc version`
+    from engine.manifest.schema import json_schema_text  # not for `svc version`
 
-    stdout.line(text().rstrip("\n"))
+    stdout.line(json_schema_text().rstrip("\n"))

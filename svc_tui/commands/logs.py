@@ -18,8 +18,7 @@ from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, RecordRange, TimelineFollower, open_reader, select
-from engine.timeline.record import SEVERITIES, RequestRecord, severity
-from engine.timeline.stored_record import StoredRecord, encode
+from engine.timeline.record import SEVERITIES, RequestRecord, StoredRecord, encode, severity, to_json
 from svc_tui.commands.options import resource_names
 from svc_tui.logs import (
     AGE_EXAMPLES,

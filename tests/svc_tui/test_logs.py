@@ -17,7 +17,7 @@ import pytest
 
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord, Record, StructuredRecord
-from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.recorder import Retention, TimelineStore
 from svc_tui.logs import LogFormatter
 from svc_tui.main import run
 from tests.engine.timeline.records import REQUEST

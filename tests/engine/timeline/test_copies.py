@@ -31,12 +31,6 @@ from engine.timeline.recorder import (
     messages,
     read_page,
 )
-from engine.timeline.database import TimelineDatabase, timeline_path
-from engine.timeline.query import RecordFilter, RecordRange, TimelineReader, select
-from engine.timeline.record import LineRecord, Record
-from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.store import Appended, Retention, TimelineStore
-from engine.timeline.stored_record import StoredRecord, encode
 from svc_tui.logs import open_timeline, read_activity
 from tests.engine.timeline.records import BEGAN, REQUEST, SECOND
 
