@@ -137,8 +137,12 @@ class Client:
     @contextmanager
     def download(self, path: str, *, params: dict[str, Any] | None = None) -> Iterator[Iterator[bytes]]:
         """Send a GET request and yield an iterator over the bytes of its response."""
-        with self._response("GET", path, params) as response, self._failures():
-            yield response.iter_bytes()
+        with self._response("GET", path, params) as response:
+            yield self._bytes(response)
+
+    def _bytes(self, response: "httpx.Response") -> Iterator[bytes]:
+        with self._failures():
+            yield from response.iter_bytes()
 
     @contextmanager
     def _response(
