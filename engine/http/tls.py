@@ -38,6 +38,11 @@ class Certificate:
         self.load_into(context)
         return context
 
+    def load(self) -> "IssuedCertificate":
+        """Return what the files contain. Raises `CertificateError` if they are unusable."""
+        self.context()
+        return IssuedCertificate(*(read(path).decode(errors="replace") for path in (self.chain, self.key)))
+
     def state(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return values that differ once a file was replaced or written; `None` for one that is missing."""
         found: list[tuple[int, int, int] | None] = []
@@ -95,7 +100,7 @@ class IssuedCertificate:
 class CertificateSet:
     """The certificates of a server: `named` by host name, and `default` for all other clients."""
 
-    default: Certificate | IssuedCertificate
+    default: IssuedCertificate
     named: Mapping[str, IssuedCertificate] = field(default_factory=dict)
 
 
@@ -112,14 +117,10 @@ class Tls:
 
     def use(self, certificates: CertificateSet) -> None:
         """Replace the certificates of new connections. Raises `CertificateError` without a change."""
-        contexts = {each: self._context(each) for each in certificates.named.values()}
-        named = {name: contexts[each] for name, each in certificates.named.items()}
-        default = certificates.default
-        if isinstance(default, IssuedCertificate):
-            self._default = contexts[default] = self._context(default)
-        else:
-            self._default = default.context()
-        self._named, self._contexts = named, contexts
+        all_certificates = (certificates.default, *certificates.named.values())
+        contexts = {each: self._context(each) for each in all_certificates}
+        self._named = {name: contexts[each] for name, each in certificates.named.items()}
+        self._default, self._contexts = contexts[certificates.default], contexts
 
     def _context(self, certificate: IssuedCertificate) -> ssl.SSLContext:
         return self._contexts.get(certificate) or certificate.context()

@@ -39,7 +39,7 @@ async def certified(
 
     manager: CertificateManager | None = None
     if settings.certificate is not None:
-        use(CertificateSet(settings.certificate))
+        use(CertificateSet(settings.certificate.load()))
         work = _follow_files(settings.certificate, use, partial(settings.log, "error"))
     elif settings.acme is not None:
         manager = CertificateManager(
@@ -77,6 +77,6 @@ async def _follow_files(
             continue
         loaded = state
         try:
-            use(CertificateSet(certificate))
+            use(CertificateSet(certificate.load()))
         except CertificateError as error:
             report(f"{error.message}; svc serves with the certificate that it loaded before ({error.hint})")
