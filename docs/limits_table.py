@@ -6,7 +6,8 @@ from docs import library_limits as library
 from doors.crypto import door as crypto
 from doors.crypto import keys, operations
 from doors.tables import migrations
-from doors.tables.api import file_routes, grid_routes, query, row_routes
+from doors.tables.api import file_routes, grid_routes, query
+from doors.tables.api import routes as rows
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
@@ -239,7 +240,7 @@ LIMITS: dict[str, list[Row]] = {
         ("columns of an import file or a pasted range", f"{MAX_FILE_COLUMNS:,}", "", "error"),
         (
             "row changes in one request",
-            f"{row_routes.MAX_CHANGES:,}, {size(row_routes.MAX_BYTES)}, {row_routes.MAX_VALUES:,} values",
+            f"{rows.MAX_CHANGES:,}, {size(rows.MAX_BYTES)}, {rows.MAX_VALUES:,} values",
             "",
             "413 `body-too-large`",
         ),

@@ -27,6 +27,7 @@ from engine.bucket.protocols import (
     UploadBusy,
     as_digest,
     disk_error,
+    disk_errors,
     is_digest,
     is_disk_full,
 )
@@ -77,10 +78,8 @@ class VerifyingReader:
             pass
 
     def _read(self) -> bytes:
-        try:
+        with disk_errors(self._path):
             chunk = self._file.read(CHUNK_BYTES)
-        except OSError as error:
-            raise disk_error(self._path, error) from error
         self._sha256.update(chunk)
         if not chunk and self._sha256.hexdigest() != self._digest:
             raise CorruptContent(os.fstat(self._file.fileno()).st_ino)
@@ -104,14 +103,12 @@ class Upload:
         self.path = path
         self._digest, self._size = digest, size
         self._discarded = False
-        try:
+        with disk_errors(path):
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
             if self.received > size:
                 os.ftruncate(self._descriptor, 0)
                 self.received = os.lseek(self._descriptor, 0, os.SEEK_SET)
-        except OSError as error:
-            raise disk_error(path, error) from error
 
     def _drop(self) -> None:
         self._discarded = True
@@ -144,7 +141,7 @@ class Upload:
         """
         if self._discarded:
             return False
-        try:
+        with disk_errors(self.path):
             if self.received < self._size:
                 durable.sync(self._descriptor)
                 durable.sync_folder(self.path.parent)
@@ -155,8 +152,6 @@ class Upload:
                 raise DigestMismatch(self._digest, f"sha256:{actual}")
             os.fchmod(self._descriptor, 0o444)
             durable.sync(self._descriptor)
-        except OSError as error:
-            raise disk_error(self.path, error) from error
         return True
 
     def close(self) -> None:
@@ -177,15 +172,13 @@ def received(path: Path) -> int:
 def delete_stale(folder: Path, before_ns: int, busy: set[str], count_only: bool) -> int:
     """Delete, or only count, inactive uploads without new data since a time."""
     forgotten = 0
-    try:
+    with disk_errors(folder):
         for path in folder.iterdir():
             with suppress(FileNotFoundError):
                 if path.name not in busy and path.stat().st_mtime_ns < before_ns:
                     if not count_only:
                         path.unlink()
                     forgotten += 1
-    except OSError as error:
-        raise disk_error(folder, error) from error
     return forgotten
 
 
@@ -231,12 +224,10 @@ class FolderBlobs:
         return self._folder / as_digest(digest)
 
     def _name(self, path: Path, digest: Digest) -> None:
-        try:
+        with disk_errors(self._folder):
             with self._naming:
                 path.replace(self._path(digest))
             durable.sync_folder(self._folder)
-        except OSError as error:
-            raise disk_error(self._folder, error) from error
 
     async def get(self, digest: Digest) -> bytes:
         """See the protocol."""
@@ -379,13 +370,11 @@ def _upload_name(digest: Digest, owner: str) -> str:
 def _listing(folder: Path) -> list[BlobInfo]:
     """Return the blobs of a folder. Other files and files removed meanwhile are skipped."""
     blobs = []
-    try:
+    with disk_errors(folder):
         for path in filter(lambda path: is_digest(path.name), folder.iterdir()):
             with suppress(FileNotFoundError):
                 status = path.stat()
                 blobs.append(BlobInfo(Digest(path.name), status.st_size, status.st_mtime_ns))
-    except OSError as error:
-        raise disk_error(folder, error) from error
     return blobs
 
 

@@ -25,7 +25,7 @@ from engine.bucket.protocols import (
     TooLarge,
     VersionedValue,
     check_name,
-    disk_error,
+    disk_errors,
     is_disk_full,
 )
 from engine.files.write_ahead_log import lost_commits
@@ -252,10 +252,8 @@ class FolderBucket:
         `opened_by` is shown to other processes that try to open it. Raises `BucketInUse` and `BucketError`.
         """
         self.root = root
-        try:
+        with disk_errors(root):
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise disk_error(root, error) from error
         layout.check_format(root)
         self._lock = lock(root, opened_by)
         try:

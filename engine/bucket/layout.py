@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine.bucket import durable
-from engine.bucket.protocols import BucketError, BucketInUse, disk_error
+from engine.bucket.protocols import BucketError, BucketInUse, disk_error, disk_errors
 
 VERSION = "version"
 BLOBS = "blobs"
@@ -62,10 +62,8 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
 
 def mark_moved(root: Path, location: str) -> None:
     """Mark a bucket as moved to a place, so that it is not opened again. Raises `BucketError`."""
-    try:
+    with disk_errors(root):
         durable.write(root / MOVED, location.encode())
-    except OSError as error:
-        raise disk_error(root, error) from error
 
 
 def _check_not_moved(root: Path) -> None:
@@ -97,11 +95,9 @@ def _write(root: Path, version: int) -> None:
 
 def check_format(root: Path) -> None:
     """Raise `BucketError` for a non-empty folder that is not a bucket. The lock may be free."""
-    try:
+    with disk_errors(root):
         names = sorted(path.name for path in root.iterdir() if path.name not in _OF_AN_EMPTY_FOLDER)
         has_version = (root / VERSION).exists()
-    except OSError as error:
-        raise disk_error(root, error) from error
     if names and not has_version:
         raise BucketError(
             f"{root} is not a bucket and not empty: it has {names[0]!r}",
@@ -115,10 +111,8 @@ def lock(root: Path, opened_by: str) -> int:
     The file's content names the holder for error messages only. Raises `BucketInUse` and `BucketError`.
     """
     path = root / LOCK
-    try:
+    with disk_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        raise disk_error(path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -140,10 +134,8 @@ def lock(root: Path, opened_by: str) -> int:
 @contextmanager
 def locked(root: Path, opened_by: str) -> Iterator[None]:
     """Create a folder unless it exists, and lock it within the context. Raises as `lock` does."""
-    try:
+    with disk_errors(root):
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise disk_error(root, error) from error
     descriptor = lock(root, opened_by)
     try:
         yield

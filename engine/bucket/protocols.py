@@ -6,7 +6,8 @@ returned as `StaleRevision`, so that callers must handle it. All other failures 
 
 import errno
 import re
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NewType, Protocol
@@ -123,6 +124,15 @@ def disk_error(path: Path, error: OSError) -> DiskError:
     else:
         hint = "Check the folder and its disk."
     return DiskError(path, error.strerror or str(error), hint, full=is_disk_full(error))
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Raise `DiskError` for failed disk operations within the context."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(path, error) from error
 
 
 Digest = NewType("Digest", str)

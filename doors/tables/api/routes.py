@@ -2,17 +2,23 @@
 
 A viewer reads tables, rows and exports. A deployer writes and imports rows, and applies migrations. An owner
 changes the schema directly. All routes use the same database file as the Door.
+
+Failed changes of rows are part of the response, not HTTP errors: `conflicts` are rows that others have
+changed or deleted, `errors` are changes that violate a constraint. With errors nothing is changed; with
+conflicts nothing either, unless the request skips them.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
-from quart import Blueprint, Response
+from pydantic import BaseModel, Discriminator, FailFast, Field, Tag, ValidationError
+from quart import Blueprint, Response, request
 from quart_schema import (
+    RequestSchemaValidationError,
     document_request,
     document_response,
     validate_querystring,
@@ -21,12 +27,13 @@ from quart_schema import (
 )
 
 from doors.tables import migrations
-from doors.tables.api import file_routes, grid_routes, row_routes
+from doors.tables.api import file_routes, grid_routes
 from doors.tables.api.file_routes import require_data_dir
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema, run_with_connection
 from doors.tables.api.query import run as run_sql
-from doors.tables.api.row_routes import read_large
 from doors.tables.migrations import RECORD, Migration, applied
+from doors.tables.rows import changeset
+from doors.tables.rows.changeset import Outcome
 from doors.tables.schema import change
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import KnownType
@@ -34,12 +41,131 @@ from doors.tables.sqlite import catalog
 from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
 from doors.tables.sqlite.errors import Connection, Error, TablesError, quoted, rows, scalar
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
+from doors.tables.types.json import encode
 from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
 from doors.tables.types.registry import TYPES, Form, TypeName
 from engine.control.app import access
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel, StrictModel
+from engine.control.streaming_body import parse_json
+from engine.errors import SvcError
+
+MAX_CHANGES = 10_000
+MAX_BYTES = 32 << 20
+MAX_VALUES = 1_000_000
+"""Maximum changes, bytes and values of a request."""
+_Form = TypeVar("_Form", bound=BaseModel)
+
+
+class DeleteChange(StrictModel):
+    """A row, and the cells that the client has read. Other cells are not compared.
+
+    The key is a list, as in a grid's rows, or an object by column name.
+    """
+
+    key: dict[str, Any] | list[Any]
+    expected: dict[str, Any] = Field({})
+
+
+class UpdateChange(DeleteChange):
+    """The same, with the cells to write."""
+
+    set: dict[str, Any] = Field(min_length=1)
+
+
+class InsertRow(StrictModel):
+    """A new row: cells by column name. A missing column gets its default."""
+
+    insert: dict[str, Any]
+
+    def value(self) -> changeset.Change:
+        """Return the change."""
+        return changeset.Insert(self.insert)
+
+
+class UpdateRow(StrictModel):
+    """New cells of a row."""
+
+    update: UpdateChange
+
+    def value(self) -> changeset.Change:
+        """Return the change."""
+        return changeset.Update(self.update.key, self.update.expected, self.update.set)
+
+
+class DeleteRow(StrictModel):
+    """Delete a row."""
+
+    delete: DeleteChange
+
+    def value(self) -> changeset.Change:
+        """Return the change."""
+        return changeset.Delete(self.delete.key, self.delete.expected)
+
+
+def _kind(change: Any) -> str:
+    names = ("insert", "update", "delete")
+    return next((name for name in names if isinstance(change, dict) and name in change), "")
+
+
+AnyRowChange = Annotated[
+    Annotated[InsertRow, Tag("insert")]
+    | Annotated[UpdateRow, Tag("update")]
+    | Annotated[DeleteRow, Tag("delete")],
+    Discriminator(
+        _kind,
+        custom_error_type="change",
+        custom_error_message="it is not insert, update or delete",
+    ),
+]
+
+
+class RowChanges(StrictModel):
+    """Changes of a table's rows, applied in order. A cell is as in a grid, or its text.
+
+    A timestamp may be ISO 8601 with any offset, or `now()`; json is its text; a blob is `{"base64": "…"}`.
+    """
+
+    table: str
+    changes: Annotated[list[AnyRowChange], FailFast()] = Field(min_length=1, max_length=MAX_CHANGES)
+    conflicts: Literal["refuse", "skip"] = "refuse"
+
+
+def add_row_routes(routes: Blueprint, projects: Projects) -> None:
+    """Add the route."""
+
+    @routes.post("/v1/projects/<project>/rows")
+    @document_request(RowChanges)
+    @document_response(Outcome)
+    async def change_rows(project: str) -> Response:
+        """Insert, update and delete rows in one transaction; needs the role deployer."""
+        folder = require_data_dir(projects, project, "deployer")
+        body = await read_large(RowChanges, MAX_BYTES, "the changes", "Import many rows as a file.")
+
+        def work(connection: Connection) -> bytes:
+            row_changes = [each.value() for each in body.changes]
+            return encode(
+                asdict(changeset.apply(connection, body.table, row_changes, skip=body.conflicts == "skip"))
+            )
+
+        result = await run_with_connection(folder, open_for_writing(folder), work)
+        return Response(result, content_type="application/json")
+
+
+async def read_large(form: type[_Form], max_bytes: int, subject: str, hint: str) -> _Form:
+    """Return the JSON body of the request, parsed on a thread. Raises `SvcError` if it is too large."""
+    text = bytearray()
+    async for piece in request.body:
+        text += piece
+        if len(text) > max_bytes:
+            raise SvcError(f"{subject} have more than {max_bytes >> 20} MiB", hint, code="body-too-large")
+    document = await parse_json((request.view_args or {})["project"], text, MAX_VALUES)
+    try:
+        return await asyncio.to_thread(form.model_validate, document)
+    except ValidationError as error:
+        raise RequestSchemaValidationError(error) from error
+
 
 COUNT_SECONDS = 2.0
 """Maximum time of counting rows. After it the number is unknown."""
@@ -352,7 +478,7 @@ def blueprint(projects: Projects) -> Blueprint:
     transfers = file_routes.Transfers()
     file_routes.add_routes(routes, projects, transfers)
     grid_routes.add_routes(routes, projects, transfers)
-    row_routes.add_routes(routes, projects)
+    add_row_routes(routes, projects)
     return routes
 
 

@@ -12,8 +12,7 @@ from doors.tables.files.format import STEP, FileProgress
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.notes import INTERNAL_TABLES
-from doors.tables.schema.rebuild import last_rowid
-from doors.tables.schema.references import broken_index, index_options
+from doors.tables.schema.references import broken_index, index_options, last_rowid
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import NOTES, Table, find, read, reserved
 from doors.tables.sqlite.connections import MAX_VALUE

@@ -230,7 +230,7 @@ class Grid:
     def open(self) -> None:
         """Materialize the order of the rows. Call this first."""
         with self._snapshot(check=False):
-            self.table: Table = _find_table(self._connection, self.view.table)
+            self.table: Table = find(read(self._connection), self.view.table, "not-found")
             self.identity: Identity = identity(self.table)
             self._schema = scalar(self._connection, "PRAGMA main.schema_version")
             order = self._materialize()
@@ -471,13 +471,6 @@ class Grid:
                 code="changed",
             )
         self._schema = schema
-
-
-def _find_table(connection: Connection, name: str) -> Table:
-    try:
-        return find(read(connection), name)
-    except TablesError as error:
-        raise TablesError(error.message, error.hint, code="not-found") from None
 
 
 def _dropped_error(table: str) -> TablesError:

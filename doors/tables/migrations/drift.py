@@ -8,8 +8,7 @@ from typing import NamedTuple
 from doors.tables import migrations as files
 from doors.tables.files.copy_tables import contents_of
 from doors.tables.migrations import MIGRATIONS_FOLDER, RECORD, Migration, script
-from doors.tables.schema.rebuild import definition_of, rebuild
-from doors.tables.schema.references import find_broken
+from doors.tables.schema.references import definition_of, find_broken, rebuild
 from doors.tables.sqlite.catalog import folded_tokens, read, reserved
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, quoted, rows, transaction
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing

@@ -61,16 +61,9 @@ _ACTIONS_WITH_NAME = {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE
 }
 
 
-def run(
-    connection: Connection,
-    name: str,
-    script: Iterable[ParsedStatement],
-    *,
-    seconds: float = TIMEOUT_SECONDS,
-    deadline: float = math.inf,
-) -> None:
+def run(connection: Connection, name: str, script: Iterable[ParsedStatement], **limits: float) -> None:
     """Run all statements. Arguments and errors are those of `run_steps`."""
-    for _ in run_steps(connection, name, script, seconds=seconds, deadline=deadline):
+    for _ in run_steps(connection, name, script, **limits):  # type: ignore[arg-type]
         pass
 
 

@@ -177,10 +177,7 @@ class _TableChanges:
         self.connection = connection
         self.memory = memory
         self.now = iso(time.time())
-        try:
-            self.table: Table = find(read(connection), name)
-        except TablesError as error:
-            raise TablesError(error.message, error.hint, code="not-found") from None
+        self.table: Table = find(read(connection), name, "not-found")
         row_identity = identity(self.table)
         if not row_identity.key:
             raise TablesError(

@@ -24,8 +24,7 @@ from doors.tables.schema.change import (
     SetPrimaryKey,
     SetUnique,
 )
-from doors.tables.schema.rebuild import definition_of, rebuild
-from doors.tables.schema.references import unbroken
+from doors.tables.schema.references import definition_of, rebuild, unbroken
 from doors.tables.schema.rows import (
     ROW_NAMES,
     converter,

@@ -88,14 +88,16 @@ def read(connection: Connection) -> Mapping[str, Table]:
     return tables
 
 
-def find(tables: Mapping[str, Table], name: str) -> Table:
+def find(tables: Mapping[str, Table], name: str, code: str = TablesError.code) -> Table:
     """Return a table by its case-insensitive name. Raises `TablesError`."""
     for table in tables.values():
         if fold(table.name) == fold(name):
             return table
     names = ", ".join(tables)
     raise TablesError(
-        f"table {name} does not exist", f"Available: {names}." if names else "The project has no tables."
+        f"table {name} does not exist",
+        f"Available: {names}." if names else "The project has no tables.",
+        code=code,
     )
 
 

@@ -5,7 +5,8 @@ The guest modules import apsw from here.
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -124,8 +125,7 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
     Transactions of replicated and of journaled tables go to the log. For `exclusive` ones a node of a fleet
     becomes the writer.
     """
-    connection = Connection(str(path), vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)
-    try:
+    with _opened(Connection(str(path), vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)) as connection:
         if 0 < path.stat().st_size < _MIN_FILE_BYTES:
             raise apsw.NotADBError("file is not a database")
         _prepare(connection)
@@ -142,10 +142,17 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
             Journal(path).record(connection)
         elif is_replica(connection):  # The file was that of a fleet's node, or a backup was made of it.
             connection.execute(f"drop table {REPLICA_TABLE}")
+    return connection
+
+
+@contextmanager
+def _opened(connection: Connection) -> Iterator[Connection]:
+    """Close a connection that cannot be prepared."""
+    try:
+        yield connection
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def is_replica(connection: Connection) -> bool:
@@ -168,8 +175,7 @@ def close_owner(connection: Connection) -> None:
 
 def open_replica(path: Path) -> Connection:
     """Open or create a database to apply changes of other nodes. Raises SQLite's errors."""
-    connection = Connection(str(path), statementcachesize=0)
-    try:
+    with _opened(Connection(str(path), statementcachesize=0)) as connection:
         connection.set_busy_timeout(_REPLICA_TIMEOUT_MS)
         for setting in (
             apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA,
@@ -185,9 +191,6 @@ def open_replica(path: Path) -> Connection:
         connection.execute("pragma ignore_check_constraints = on")
         register_functions(connection)
         register_now(connection, Clock())
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
@@ -207,18 +210,17 @@ def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES, vfs: str |
 
 def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE, vfs: str | None = None) -> Connection:
     """Open an existing database read-only with the limits of guests. Raises SQLite's errors."""
-    connection = Connection(
-        str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE
-    )
-    try:
+    with _opened(_read_only(path, vfs)) as connection:
         _prepare(connection)
         connection.execute("pragma query_only = on")
         _bound(connection, clock)
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, max_value)
-    except BaseException:
-        connection.close()
-        raise
     return connection
+
+
+def _read_only(path: Path, vfs: str | None = None) -> Connection:
+    flags = apsw.SQLITE_OPEN_READONLY
+    return Connection(str(path), flags=flags, vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)
 
 
 def open_viewer(path: Path, max_temporary: int) -> Connection:
@@ -226,17 +228,11 @@ def open_viewer(path: Path, max_temporary: int) -> Connection:
 
     Temporary tables use an unnamed file that is removed with the connection. Raises SQLite's errors.
     """
-    connection = Connection(
-        str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENT_CACHE_SIZE
-    )
-    try:
+    with _opened(_read_only(path)) as connection:
         _prepare(connection)
         connection.execute("pragma temp_store = file")
         pages = max_temporary // connection.pragma("page_size", schema="temp")
         connection.execute(f"pragma temp.max_page_count = {pages}")
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

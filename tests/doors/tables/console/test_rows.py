@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from doors.tables.api import row_routes
+from doors.tables.api import routes
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.shop import Shop
@@ -180,7 +180,7 @@ def test_malformed_change_set_is_refused(users: Shop, body: Any) -> None:
 
 
 def test_change_set_with_too_many_values_is_refused(users: Shop) -> None:
-    body = {"table": "users", "changes": [{"insert": {"name": [0] * row_routes.MAX_VALUES}}]}
+    body = {"table": "users", "changes": [{"insert": {"name": [0] * routes.MAX_VALUES}}]}
     with pytest.raises(ApiError, match="more than 1,000,000 values") as exc_info:
         users.post("rows", body)
     assert exc_info.value.code == "body-too-large"
