@@ -31,15 +31,13 @@ class Doors:
         """`folder` has the project's data; each Door uses the subfolder of its name."""
         log = _DoorLog(timeline)
         self.uses = DoorUsage()
+        opened = {
+            door.name: door.open(DoorContext(project, folder / door.name, log, timeline.measurements.append))
+            for door in doors
+        }
+        self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
         self.open: Mapping[str, DoorBinding] = {
-            door.name: DoorBinding(
-                _CountingDoor(
-                    door.name,
-                    door.open(DoorContext(project, folder / door.name, log, timeline.measurements.append)),
-                    self.uses,
-                ),
-                door.max_body,
-            )
+            door.name: DoorBinding(_CountingDoor(door.name, opened[door.name], self.uses), door.max_body)
             for door in doors
         }
         self.environment: Mapping[str, str] = {
@@ -48,9 +46,8 @@ class Doors:
 
     def limit_storage(self, mebibytes: int | None) -> None:
         """Limit what the project stores; `None` stands for the Doors' own limits."""
-        for binding in self.open.values():
-            if isinstance(binding.door, LimitsStorage):
-                binding.door.limit_storage(mebibytes)
+        for door in self._storing:
+            door.limit_storage(mebibytes)
 
     async def aclose(self) -> None:
         """Close all Doors, after the last guest has finished."""
@@ -69,11 +66,6 @@ class _CountingDoor:
         """Count and answer a request."""
         self._uses[self._name, request.caller.resource] += 1
         return self._door.answer(request)
-
-    def limit_storage(self, mebibytes: int | None) -> None:
-        """Limit what the project stores, if the Door stores something."""
-        if isinstance(self._door, LimitsStorage):
-            self._door.limit_storage(mebibytes)
 
     async def aclose(self) -> None:
         """Close every file."""

@@ -237,7 +237,7 @@ def user_blueprint(services: AuthServices) -> Blueprint:
     async def list_tokens() -> types.TokenList:
         """List the caller's tokens, oldest first."""
         listed = await sessions.tokens(await services.require_user())
-        return types.TokenList(tokens=[types.TokenOut.from_session(token) for token in listed])
+        return types.TokenList(tokens=[types.TokenOut.of(token) for token in listed])
 
     @routes.post("/v1/tokens")
     @validate_request(types.TokenRequest)
@@ -250,7 +250,7 @@ def user_blueprint(services: AuthServices) -> Blueprint:
         secret, token = await sessions.create_token(
             user, data.name, data.role, tuple(dict.fromkeys(data.projects)), data.days * DAY_NS
         )
-        return types.NewTokenOut.create(token, secret)
+        return types.NewTokenOut.of(token, token=secret)
 
     @routes.delete("/v1/tokens/<token>")
     @validate_response(types.RevokedOut)

@@ -31,11 +31,6 @@ class QuotaOut(StrictModel):
     storage_mb: int | None
     egress: int | None
 
-    @classmethod
-    def from_quota(cls, quota: Quota) -> "QuotaOut":
-        """Return the response model of a quota."""
-        return cls(**asdict(quota))
-
 
 class QuotaRequest(StrictModel):
     """Limits to change. Absent ones stay as they are; null removes a limit."""
@@ -80,7 +75,7 @@ def blueprint(service: Deployer) -> Blueprint:
     async def quota(project: str) -> QuotaOut:
         """Return the quota of a project."""
         require(project, "viewer")
-        return QuotaOut.from_quota(await service.quotas.get(project))
+        return QuotaOut(**asdict(await service.quotas.get(project)))
 
     @routes.put("/v1/projects/<project>/quota")
     @validate_request(QuotaRequest)
@@ -88,7 +83,7 @@ def blueprint(service: Deployer) -> Blueprint:
     async def set_quota(project: str, data: QuotaRequest) -> QuotaOut:
         """Change limits of a project, deployed or not. They apply from the next request."""
         require(ALL_PROJECTS, "owner")
-        return QuotaOut.from_quota(await service.set_quota(project, data.model_dump(exclude_unset=True)))
+        return QuotaOut(**asdict(await service.set_quota(project, data.model_dump(exclude_unset=True))))
 
     @routes.delete("/v1/projects/<project>/quota")
     @validate_response(QuotaOut)
@@ -96,6 +91,6 @@ def blueprint(service: Deployer) -> Blueprint:
         """Remove all limits of a project."""
         require(ALL_PROJECTS, "owner")
         limits = dict.fromkeys(NO_QUOTA.__dataclass_fields__)
-        return QuotaOut.from_quota(await service.set_quota(project, limits))
+        return QuotaOut(**asdict(await service.set_quota(project, limits)))
 
     return routes

@@ -5,7 +5,7 @@ Cheap enough to poll each second: all data is in memory, except the sizes that D
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -233,7 +233,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                 for name in doors
             ],
             memory=engine.memory(),
-            quota=QuotaOut.from_quota(quota) if (quota := engine.quota(project)) is not None else None,
+            quota=QuotaOut(**asdict(quota)) if (quota := engine.quota(project)) is not None else None,
         )
 
     return routes

@@ -4,7 +4,7 @@ Times are ISO 8601 in UTC. `roles` maps projects to roles; `*` stands for every 
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints
 
@@ -103,20 +103,23 @@ class TokenOut(StrictModel):
     used: str | None
 
     @classmethod
-    def from_session(cls, token: Session) -> "TokenOut":
-        """Return the response model of a token."""
-        return cls(**_token(token))
+    def of(cls, session: Session, **more: str) -> Self:
+        """Return the response model of a token; `more` are the members of a new one."""
+        return cls(
+            name=session.name,
+            role=session.role,
+            projects=list(session.projects),
+            created=iso(session.created_ns),
+            expires=iso(session.expires_ns),
+            used=iso(session.used_ns) if session.used_ns else None,
+            **more,
+        )
 
 
 class NewTokenOut(TokenOut):
     """A new API token. `token` is only returned here."""
 
     token: str
-
-    @classmethod
-    def create(cls, token: Session, secret: str) -> "NewTokenOut":
-        """Return a new token with its secret."""
-        return cls(token=secret, **_token(token))
 
 
 class TokenList(StrictModel):
@@ -160,14 +163,3 @@ class RoleRequest(StrictModel):
 def iso(time_ns: int) -> str:
     """Return a time in ISO 8601, to the second."""
     return datetime.fromtimestamp(time_ns // SECOND_NS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _token(token: Session) -> dict[str, Any]:
-    return {
-        "name": token.name,
-        "role": token.role,
-        "projects": list(token.projects),
-        "created": iso(token.created_ns),
-        "expires": iso(token.expires_ns),
-        "used": iso(token.used_ns) if token.used_ns else None,
-    }
