@@ -39,13 +39,12 @@ from doors.tables.schema.apply import apply
 from doors.tables.schema.change import KnownType
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
-from doors.tables.sqlite.errors import Connection, Error, TablesError, quoted, rows, scalar
+from doors.tables.sqlite.errors import Connection, Error, quoted, rows, scalar
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
 from doors.tables.types.json import encode
 from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
 from doors.tables.types.registry import TYPES, Form, TypeName
 from engine.control.app import access
-from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel, StrictModel
 from engine.control.streaming_body import parse_json
@@ -264,7 +263,7 @@ def list_tables(connection: Connection) -> TableList:
 
 def show_table(connection: Connection, name: str) -> TableModel:
     """Return one table. Raises `TablesError`."""
-    return _view(find(read(connection), name), _counter(connection))
+    return _view(find(read(connection), name, "not-found"), _counter(connection))
 
 
 def list_migrations(connection: Connection) -> MigrationList:
@@ -427,7 +426,7 @@ def blueprint(projects: Projects) -> Blueprint:
     async def table(project: str, query_args: TableQuery) -> TableModel:
         """Show one table; needs the role viewer."""
         data = require_data_dir(projects, project, "viewer")
-        return await _read(data, lambda connection: _show(connection, query_args.name))
+        return await _read(data, lambda connection: show_table(connection, query_args.name))
 
     @routes.post("/v1/projects/<project>/schema")
     @validate_request(Changes)
@@ -488,13 +487,6 @@ async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:
 
 async def _write(data: Path, work: Callable[[Connection], _T]) -> _T:
     return await run_with_connection(data, open_for_writing(data), work)
-
-
-def _show(connection: Connection, name: str) -> TableModel:
-    try:
-        return show_table(connection, find(read(connection), name).name)
-    except TablesError as error:
-        raise NotFound(error.message, error.hint) from error
 
 
 def _change(connection: Connection, changes: Changes) -> TableList:
