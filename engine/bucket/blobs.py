@@ -32,6 +32,7 @@ from engine.bucket.protocols import (
     is_disk_full,
 )
 from engine.cancellation import finish
+from engine.files.digest import content_digest
 from engine.files.reserve import check_room
 
 CHUNK_BYTES = 1 << 20
@@ -90,12 +91,6 @@ class VerifyingReader:
         self._file.close()
 
 
-def digest_of(path: Path) -> Digest:
-    """Return the sha256 of a file. Raises OSError."""
-    with path.open("rb") as file:
-        return Digest(hashlib.file_digest(file, "sha256").hexdigest())
-
-
 class Upload:
     """One upload, open for appending: a partial blob in `uploads/<sha256>.<owner>`. Its methods block."""
 
@@ -146,7 +141,7 @@ class Upload:
                 durable.sync(self._descriptor)
                 durable.sync_folder(self.path.parent)
                 return False
-            actual = digest_of(self.path)
+            actual = content_digest(self.path)
             if actual != self._digest:
                 self._drop()
                 raise DigestMismatch(self._digest, f"sha256:{actual}")
