@@ -36,7 +36,7 @@ from engine.manifest.problems import (
     find_positions,
 )
 from engine.manifest.schema import ResourceTable
-from engine.manifest.validate import cycle_findings, mount_findings
+from engine.manifest.validate import cycle_findings, mount_findings, parses
 
 _INDENT = re.compile(r"[ \t]*")
 _MARK = "\ufeff"
@@ -270,7 +270,7 @@ def _with_origin(
     if isinstance(change, AddOrigin):
         if change.origin in entries:
             return content
-        if not _is_origin(change.origin):
+        if not parses(parse_rule, change.origin):
             raise EditRefused(
                 f'"{change.origin}" is not an origin', "Write https://HOST or http://HOST:PORT."
             )
@@ -284,14 +284,6 @@ def _with_origin(
     mounts = targets(resource.mounts)
     edited = replace(resource, mounts=(), egress=tuple(sorted(entries)))
     return _checked(root, content, (splice,), project, edited, mounts)
-
-
-def _is_origin(text: str) -> bool:
-    try:
-        parse_rule(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _resource(project: Project, name: str) -> Resource:

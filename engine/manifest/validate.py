@@ -57,7 +57,7 @@ def validate(
             yield from _lane(key_path, table)
         yield from mount_findings(name, table, list(names))
         yield from _egress(key_path, table)
-        if table.rate is not None and not _parses(parse_rate, table.rate):
+        if table.rate is not None and not parses(parse_rate, table.rate):
             hint = f"Write requests (at most {MAX_REQUESTS}), and a period of s, m, h or d up to 1d."
             yield (*key_path, "rate"), f'"{table.rate}" is not a rate such as "20/1m"', hint
         yield from _variables(key_path, table)
@@ -77,7 +77,7 @@ def _front(document: Document, names: Sequence[str], broken: Set[KeyPath]) -> It
 
 
 def _otlp(table: ProjectTable) -> Iterator[Finding]:
-    if table.otlp is not None and not _parses(parse_collector, table.otlp):
+    if table.otlp is not None and not parses(parse_collector, table.otlp):
         hint = 'Write scheme, host and port, and the path before /v1/traces: "https://otlp.example.com".'
         yield ("project", "otlp"), f'"{table.otlp}" is not the URL of a collector', hint
     if table.otlp_headers and table.otlp is None:
@@ -166,7 +166,7 @@ def _lanes(fits: Callable[[LaneSpec], bool]) -> str:
 
 def _egress(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     for index, entry in enumerate(table.egress):
-        if not _parses(parse_rule, entry):
+        if not parses(parse_rule, entry):
             hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
             yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
 
@@ -204,7 +204,8 @@ def _domains(document: Document, broken: Set[KeyPath]) -> Iterator[Finding]:
             places.setdefault(domain, f"{'.'.join(key_path)}.domains")
 
 
-def _parses(parse: Callable[[str], object], text: str) -> bool:
+def parses(parse: Callable[[str], object], text: str) -> bool:
+    """Return whether a parser accepts a text."""
     try:
         parse(text)
     except ValueError:
