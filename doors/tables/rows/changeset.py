@@ -264,8 +264,7 @@ class _TableChanges:
             with self.memory:  # Triggers may collect values.
                 keys = rows(self.connection, sql, *values.values(), *key)
         except ConstraintError as error:
-            fault = _constraint_message(self.connection, self.table, error, values, self.key_condition, key)
-            raise _InvalidChange(fault.message, fault.column, fault.constraint) from error
+            raise self._constraint_fault(error, values, key) from error
         if not keys:
             raise _InvalidChange(f"a trigger of {self.table.name} ignored the change", constraint="trigger")
         return list(keys[0])
@@ -345,46 +344,56 @@ class _TableChanges:
         row = cells(results(matching[0]), (each.type for each in columns), cut=CUT)
         return {column.name: cell for column, cell in zip(columns, row, strict=True)}
 
+    def _constraint_fault(
+        self, error: ConstraintError, values: Values, key: Sequence[Value]
+    ) -> _InvalidChange:
+        """Return the error of a change that wrote `values` to the row of `key`."""
+        kind, name = constraint_kind(error), self.table.name
+        detail = str(error).partition(": ")[2]
+        columns = [each.name for each in self.table.columns if f"{name}.{each.name}" in detail.split(", ")]
+        column = columns[0] if len(columns) == 1 else None
+        match kind:
+            case "unique" | "primary-key" if columns:
+                texts = (f"{each} {excerpt(values[each])}" if each in values else each for each in columns)
+                return _InvalidChange(f"another row already has {', '.join(texts)}", column, kind)
+            case "not-null" if column:
+                return _InvalidChange(f"{column} must have a value", column, kind)
+            case "check":
+                message = f"the row violates the check {detail}"
+                return _InvalidChange(message, _single_column(self.table, detail), kind)
+            case "foreign-key":
+                return self._reference_fault(values, key)
+            case "type":
+                for each in self.table.columns:
+                    if str(error).endswith(f" {name}.{each.name}"):
+                        return _InvalidChange(f"{each.name} can only hold {each.type}", each.name, kind)
+            case "trigger":
+                return _InvalidChange(f"a trigger of {name} refused it: {error}", constraint=kind)
+        return _InvalidChange(str(error), column, kind)
 
-def _constraint_message(
-    connection: Connection,
-    table: Table,
-    error: ConstraintError,
-    values: Mapping[str, Value],
-    key_condition: str,
-    key: Sequence[Value],
-) -> Mistake:
-    """Return the error of a change that wrote `values` to the row of `key_condition` and `key`."""
-    kind = constraint_kind(error)
-    detail = str(error).partition(": ")[2]
-    columns = [each.name for each in table.columns if f"{table.name}.{each.name}" in detail.split(", ")]
-    column = columns[0] if len(columns) == 1 else None
-    match kind:
-        case "unique" | "primary-key" if columns:
-            values_text = ", ".join(
-                f"{name} {excerpt(values[name])}" if name in values else name for name in columns
-            )
-            return Mistake(None, column, kind, f"another row already has {values_text}")
-        case "not-null" if column:
-            return Mistake(None, column, kind, f"{column} must have a value")
-        case "check":
-            return Mistake(None, _single_column(table, detail), kind, f"the row violates the check {detail}")
-        case "foreign-key":
-            return _reference_error(connection, table, values, key_condition, key)
-        case "type":
-            typed_columns = [
-                each for each in table.columns if str(error).endswith(f" {table.name}.{each.name}")
-            ]
-            if typed_columns:
-                return Mistake(
-                    None,
-                    typed_columns[0].name,
-                    kind,
-                    f"{typed_columns[0].name} can only hold {typed_columns[0].type}",
+    def _reference_fault(self, values: Values, key: Sequence[Value]) -> _InvalidChange:
+        kind = "foreign-key"
+        for parent, pairs in _references(self.connection, self.table.name):
+            referring = [values.get(name) for name, _ in pairs]
+            if any(value is None for value in referring) or _row_exists(
+                self.connection, parent, [to for _, to in pairs], referring
+            ):
+                continue
+            names, texts = ", ".join(name for name, _ in pairs), ", ".join(map(excerpt, referring))
+            column = pairs[0][0] if len(pairs) == 1 else None
+            return _InvalidChange(f"{names} {texts} refers to a missing row of {parent}", column, kind)
+        for child in read(self.connection).values():
+            for parent, pairs in _references(self.connection, child.name):
+                if fold(parent) != fold(self.table.name):
+                    continue
+                joined = " AND ".join(f"c.{quoted(name)} = t.{quoted(to)}" for name, to in pairs)
+                sql = (
+                    f"SELECT 1 FROM main.{quoted(child.name)} c JOIN"
+                    f" (SELECT * FROM {self.source} WHERE {self.key_condition}) t ON {joined} LIMIT 1"
                 )
-        case "trigger":
-            return Mistake(None, None, kind, f"a trigger of {table.name} refused it: {error}")
-    return Mistake(None, column, kind, str(error))
+                if key and rows(self.connection, sql, *key):
+                    return _InvalidChange(f"rows of {child.name} refer to this one", constraint=kind)
+        return _InvalidChange("a row would refer to a missing row", constraint=kind)
 
 
 def _single_column(table: Table, check: str) -> str | None:
@@ -392,39 +401,6 @@ def _single_column(table: Table, check: str) -> str | None:
     names = {fold(token.value) for token in tokens(check)}
     columns = [each.name for each in table.columns if fold(each.name) in names]
     return columns[0] if len(columns) == 1 else None
-
-
-def _reference_error(
-    connection: Connection,
-    table: Table,
-    values: Mapping[str, Value],
-    key_condition: str,
-    key: Sequence[Value],
-) -> Mistake:
-    for parent, pairs in _references(connection, table.name):
-        reference_values = [values.get(name) for name, _ in pairs]
-        if any(value is None for value in reference_values) or _row_exists(
-            connection, parent, [to for _, to in pairs], reference_values
-        ):
-            continue
-        names = ", ".join(name for name, _ in pairs)
-        values_text = ", ".join(excerpt(value) for value in reference_values)
-        column = pairs[0][0] if len(pairs) == 1 else None
-        return Mistake(
-            None, column, "foreign-key", f"{names} {values_text} refers to a missing row of {parent}"
-        )
-    for child in read(connection).values():
-        for parent, pairs in _references(connection, child.name):
-            if fold(parent) != fold(table.name):
-                continue
-            joined = " AND ".join(f"c.{quoted(name)} = t.{quoted(to)}" for name, to in pairs)
-            sql = (
-                f"SELECT 1 FROM main.{quoted(child.name)} c JOIN"
-                f" (SELECT * FROM main.{quoted(table.name)} WHERE {key_condition}) t ON {joined} LIMIT 1"
-            )
-            if key and rows(connection, sql, *key):
-                return Mistake(None, None, "foreign-key", f"rows of {child.name} refer to this one")
-    return Mistake(None, None, "foreign-key", "a row would refer to a missing row")
 
 
 def _references(connection: Connection, table: str) -> list[tuple[str, list[tuple[str, str]]]]:
