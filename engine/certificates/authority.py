@@ -3,6 +3,7 @@
 The order is read again before each step, so a step can be repeated after a restart.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from engine.certificates.settings import AcmeSettings, AuthorityError
 
 CALL_SECONDS = 20
 """Timeout of each request to the authority."""
+SETTLE_SECONDS = 15.0
+"""How long to wait for the other checks of an order of which one has failed."""
 NONCES = 3
 """How often a request is repeated because of its nonce, each time with two nonces."""
 
@@ -46,6 +49,12 @@ class _Network(client.ClientNetwork):
         return super().post(*arguments, **options)
 
 
+def _name(authorization: messages.Authorization) -> str:
+    """Return the name that an authorization is for. That of a wildcard lacks its first label."""
+    prefix = "*." if authorization.wildcard else ""
+    return f"{prefix}{authorization.identifier.value}"
+
+
 @contextmanager
 def _translated(url: str) -> Iterator[None]:
     """Raise errors of the packages as `AuthorityError`."""
@@ -54,8 +63,13 @@ def _translated(url: str) -> Iterator[None]:
     except messages.Error as error:
         details = [str(each.detail) for each in error.subproblems or () if each.detail]
         text = "; ".join([error.detail or error.typ, *details])
+        names = {
+            str(each.identifier.value): str(each.detail or each.typ)
+            for each in error.subproblems or ()
+            if each.identifier is not None
+        }
         raise AuthorityError(
-            f"the authority refused it: {text} ({error.code or error.typ})", str(error.code)
+            f"the authority refused it: {text} ({error.code or error.typ})", str(error.code), names
         ) from error
     except (errors.Error, JoseError, OSError, ValueError, KeyError) as error:
         response = error.args[0] if error.args else None
@@ -112,7 +126,7 @@ class Authority:
             for authorization in self._authorizations(order):
                 if authorization.status != messages.STATUS_PENDING:
                     continue
-                name = str(authorization.identifier.value)
+                name = _name(authorization)
                 body = next((each for each in authorization.challenges if each.chall.typ == "http-01"), None)
                 if body is None:
                     raise AuthorityError(f"the authority offers no HTTP-01 challenge for {name}")
@@ -127,17 +141,25 @@ class Authority:
                 chall: challenges.HTTP01 = challenge.body.chall
                 self._read(challenge.body.uri, chall.response(self._key))
 
-    def problems(self, order: str) -> str:
-        """Return why an order is invalid."""
+    def failure(self, order: str) -> AuthorityError:
+        """Return why an order is invalid, after the checks of its other names have ended."""
+        deadline = time.monotonic() + SETTLE_SECONDS
         with _translated(self._url):
-            found = [
-                f"{authorization.identifier.value}: {challenge.error.detail}"
-                for authorization in self._authorizations(order)
+            while True:
+                found = self._authorizations(order)
+                checking = any(each.status == messages.STATUS_PENDING for each in found)
+                if not checking or time.monotonic() > deadline:
+                    break
+                time.sleep(0.25)
+            names = {
+                _name(authorization): str(challenge.error.detail)
+                for authorization in found
                 for challenge in authorization.challenges
                 if challenge.error is not None
-            ]
+            }
             error = self._order(order).error
-            return "; ".join(found) or (str(error.detail) if error else "the order is invalid")
+        text = "; ".join(f"{name}: {reason}" for name, reason in names.items())
+        return AuthorityError(text or (str(error.detail) if error else "the order is invalid"), names=names)
 
     def _authorizations(self, order: str) -> list[messages.Authorization]:
         return [

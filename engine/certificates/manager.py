@@ -85,6 +85,7 @@ class CertificateManager:
         self._known: dict[str, tuple[int | None, IssuedCertificate | None]] = {}
         """By owner, the certificate of a revision of its entry."""
         self._used: CertificateSet | None = None
+        self._entries: Mapping[str, Entry] = {}
         self._urgent: dict[str, float] = {}
         """Owners that are tried again before `retry_at`, unless they were tried since this time."""
         self._changed = asyncio.Event()
@@ -103,6 +104,18 @@ class CertificateManager:
     def expected(self, name: str) -> bool:
         """Return whether this service has a host name."""
         return name == self._domain or any(name in names for names in self._hosts().values())
+
+    def state(self, project: str, name: str) -> str:
+        """Return the state of the certificate for a host name of a project, as a text."""
+        entry = self._entries.get(owner_of(project), Entry())
+        if self._used is not None and (certificate := self._used.named.get(name)) is not None:
+            leaf = x509.load_pem_x509_certificate(certificate.chain.encode())
+            return f"valid until {utc(leaf.not_valid_after_utc.timestamp())}"
+        if name in entry.left_out:
+            return f"missing: {entry.left_out[name]}; the next try is at {utc(entry.left_out_until)}"
+        return (
+            f"missing: {entry.error}; the next try is at {utc(entry.retry_at)}" if entry.error else "pending"
+        )
 
     async def challenge(self, token: str, name: str) -> str | None:
         """Return the text of a challenge for a host name of this service, or `None`."""
@@ -143,20 +156,33 @@ class CertificateManager:
         self._apply(entries)
         for owner, names in self._names_by_owner().items():
             entry = entries.get(owner, Entry())
-            if owner not in self._running and self._due(owner, entry, names):
-                task = self._running[owner] = asyncio.create_task(self._attempt(owner, entry, names))
+            if not entry.left_out.keys() <= set(names):
+                entry.left_out = {name: entry.left_out[name] for name in names if name in entry.left_out}
+                entry.check_at = 0
+            due_names = self._due_names(owner, entry, names)
+            if owner not in self._running and self._due(owner, entry, due_names):
+                task = self._running[owner] = asyncio.create_task(self._attempt(owner, entry, due_names))
                 task.add_done_callback(partial(self._end, owner))
 
     def _end(self, owner: str, _task: asyncio.Task[None]) -> None:
         del self._running[owner]
         self._changed.set()
 
+    def _is_urgent(self, owner: str, entry: Entry) -> bool:
+        return entry.tried < self._urgent.get(owner, 0)
+
+    def _due_names(self, owner: str, entry: Entry, names: list[str]) -> list[str]:
+        """Return the names to order now: without those that are left out, until they are tried again."""
+        if self._is_urgent(owner, entry) or entry.left_out_until <= self._clock():
+            return names
+        return [name for name in names if name not in entry.left_out] or names
+
     def _due(self, owner: str, entry: Entry, names: Sequence[str]) -> bool:
         now = self._clock()
         if entry.holder != self._node and entry.until > now:
             return False
         if self._needed(owner, entry, names):
-            return entry.retry_at <= now or entry.tried < self._urgent.get(owner, 0)
+            return entry.retry_at <= now or self._is_urgent(owner, entry)
         return entry.check_at <= now
 
     def _certificate(self, owner: str) -> IssuedCertificate | None:
@@ -169,6 +195,7 @@ class CertificateManager:
 
     def _apply(self, entries: Mapping[str, Entry]) -> None:
         """Use the certificates of the entries."""
+        self._entries = entries
         for owner, entry in entries.items():
             if self._known.get(owner, (None, None))[0] != entry.revision:
                 self._known[owner] = entry.revision, self._issued(owner, entry)
@@ -220,18 +247,28 @@ class CertificateManager:
                 _log.exception("the certificate of %s cannot be renewed", owner)
                 await asyncio.sleep(TICK_SECONDS)
 
+    def _retry_at(self, failures: int) -> float:
+        return self._clock() + min(1 << (failures - 1), MAX_RETRY_HOURS) * 3600
+
     def _fail(self, owner: str, entry: Entry, text: str) -> None:
         entry.failures += 1
-        hours = min(2 ** (entry.failures - 1), MAX_RETRY_HOURS)
-        entry.retry_at, entry.error = self._clock() + hours * 3600, text
+        entry.retry_at, entry.error = self._retry_at(entry.failures), text
         if entry.order is None and len(entry.ordered) >= MAX_ORDERS:
             entry.retry_at = max(entry.retry_at, entry.ordered[0] + _DAY)
-        again = datetime.fromtimestamp(entry.retry_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
         project = owner.partition("/")[2]
         name = project or self._domain
-        failure = f"no new certificate for {name}: {text}; the next try is at {again}"
+        failure = f"no new certificate for {name}: {text}; the next try is at {utc(entry.retry_at)}"
         self._report(project, failure)
         self._alert(project, failure)
+
+    def _left_out(self, owner: str, entry: Entry) -> str:
+        """Return why names are left out, or an empty text."""
+        project = owner.partition("/")[2]
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in entry.left_out.items())
+        return reasons and (
+            f"the certificate of {project or self._domain} is without {len(entry.left_out)} of its names:"
+            f" {reasons}; the next try is at {utc(entry.left_out_until)}"
+        )
 
     async def _step(self, owner: str, entry: Entry, names: list[str]) -> None:
         from engine.certificates.authority import Authority
@@ -240,14 +277,9 @@ class CertificateManager:
             account_key = await self._store.account_key()
             authority = await in_thread(Authority, self._settings, account_key)
         if self._needed(owner, entry, names):
-            chain, key = await self._obtain(authority, owner, entry, names)
-            entry.chain, entry.key, entry.names = chain, key, names
-            leaf = x509.load_pem_x509_certificate(chain.encode())
-            begin, end = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
-            # Jitter spreads the renewals of certificates that were ordered at the same time.
-            entry.renew_at = begin + (end - begin) * random.uniform(0.63, 2 / 3)
+            await self._obtain(authority, owner, entry, names)
             entry.failures, entry.retry_at, entry.error = 0, 0, ""
-            self._alert(owner.partition("/")[2], "")
+        self._alert(owner.partition("/")[2], self._left_out(owner, entry))
         await self._ask_renewal(authority, entry)
 
     async def _ask_renewal(self, authority: "Authority", entry: Entry) -> None:
@@ -261,7 +293,40 @@ class CertificateManager:
         entry.renew_at = entry.renew_at if when is None else when
         entry.check_at = min(max(again, self._clock() + 60), self._clock() + _DAY)
 
-    async def _obtain(
+    async def _obtain(self, authority: "Authority", owner: str, entry: Entry, names: list[str]) -> None:
+        """Obtain a certificate with those of the names that the authority does not refuse.
+
+        Raises `AuthorityError`.
+        """
+        asked, refused = names, dict[str, str]()
+        while self._needed(owner, entry, names):
+            try:
+                chain, key = await self._complete(authority, owner, entry, names)
+            except AuthorityError as error:
+                rest = [name for name in names if name not in error.names]
+                if not rest or rest == names:
+                    raise
+                entry.left_out_failures += not refused
+                entry.left_out_until = self._retry_at(entry.left_out_failures)
+                entry.until = self._clock() + CLAIM_SECONDS
+                refused |= error.names
+                entry.left_out |= error.names
+                names = rest
+            else:
+                entry.chain, entry.key, entry.names = chain, key, names
+                leaf = x509.load_pem_x509_certificate(chain.encode())
+                begin, end = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+                # Jitter spreads the renewals of certificates that were ordered at the same time.
+                entry.renew_at = begin + (end - begin) * random.uniform(0.63, 2 / 3)
+                break
+        left = entry.left_out.items()
+        entry.left_out = {name: text for name, text in left if name in refused or name not in asked}
+        if refused:
+            self._report(owner.partition("/")[2], self._left_out(owner, entry))
+        elif not entry.left_out:
+            entry.left_out_failures = 0
+
+    async def _complete(
         self, authority: "Authority", owner: str, entry: Entry, names: list[str]
     ) -> tuple[str, Mapping[str, str]]:
         """Return a new certificate chain and its sealed key; an order that has begun is continued.
@@ -298,9 +363,9 @@ class CertificateManager:
                 chain = await in_thread(authority.certificate, order.url)
                 break
             elif status == "invalid":
-                problems = await in_thread(authority.problems, order.url)
+                failure = await in_thread(authority.failure, order.url)
                 await self._drop(entry)
-                raise AuthorityError(problems)
+                raise failure
             if time.monotonic() > deadline:
                 raise AuthorityError(f"the order is still {status} after {ORDER_SECONDS:.0f} s")
             await asyncio.sleep(pause)
@@ -327,6 +392,11 @@ class CertificateManager:
         if entry.order is not None:
             await self._store.remove_challenges(entry.order.tokens)
             entry.order = None
+
+
+def utc(seconds: float) -> str:
+    """Return a Unix time as a text."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def in_thread(work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:

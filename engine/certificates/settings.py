@@ -1,5 +1,6 @@
 """Choice of a certificate authority, its errors, and the optional packages of the extra `acme`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -20,14 +21,15 @@ class AcmeSettings:
 class AuthorityError(SvcError):
     """The authority refused a step or did not answer.
 
-    `type` is the ACME error type, `notFound` for a URL that it does not have, or empty.
+    `type` is the ACME error type, `notFound` for a URL that it does not have, or empty. `names` has the
+    reasons by host name if it refused single ones.
     """
 
     code = "acme"
 
-    def __init__(self, message: str, type_: str = "") -> None:
+    def __init__(self, message: str, type_: str = "", names: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.type = type_
+        self.type, self.names = type_, names or {}
 
 
 class AcmeNotInstalled(SvcError):

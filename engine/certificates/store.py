@@ -59,6 +59,11 @@ class Entry:
     failures: int = 0
     retry_at: float = 0
     error: str = ""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Names that the certificate should have and the authority refused, with its reasons."""
+    left_out_failures: int = 0
+    left_out_until: float = 0
+    """When the names that are left out are tried again."""
     holder: str = ""
     until: float = 0
     revision: int | None = None

@@ -117,6 +117,7 @@ def domain_lines(domains: Sequence[dict[str, Any]]) -> list[Text]:
             (f"  {each['resource']:<{resource}}", "cyan"),
             f"  {each['state']:<7}  {local_time(each['since'])}",
             f"  {each['detail']}" if each["detail"] else "",
+            f"  certificate {each['certificate']}" if each["certificate"] else "",
         )
         for each in domains
     ]

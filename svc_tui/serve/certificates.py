@@ -53,7 +53,7 @@ async def certified(
             node=node.node.node if node.node is not None else "",
         )
         await manager.start()
-        runtime.on_activated = manager.activated
+        runtime.on_activated, runtime.certificate_state = manager.activated, manager.state
         work = manager.run()
     else:
         yield None

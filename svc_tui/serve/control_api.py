@@ -91,7 +91,9 @@ class Control:
             manifest.blueprint(DeployedManifest(deployer)),
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
-            domains.blueprint(deployer, runtime.domain_checks),
+            domains.blueprint(
+                deployer, runtime.domain_checks, lambda *host: runtime.certificate_state(*host)
+            ),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),

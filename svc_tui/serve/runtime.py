@@ -102,6 +102,8 @@ class Runtime:
         self._rates: dict[str, RateMeter] = {}
         self.on_activated: Callable[[str], None] | None = None
         """Called with the name of each project that was activated while the service serves."""
+        self.certificate_state: Callable[[str, str], str] = lambda project, name: ""
+        """Returns the state of the certificate by ACME of a project's host name, empty if there is none."""
         self.meter = ServiceMeter()
         self.monitor = AlertMonitor(
             Watched(settings.data, settings.certificate, self.meter, self._memory_use, self._absent_nodes),

@@ -1,5 +1,7 @@
 """Routes and models for the custom domains of projects: their states, and the check of a name."""
 
+from collections.abc import Callable
+
 from quart import Blueprint
 from quart_schema import validate_response
 
@@ -17,7 +19,8 @@ class DomainOut(StrictModel):
 
     `waiting`: it does not reach this service yet. `valid`: it does. `failed`: it did, or another has it.
     `since` is the time of the last change of the state, `declared` that of the first deploy with the domain.
-    `detail` is what the last check found.
+    `detail` is what the last check found. `certificate` is the state of its certificate by ACME, as a text;
+    empty if the service obtains none.
     """
 
     name: str
@@ -26,6 +29,7 @@ class DomainOut(StrictModel):
     since: str
     declared: str
     detail: str
+    certificate: str
 
 
 class DomainList(StrictModel):
@@ -48,8 +52,8 @@ class DomainCheckOut(StrictModel):
     addresses: list[Reached]
 
 
-def blueprint(service: Deployer, checks: DomainChecks) -> Blueprint:
-    """Return the routes."""
+def blueprint(service: Deployer, checks: DomainChecks, certificate: Callable[[str, str], str]) -> Blueprint:
+    """Return the routes. `certificate` returns the state of the certificate of a project's host name."""
     routes = Blueprint("domains", __name__)
 
     async def resources(project: str) -> dict[str, str]:
@@ -76,6 +80,7 @@ def blueprint(service: Deployer, checks: DomainChecks) -> Blueprint:
                     since=iso(domain.since_ns),
                     declared=iso(domain.declared_ns),
                     detail=domain.detail,
+                    certificate=certificate(project, domain.name),
                 )
                 for domain, resource in listed
             ]

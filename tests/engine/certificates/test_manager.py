@@ -9,6 +9,7 @@ import pytest
 from cryptography import x509
 
 from engine.bucket.folder import FolderBucket
+from engine.cancellation import cancel
 from engine.certificates import manager as managing
 from engine.certificates.manager import MAX_ORDERS, CertificateManager
 from engine.certificates.plain_listener import challenges_and_redirects
@@ -42,6 +43,7 @@ class Site:
         self.pebble = pebble
         self.hosts: dict[str, list[str]] = {}
         self.reports: list[tuple[str, str]] = []
+        self.alerts: dict[str, str] = {}
         self.used: list[CertificateSet] = []
         self.ahead = 0.0
         self.store = CertificateStore(bucket.kv, SecretsKey.open(key))
@@ -58,6 +60,7 @@ class Site:
             hosts=lambda: self.hosts,
             use=self.used.append,
             report=lambda project, text: self.reports.append((project, text)),
+            alert=self.alerts.__setitem__,
             clock=self.clock,
         )
 
@@ -79,8 +82,7 @@ class Site:
         self.running = asyncio.create_task(self.manager.run())
 
     async def kill(self) -> None:
-        self.running.cancel()
-        await asyncio.gather(self.running, return_exceptions=True)
+        await cancel([self.running])
 
     async def __aexit__(self, *error: object) -> None:
         await self.kill()
@@ -240,6 +242,57 @@ def test_failed_challenge_is_reported_with_its_name_and_orders_are_limited(
     opened(tmp_path / "bucket", scenario)
 
 
+def test_dead_names_are_left_out_and_tried_again(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            dead = {"dead.example.net", "gone.example.net"}
+
+            async def shop() -> Entry:
+                return (await site.store.all()).get(owner_of("shop"), Entry())
+
+            site.manager.expected = lambda name: name not in dead  # type: ignore[method-assign]
+            site.hosts = {"shop": [*SHOP, *sorted(dead)]}
+            site.manager.activated("shop")
+            await site.until(lambda: site.issued(SHOP[0]))
+            assert site.names(SHOP[1]) == set(SHOP) and not dead & site.used[-1].named.keys()
+            entry = await shop()
+            assert entry.left_out.keys() == dead and len(entry.ordered) == 2
+            assert 3500 < entry.left_out_until - site.clock() <= 3600
+            ((project, text),) = site.reports
+            assert project == "shop" and "without 2 of its names" in text and site.alerts["shop"] == text
+            assert all(name in text for name in dead)
+            state = site.manager.state("shop", "dead.example.net")
+            assert state.startswith("missing: ") and "404" in state and "the next try is at" in state
+            assert site.manager.state("shop", SHOP[0]).startswith("valid until ")
+            assert site.manager.state("other", "a.example.net") == "pending"
+
+            # An hour later they are tried again, without another order of the names that work.
+            serial, site.ahead = site.serial(SHOP[0]), 3601
+            await site.until(lambda: len(site.reports) == 2)
+            assert site.serial(SHOP[0]) == serial
+            entry = await shop()
+            assert 7100 < entry.left_out_until - site.clock() <= 7200 and len(entry.ordered) == 3
+
+            # A renewal before their next try is without them.
+            entry.renew_at = site.clock()
+            await site.store.save(owner_of("shop"), entry)
+            await site.until(lambda: site.serial(SHOP[0]) != serial)
+            assert len(site.reports) == 2 and (await shop()).left_out.keys() == dead
+
+            # One is removed from the project, the other works at its next try.
+            site.hosts = {"shop": [*SHOP, "dead.example.net"]}
+            await site.until(lambda: "without 1 of its names" in site.alerts["shop"])
+            dead.clear()
+            site.ahead += 7201
+            await site.until(lambda: site.issued("dead.example.net"))
+            await site.until(lambda: not site.alerts["shop"])
+            entry = await shop()
+            assert not entry.left_out and not entry.left_out_failures and len(site.reports) == 2
+            assert site.names(SHOP[0]) == {*SHOP, "dead.example.net"}
+
+    opened(tmp_path / "bucket", scenario)
+
+
 def test_new_hosts_of_a_project_extend_its_certificate(pebble: Pebble, tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         async with Site(pebble, bucket, tmp_path) as site:
@@ -272,8 +325,7 @@ def test_two_nodes_obtain_one_certificate(pebble: Pebble, tmp_path: Path) -> Non
             await site.until(lambda: site.issued(SHOP[0]) and SHOP[0] in other[-1].named)
             assert other[-1].named[SHOP[0]] == site.used[-1].named[SHOP[0]]
             assert len((await site.store.all())[owner_of("shop")].ordered) == 1
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            await cancel([running])
 
     opened(tmp_path / "bucket", scenario)
 
