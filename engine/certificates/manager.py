@@ -280,17 +280,24 @@ class CertificateManager:
             await self._obtain(authority, owner, entry, names)
             entry.failures, entry.retry_at, entry.error = 0, 0, ""
         self._alert(owner.partition("/")[2], self._left_out(owner, entry))
-        await self._ask_renewal(authority, entry)
+        await self._ask_renewal(authority, owner, entry)
 
-    async def _ask_renewal(self, authority: "Authority", entry: Entry) -> None:
-        """Use the time of renewal that the authority suggests."""
+    async def _ask_renewal(self, authority: "Authority", owner: str, entry: Entry) -> None:
+        """Use the time of renewal that the authority suggests. For a revoked certificate, it is now."""
         entry.check_at = self._clock() + CHECK_HOURS * 3600
         try:
             when, again = await in_thread(authority.renewal, entry.chain)
         except AuthorityError as error:
             _log.debug("no renewal information: %s", error.message)
             return
-        entry.renew_at = entry.renew_at if when is None else when
+        if when is not None:
+            if when <= self._clock() < renewal_time(entry.chain):
+                project = owner.partition("/")[2]
+                text = (
+                    f"the authority asks for the renewal of the certificate of {project or self._domain} now"
+                )
+                self._report(project, f"{text}, as if it was revoked; svc orders another")
+            entry.renew_at = when
         entry.check_at = min(max(again, self._clock() + 60), self._clock() + _DAY)
 
     async def _obtain(self, authority: "Authority", owner: str, entry: Entry, names: list[str]) -> None:
@@ -314,10 +321,7 @@ class CertificateManager:
                 names = rest
             else:
                 entry.chain, entry.key, entry.names = chain, key, names
-                leaf = x509.load_pem_x509_certificate(chain.encode())
-                begin, end = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
-                # Jitter spreads the renewals of certificates that were ordered at the same time.
-                entry.renew_at = begin + (end - begin) * random.uniform(0.63, 2 / 3)
+                entry.renew_at = renewal_time(chain)
                 break
         left = entry.left_out.items()
         entry.left_out = {name: text for name, text in left if name in refused or name not in asked}
@@ -392,6 +396,14 @@ class CertificateManager:
         if entry.order is not None:
             await self._store.remove_challenges(entry.order.tokens)
             entry.order = None
+
+
+def renewal_time(chain: str) -> float:
+    """Return when to renew a certificate if the authority does not say it, as a Unix time."""
+    leaf = x509.load_pem_x509_certificate(chain.encode())
+    begin, end = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+    # Jitter spreads the renewals of certificates that were ordered at the same time.
+    return begin + (end - begin) * random.uniform(0.63, 2 / 3)
 
 
 def utc(seconds: float) -> str:

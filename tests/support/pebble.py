@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
 
 from engine.certificates.settings import AcmeSettings
 from tests.support.certificates import self_signed
@@ -101,6 +102,16 @@ class Pebble:
     def root(self) -> str:
         """Return the root certificate of issued ones, as PEM. Each start makes a new one."""
         return self.get("/roots/0")
+
+    def revoke(self, chain: str, key: str) -> None:
+        """Revoke a certificate by the ACME API, with its own key."""
+        from acme.client import ClientNetwork, ClientV2
+        from josepy.jwa import ES256
+        from josepy.jwk import JWK
+
+        net = ClientNetwork(JWK.load(key.encode()), alg=ES256, verify_ssl=self.settings.ca_file)  # type: ignore[arg-type]
+        client = ClientV2(ClientV2.get_directory(self.settings.directory, net), net)
+        client.revoke(x509.load_pem_x509_certificate(chain.encode()), 0)
 
     def stop(self) -> None:
         for process in self._running:

@@ -102,6 +102,15 @@ class Site:
                     return
                 await asyncio.sleep(0.02)
 
+    async def settled(self, owner: str) -> Entry:
+        """Return an entry once the attempt that changes it has ended."""
+
+        async def ended() -> bool:
+            return not (await self.store.all())[owner].until
+
+        await self.until(ended)
+        return (await self.store.all())[owner]
+
     def serial(self, host: str) -> int:
         certificate = self.used[-1].named.get(host, self.used[-1].default)
         assert isinstance(certificate, IssuedCertificate)
@@ -154,6 +163,23 @@ def test_certificate_is_renewed_at_two_thirds_of_its_lifetime(pebble: Pebble, tm
             site.ahead = entry.renew_at - site.clock() + 1
             await site.until(lambda: site.serial(DOMAIN) != serial)
             assert not site.reports
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_revoked_certificate_is_replaced_and_reported(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.hosts = {"shop": SHOP}
+            await site.until(lambda: site.issued(SHOP[0]))
+            serial, before = site.serial(SHOP[0]), site.used[-1].named[SHOP[0]]
+            await asyncio.to_thread(pebble.revoke, before.chain, before.key)
+            site.ahead = (await site.store.all())[owner_of("shop")].check_at - site.clock() + 1
+            await site.until(lambda: site.serial(SHOP[0]) != serial)
+            assert site.used[-1].named[SHOP[0]].key != before.key
+            ((project, text),) = site.reports
+            assert project == "shop" and "as if it was revoked" in text and not site.alerts["shop"]
+            assert len((await site.store.all())[owner_of("shop")].ordered) == 2
 
     opened(tmp_path / "bucket", scenario)
 
@@ -255,7 +281,7 @@ def test_dead_names_are_left_out_and_tried_again(pebble: Pebble, tmp_path: Path)
             site.manager.activated("shop")
             await site.until(lambda: site.issued(SHOP[0]))
             assert site.names(SHOP[1]) == set(SHOP) and not dead & site.used[-1].named.keys()
-            entry = await shop()
+            entry = await shop()  # It is used once it is stored.
             assert entry.left_out.keys() == dead and len(entry.ordered) == 2
             assert 3500 < entry.left_out_until - site.clock() <= 3600
             ((project, text),) = site.reports
@@ -269,8 +295,8 @@ def test_dead_names_are_left_out_and_tried_again(pebble: Pebble, tmp_path: Path)
             # An hour later they are tried again, without another order of the names that work.
             serial, site.ahead = site.serial(SHOP[0]), 3601
             await site.until(lambda: len(site.reports) == 2)
+            entry = await site.settled(owner_of("shop"))
             assert site.serial(SHOP[0]) == serial
-            entry = await shop()
             assert 7100 < entry.left_out_until - site.clock() <= 7200 and len(entry.ordered) == 3
 
             # A renewal before their next try is without them.
@@ -286,7 +312,7 @@ def test_dead_names_are_left_out_and_tried_again(pebble: Pebble, tmp_path: Path)
             site.ahead += 7201
             await site.until(lambda: site.issued("dead.example.net"))
             await site.until(lambda: not site.alerts["shop"])
-            entry = await shop()
+            entry = await site.settled(owner_of("shop"))
             assert not entry.left_out and not entry.left_out_failures and len(site.reports) == 2
             assert site.names(SHOP[0]) == {*SHOP, "dead.example.net"}
 
