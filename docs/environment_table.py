@@ -38,6 +38,16 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
         "Other users of the machine see options in the list of processes and in units, and not variables.",
         [("`SVC_NOTIFY`", "Receivers of alerts, separated by spaces, as `--notify`.")],
     ),
+    "svc serve --acme-dns": (
+        "Credentials of the DNS provider, as [Certificates](../guides/operate/certificates.md) describes.",
+        [
+            (
+                "`LEXICON_RFC2136_SERVER`, `LEXICON_RFC2136_AUTH_TOKEN`",
+                "Of `rfc2136`: HOST[:PORT], and the key as ALGORITHM:NAME:SECRET.",
+            ),
+            ("`LEXICON_<PROVIDER>_…`", "Of another provider: those that lexicon documents."),
+        ],
+    ),
     "svc serve under systemd": (
         "`svc serve --print-unit` and `--print-socket` write units that use these.",
         [

@@ -40,6 +40,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "conflict": ("API", "Changed meanwhile, or exists already; or it is the last owner."),
     "deployment": ("API", "The deployment does not exist or is no longer stored."),
     "digest-mismatch": ("API", "An uploaded file does not match its SHA-256."),
+    "dns-not-installed": ("command", "The packages of the extra `dns` are missing."),
     "domain-invalid": ("API", "A resource cannot have this name as a domain; the message has the reason."),
     "domain-taken": ("API", "Another project has this domain."),
     "failed": ("API", "Any other failure; the message says which."),

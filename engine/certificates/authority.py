@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from acme import challenges, client, errors, messages
 from cryptography import x509
@@ -27,7 +27,7 @@ NONCES = 3
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """An HTTP-01 challenge: `text` is expected at the path of `token` of the host `name`."""
+    """A challenge: `text` is expected at the path of `token` of the host `name`, or in its TXT record."""
 
     name: str
     token: str
@@ -119,17 +119,20 @@ class Authority:
         with _translated(self._url):
             return str(self._order(order).status.name)
 
-    def challenges(self, order: str) -> list[Challenge]:
+    def challenges(self, order: str, kind: Literal["http-01", "dns-01"]) -> list[Challenge]:
         """Return a challenge for each name of an order that is not proven. Raises `AuthorityError`."""
         found = []
         with _translated(self._url):
             for authorization in self._authorizations(order):
                 if authorization.status != messages.STATUS_PENDING:
                     continue
-                name = _name(authorization)
-                body = next((each for each in authorization.challenges if each.chall.typ == "http-01"), None)
+                body = next((each for each in authorization.challenges if each.chall.typ == kind), None)
                 if body is None:
-                    raise AuthorityError(f"the authority offers no HTTP-01 challenge for {name}")
+                    name = _name(authorization)
+                    raise AuthorityError(f"the authority offers no {kind.upper()} challenge for {name}")
+                name = str(authorization.identifier.value)
+                if kind == "dns-01":
+                    name = body.chall.validation_domain_name(name)
                 token = body.chall.encode("token")
                 found.append(Challenge(name, token, body.chall.validation(self._key), body))
         return found
@@ -138,7 +141,7 @@ class Authority:
         """Ask the authority to check challenges, whose texts are served from now on."""
         with _translated(self._url):
             for challenge in offered:
-                chall: challenges.HTTP01 = challenge.body.chall
+                chall: challenges.KeyAuthorizationChallenge = challenge.body.chall
                 self._read(challenge.body.uri, chall.response(self._key))
 
     def failure(self, order: str) -> AuthorityError:

@@ -147,8 +147,17 @@ class CertificateManager:
 
     def _names_by_owner(self) -> dict[str, list[str]]:
         """Return the names that certificates should have, by owner."""
-        projects = {owner_of(name): list(hosts)[:MAX_NAMES] for name, hosts in self._hosts().items() if hosts}
-        return {SERVICE: [self._domain]} | projects
+        projects = {}
+        for project, hosts in self._hosts().items():
+            if names := [
+                each for each in hosts if self._settings.dns is None or not self._under_wildcard(each)
+            ]:
+                projects[owner_of(project)] = names[:MAX_NAMES]
+        own = [self._domain] if self._settings.dns is None else [self._domain, f"*.{self._domain}"]
+        return {SERVICE: own} | projects
+
+    def _under_wildcard(self, host: str) -> bool:
+        return host.partition(".")[2] == self._domain
 
     async def _tick(self) -> None:
         """Use the certificates that are stored, and begin what is due."""
@@ -200,11 +209,16 @@ class CertificateManager:
             if self._known.get(owner, (None, None))[0] != entry.revision:
                 self._known[owner] = entry.revision, self._issued(owner, entry)
         named: dict[str, IssuedCertificate] = {}
+        own = entries.get(SERVICE, Entry()).names if self._certificate(SERVICE) is not None else []
         for project, names in self._hosts().items():
             certificate = self._certificate(owner_of(project))
             if certificate is not None:
                 covered = entries[owner_of(project)].names
-                named |= {name: certificate for name in names if name in covered}
+                named |= {
+                    name: certificate
+                    for name in names
+                    if name in covered and not (f"*.{self._domain}" in own and self._under_wildcard(name))
+                }
         certificates = CertificateSet(self._certificate(SERVICE) or self._own, named)
         if certificates != self._used:
             self._use(certificates)
@@ -354,13 +368,8 @@ class CertificateManager:
         while True:
             status = await in_thread(authority.status, order.url)
             if status == "pending" and not answered:
-                offered = await in_thread(authority.challenges, order.url)
-                order.tokens = sorted({*order.tokens, *(each.token for each in offered)})
-                await self._store.save(owner, entry)
-                for each in offered:
-                    await self._store.set_challenge(each.token, each.name, each.text)
-                await in_thread(authority.answer, offered)
-                answered = True
+                await self._prove(authority, owner, entry, order)
+                deadline, answered = time.monotonic() + ORDER_SECONDS, True
             elif status == "ready":
                 await in_thread(authority.finalize, order.url, order.request)
             elif status == "valid":
@@ -379,6 +388,23 @@ class CertificateManager:
             raise AuthorityError(problem)
         return chain, order.key
 
+    async def _prove(self, authority: "Authority", owner: str, entry: Entry, order: Order) -> None:
+        """Answer the challenges of an order. Raises `AuthorityError`."""
+        provider = self._settings.dns if owner == SERVICE else None
+        if provider is None:
+            offered = await in_thread(authority.challenges, order.url, "http-01")
+            order.tokens = sorted({*order.tokens, *(each.token for each in offered)})
+            await self._store.save(owner, entry)
+            for each in offered:
+                await self._store.set_challenge(each.token, each.name, each.text)
+        else:
+            offered = await in_thread(authority.challenges, order.url, "dns-01")
+            records = [(each.name, each.text) for each in offered]
+            order.records = [*order.records, *(each for each in records if each not in order.records)]
+            await self._store.save(owner, entry)
+            await in_thread(provider.add, records)
+        await in_thread(authority.answer, offered)
+
     async def _continued(self, authority: "Authority", entry: Entry, names: list[str]) -> Order | None:
         """Return the order that an earlier attempt has begun, if it can still succeed."""
         if entry.order is not None and entry.order.names == names:
@@ -395,6 +421,11 @@ class CertificateManager:
         """Forget the order of an entry, and its challenges."""
         if entry.order is not None:
             await self._store.remove_challenges(entry.order.tokens)
+            if entry.order.records and self._settings.dns is not None:
+                try:
+                    await in_thread(self._settings.dns.remove, entry.order.records)
+                except AuthorityError as error:
+                    _log.warning("%s; remove it yourself", error.message)
             entry.order = None
 
 

@@ -1,21 +1,29 @@
-"""Choice of a certificate authority, its errors, and the optional packages of the extra `acme`."""
+"""Choice of a certificate authority, its errors, and the optional packages of `acme` and `dns`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from engine.errors import SvcError
+
+if TYPE_CHECKING:
+    from engine.certificates.dns_provider import DnsProvider
 
 LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 
 
 @dataclass(frozen=True, slots=True)
 class AcmeSettings:
-    """An account at a certificate authority. `ca_file` has the certificates to trust it by, as PEM."""
+    """An account at a certificate authority. `ca_file` has the certificates to trust it by, as PEM.
+
+    With `dns`, the service's own domain is proven by DNS-01, and its certificate has a wildcard.
+    """
 
     email: str
     directory: str = LETS_ENCRYPT
     ca_file: str = ""
+    dns: "DnsProvider | None" = None
 
 
 class AuthorityError(SvcError):
@@ -45,3 +53,20 @@ def require_acme() -> None:
     """Raise `AcmeNotInstalled` if a package is missing."""
     if None in (find_spec("acme"), find_spec("josepy")):
         raise AcmeNotInstalled
+
+
+class DnsNotInstalled(SvcError):
+    """The optional packages of the extra `dns` are missing."""
+
+    code = "dns-not-installed"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the package dns-lexicon is not installed", "Install it: pip install 'svc-tui[acme,dns]'"
+        )
+
+
+def require_dns() -> None:
+    """Raise `DnsNotInstalled` if a package is missing."""
+    if None in (find_spec("lexicon"), find_spec("dns")):
+        raise DnsNotInstalled

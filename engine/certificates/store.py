@@ -30,13 +30,17 @@ def new_key() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Order:
-    """An order that has begun, with the sealed key of its certificate and the tokens of its challenges."""
+    """An order that has begun, with the sealed key of its certificate and its challenges.
+
+    `tokens` are those of HTTP-01, `records` the names and texts of DNS-01.
+    """
 
     url: str
     names: list[str]
     request: str
     key: Mapping[str, str]
     tokens: list[str] = field(default_factory=list)
+    records: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,4 +141,6 @@ class CertificateStore:
 def _entry(cell: VersionedValue) -> Entry:
     document = json.loads(cell.value)
     order = Order(**document["order"]) if document["order"] is not None else None
+    if order is not None:
+        order.records = [(name, text) for name, text in order.records]
     return Entry(**document | {"order": order, "revision": cell.revision})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.certificates.settings import LETS_ENCRYPT, AcmeSettings, require_acme
+from engine.certificates.settings import LETS_ENCRYPT, AcmeSettings, require_acme, require_dns
 from engine.errors import InvalidUsage
 from engine.event_loop import run
 from engine.gateway.client_address import Network
@@ -107,6 +107,13 @@ def serve(
     acme_ca_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Certificates to trust the authority by, as PEM.")
     ] = None,
+    acme_dns: Annotated[
+        str,
+        typer.Option(
+            metavar="PROVIDER",
+            help="Obtain a wildcard certificate by DNS records at this provider: rfc2136, or one of lexicon.",
+        ),
+    ] = "",
     proxied: Annotated[
         bool,
         typer.Option(
@@ -212,7 +219,9 @@ def serve(
                 f"--acme-http is {acme_http or listen}, the address of --listen or --control",
                 "Pass different ports.",
             )
-    elif acme_http or acme_ca_file or acme_directory != LETS_ENCRYPT:
+        if acme_dns:
+            require_dns()
+    elif acme_http or acme_ca_file or acme_dns or acme_directory != LETS_ENCRYPT:
         raise InvalidUsage("options --acme-… require --acme", "Pass --acme MAIL.")
     collector = _collector(otlp) if otlp else None
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
@@ -224,6 +233,11 @@ def serve(
         stdout.line(socket_unit(name, addresses))
     if print_unit or print_socket:
         return
+    if authority_settings is not None and acme_dns:
+        from engine.certificates.dns_provider import DnsProvider
+
+        provider = DnsProvider(acme_dns, domain, os.environ)
+        authority_settings = replace(authority_settings, dns=provider)
     # Imported on demand: with the control API, it takes most of a start.
     from svc_tui.serve.settings import ServiceSettings
 

@@ -50,10 +50,15 @@ def free_port() -> int:
 class Pebble:
     """An authority that checks challenges at port `http_port`. It can be stopped and started again."""
 
-    def __init__(self, programs: Path, folder: Path, *, lifetime: int = 90 * 86400) -> None:
+    def __init__(
+        self, programs: Path, folder: Path, *, lifetime: int = 90 * 86400, dns: str = "", address: str = ""
+    ) -> None:
+        """It resolves names by the server `dns` if it is given; else all names have the address."""
         self._programs, self._folder = programs, folder
         folder.mkdir(parents=True)
-        self.http_port, self._port, self._management, self._dns = (free_port() for _ in range(4))
+        self.http_port, self._port, self._management, own = (free_port() for _ in range(4))
+        self._dns = dns or f"127.0.0.1:{own}"
+        self._has_stub, self._address = not dns, address or "127.0.0.1"
         self.chain, key = self_signed(folder)
         config = {
             "listenAddress": f"127.0.0.1:{self._port}",
@@ -75,12 +80,14 @@ class Pebble:
     def start(self, **environment: str) -> None:
         """Start it, as a new authority without accounts and orders."""
         variables = os.environ | {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_AUTHZREUSE": "0"} | environment
-        dns = f"127.0.0.1:{self._dns}"
         stubs = [f"-{name}=" for name in ("doh", "http01", "https01", "tlsalpn01", "defaultIPv6")]
-        for command in (
-            ["pebble-challtestsrv", *stubs, f"-dnsserver={dns}", f"-management=127.0.0.1:{free_port()}"],
-            ["pebble", "-strict", f"-config={self._folder / 'config.json'}", f"-dnsserver={dns}"],
-        ):
+        stubs += [f"-dnsserver={self._dns}", f"-defaultIPv4={self._address}"]
+        commands = [
+            ["pebble", "-strict", f"-config={self._folder / 'config.json'}", f"-dnsserver={self._dns}"]
+        ]
+        if self._has_stub:
+            commands.append(["pebble-challtestsrv", *stubs, f"-management=127.0.0.1:{free_port()}"])
+        for command in commands:
             program = [str(self._programs / command[0]), *command[1:]]
             with (self._folder / f"{command[0]}.log").open("ab") as log:
                 self._running.append(
@@ -124,10 +131,12 @@ class Pebble:
 
 
 @contextmanager
-def authority(cache: Path, folder: Path, *, lifetime: int = 90 * 86400) -> Iterator[Pebble]:
+def authority(
+    cache: Path, folder: Path, *, lifetime: int = 90 * 86400, dns: str = "", address: str = ""
+) -> Iterator[Pebble]:
     """Yield an authority that runs."""
     pytest.importorskip("acme", reason="acme is not installed (extra acme)")
-    pebble = Pebble(build(cache), folder, lifetime=lifetime)
+    pebble = Pebble(build(cache), folder, lifetime=lifetime, dns=dns, address=address)
     try:
         pebble.start()
         yield pebble

@@ -102,6 +102,11 @@ def test_serve_with_corrupt_accounts_names_the_file_and_the_remedy(
         (["--acme", "ann@example.com"], "for localhost"),
         (["--acme", "ann@example.com", "--domain", "apps.example", "--proxied"], "--proxied"),
         (["--acme-directory", "https://127.0.0.1/dir"], "require --acme"),
+        (["--acme-dns", "rfc2136"], "require --acme"),
+        (
+            ["--acme", "a@b.example", "--domain", "apps.example", "--acme-dns", "rfc2136"],
+            "LEXICON_RFC2136_SERVER",
+        ),
         (["--acme", "a@b.example", "--domain", "apps.example", "--acme-directory", "dir"], "dir is not"),
         (["--acme", "a@b.example", "--domain", "apps.example", "--acme-ca-file", "none.pem"], "none.pem"),
         (["--acme", "a@b.example", "--domain", "apps.example", "--listen", "127.0.0.1:80"], "--acme-http is"),

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,9 +15,11 @@ import pytest
 from cryptography import x509
 
 from engine.certificates import manager
+from engine.certificates.dns_provider import RFC2136, DnsProvider
 from engine.certificates.store import PREFIX
 from engine.control.discovery import find_endpoint
 from svc_tui.client import Client
+from tests.support.knot import name_server
 from tests.support.pebble import Pebble, authority
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
@@ -94,6 +97,28 @@ def test_deploy_gets_a_certificate_that_clients_trust(hosted: Hosted, pebble: Pe
                 assert answer.text == "one"
     for name in (None, "unknown.example.net", "web--other.apps.example"):
         assert handshake(hosted.public, name).serial_number == own.serial_number
+
+
+def test_wildcard_covers_a_project_from_its_first_request_on(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager, "TICK_SECONDS", 0.1)
+    with (
+        name_server(cache, tmp_path / "knot", zone=DOMAIN) as knot,
+        authority(cache, tmp_path / "pebble", dns=f"{knot.address}:{knot.port}") as pebble,
+    ):
+        acme = replace(pebble.settings, dns=DnsProvider(RFC2136, DOMAIN, knot.environ()))
+        with Hosted(tmp_path / "data", acme=acme, http_port=pebble.http_port) as hosted:
+            own = wait_for(hosted.public, DOMAIN)
+            assert names(own) == {DOMAIN, f"*.{DOMAIN}"}
+            with local(hosted) as client:
+                deploy(client, static_shop(tmp_path / "shop"))
+            assert handshake(hosted.public, SHOP).serial_number == own.serial_number
+            trusting = ssl.create_default_context(cadata=pebble.root())
+            with httpx.Client(verify=trusting) as client:
+                request = client.build_request("GET", hosted.public, headers={"host": SHOP})
+                request.extensions["sni_hostname"] = SHOP
+                assert client.send(request).text == "one"
 
 
 def test_plain_listener_redirects_and_serves_nothing_of_applications(hosted: Hosted, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cryptography import x509
 from engine.bucket.folder import FolderBucket
 from engine.cancellation import cancel
 from engine.certificates import manager as managing
+from engine.certificates.dns_provider import RFC2136, DnsProvider
 from engine.certificates.manager import MAX_ORDERS, CertificateManager
 from engine.certificates.plain_listener import challenges_and_redirects
 from engine.certificates.store import SERVICE, CertificateStore, Entry, owner_of
@@ -19,6 +21,7 @@ from engine.http.sockets import bind
 from engine.http.tls import CertificateSet, IssuedCertificate
 from engine.service.secrets_key import SecretsKey
 from tests.engine.deploy.packing import opened
+from tests.support.knot import Knot, name_server
 from tests.support.pebble import Pebble, authority
 
 DOMAIN = "apps.example.com"
@@ -39,8 +42,10 @@ def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
 class Site:
     """A manager with its plain listener, over a bucket."""
 
-    def __init__(self, pebble: Pebble, bucket: FolderBucket, key: Path) -> None:
-        self.pebble = pebble
+    def __init__(
+        self, pebble: Pebble, bucket: FolderBucket, key: Path, dns: DnsProvider | None = None
+    ) -> None:
+        self.pebble, self.dns = pebble, dns
         self.hosts: dict[str, list[str]] = {}
         self.reports: list[tuple[str, str]] = []
         self.alerts: dict[str, str] = {}
@@ -54,7 +59,7 @@ class Site:
     def start(self) -> None:
         """Begin as a new process would."""
         self.manager = CertificateManager(
-            self.pebble.settings,
+            replace(self.pebble.settings, dns=self.dns),
             self.store,
             domain=DOMAIN,
             hosts=lambda: self.hosts,
@@ -369,5 +374,92 @@ def test_project_with_too_many_names_is_reported_and_gets_the_first_ones(
             assert site.names(SHOP[0]) == set(SHOP) and not site.issued("z--shop.apps.example.com")
             ((project, text),) = site.reports
             assert project == "shop" and "3 public host names" in text
+
+    opened(tmp_path / "bucket", scenario)
+
+
+WILDCARD = f"*.{DOMAIN}"
+CHALLENGE = f"_acme-challenge.{DOMAIN}"
+
+
+@pytest.fixture
+def knot(cache: Path, tmp_path: Path) -> Iterator[Knot]:
+    with name_server(cache, tmp_path / "knot") as running:
+        yield running
+
+
+@pytest.fixture
+def zoned(cache: Path, tmp_path: Path, knot: Knot) -> Iterator[Pebble]:
+    """An authority that resolves names by the server of the zone."""
+    with authority(cache, tmp_path / "pebble", dns=f"{knot.address}:{knot.port}") as running:
+        yield running
+
+
+def test_wildcard_covers_projects_and_their_domains_have_own_certificates(
+    zoned: Pebble, knot: Knot, tmp_path: Path
+) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        site = Site(zoned, bucket, tmp_path, DnsProvider(RFC2136, DOMAIN, knot.environ()))
+        site.hosts = {"blog": [f"blog.{DOMAIN}"], "shop": [*SHOP, "shop.example.com"]}
+        async with site:
+            await site.until(lambda: site.issued("shop.example.com"))
+            await site.until(lambda: site.names(SHOP[0]) == {DOMAIN, WILDCARD})
+            assert site.names("shop.example.com") == {"shop.example.com"}
+            assert site.names(f"blog.{DOMAIN}") == site.names("any." + DOMAIN) == {DOMAIN, WILDCARD}
+            await site.settled(SERVICE)
+            assert not knot.texts(CHALLENGE) and not site.reports
+            assert set(await site.store.all()) == {SERVICE, owner_of("shop")}
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_wildcard_replaces_certificates_of_projects_and_back(
+    zoned: Pebble, knot: Knot, tmp_path: Path
+) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        site = Site(zoned, bucket, tmp_path)
+        site.hosts = {"shop": SHOP}
+        async with site:
+            for dns, names in (
+                (None, set(SHOP)),
+                (DnsProvider(RFC2136, DOMAIN, knot.environ()), {DOMAIN, WILDCARD}),
+            ):
+                await site.kill()
+                site.dns = dns
+                site.start()
+                await site.run()
+                await site.until(lambda names=names: site.names(SHOP[0]) == names)
+            await site.kill()
+            site.dns = None
+            entry = (await site.store.all())[SERVICE]
+            entry.renew_at = 0
+            await site.store.save(SERVICE, entry)
+            site.start()
+            await site.run()
+            await site.until(lambda: site.names(SHOP[0]) == set(SHOP))
+            await site.until(lambda: site.names(DOMAIN) == {DOMAIN})
+            assert not site.reports
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_refused_update_is_reported_and_tried_again(zoned: Pebble, knot: Knot, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        environ = knot.environ()
+        environ["LEXICON_RFC2136_AUTH_TOKEN"] = "hmac-sha256:svc:b3RoZXI="
+        site = Site(zoned, bucket, tmp_path, DnsProvider(RFC2136, DOMAIN, environ))
+        async with site:
+            await site.until(lambda: bool(site.reports))
+            ((project, text),) = site.reports
+            assert (
+                not project and f"cannot create the record {CHALLENGE}" in text and "PeerBadSignature" in text
+            )
+            await site.kill()
+            site.dns = DnsProvider(RFC2136, DOMAIN, knot.environ())
+            site.start()
+            await site.run()
+            await site.until(lambda: site.names(DOMAIN) == {DOMAIN, WILDCARD})
+            entry = await site.settled(SERVICE)
+            assert not entry.failures and len(entry.ordered) == 1 and not knot.texts(CHALLENGE)
 
     opened(tmp_path / "bucket", scenario)

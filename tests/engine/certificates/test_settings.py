@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from engine.certificates.manager import mismatch, self_signed
-from engine.certificates.settings import AcmeNotInstalled, require_acme
+from engine.certificates.settings import AcmeNotInstalled, DnsNotInstalled, require_acme, require_dns
 from engine.certificates.store import new_key
 
 
@@ -20,6 +20,18 @@ def test_require_acme_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AcmeNotInstalled) as exc_info:
         require_acme()
     assert "svc-tui[acme]" in exc_info.value.hint
+
+
+def test_require_dns_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        sys.modules["engine.certificates.settings"],
+        "find_spec",
+        lambda name: None if name == "lexicon" else find(name),
+    )
+    with pytest.raises(DnsNotInstalled) as exc_info:
+        require_dns()
+    assert "svc-tui[acme,dns]" in exc_info.value.hint
 
 
 def test_mismatch_names_what_is_wrong() -> None:
