@@ -86,7 +86,8 @@ class Pebble:
             ["pebble", "-strict", f"-config={self._folder / 'config.json'}", f"-dnsserver={self._dns}"]
         ]
         if self._has_stub:
-            commands.append(["pebble-challtestsrv", *stubs, f"-management=127.0.0.1:{free_port()}"])
+            self._names = f"127.0.0.1:{free_port()}"
+            commands.append(["pebble-challtestsrv", *stubs, f"-management={self._names}"])
         for command in commands:
             program = [str(self._programs / command[0]), *command[1:]]
             with (self._folder / f"{command[0]}.log").open("ab") as log:
@@ -109,6 +110,10 @@ class Pebble:
     def root(self) -> str:
         """Return the root certificate of issued ones, as PEM. Each start makes a new one."""
         return self.get("/roots/0")
+
+    def resolve(self, address: str) -> None:
+        """Set the address of all names."""
+        httpx.post(f"http://{self._names}/set-default-ipv4", json={"ip": address}).raise_for_status()
 
     def revoke(self, chain: str, key: str) -> None:
         """Revoke a certificate by the ACME API, with its own key."""
