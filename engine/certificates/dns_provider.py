@@ -3,6 +3,7 @@
 It needs the optional packages of the extra `dns`.
 """
 
+import re
 import socket
 import time
 from argparse import ArgumentParser
@@ -31,6 +32,7 @@ CALL_SECONDS = 10.0
 VISIBLE_SECONDS = 120.0
 """How long to wait until the name servers of the zone have a record."""
 POLL_SECONDS = 2.0
+_SECRET = re.compile(r"LEXICON_.*(TOKEN|PASSWORD|SECRET|KEY)")
 Records = Sequence[tuple[str, str]]
 """Names and texts."""
 
@@ -44,7 +46,7 @@ class DnsProvider:
     def __init__(self, name: str, domain: str, environ: Mapping[str, str]) -> None:
         """Credentials are variables of the environment, as lexicon names them. Raises `InvalidUsage`."""
         self._name = name
-        self._secrets = [value for key, value in environ.items() if key.startswith("LEXICON_") and value]
+        self._secrets = [value for key, value in environ.items() if value and _SECRET.match(key)]
         if name == RFC2136:
             self._server = _UpdatableServer(environ)
         else:

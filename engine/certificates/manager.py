@@ -49,6 +49,8 @@ TICK_SECONDS = 5.0
 PARALLEL = 4
 """Maximum orders at the same time."""
 CHECK_HOURS = 6
+CLOCK_SECONDS = 3600.0
+"""How far the clock may be from those of the authority and of other nodes."""
 _DAY = 86400.0
 _T = TypeVar("_T")
 _log = logging.getLogger("svc.server")
@@ -75,7 +77,7 @@ class CertificateManager:
         """`use` replaces the certificates of the server.
 
         `report` gets a project, empty for the service, and the text of a failure. `alert` gets the same, and
-        an empty text once a certificate was obtained. `node` is this node of a
+        often an empty text while there is no problem. `node` is this node of a
         fleet. `clock` returns Unix time.
         """
         self._settings, self._store, self._domain = settings, store, domain
@@ -109,8 +111,7 @@ class CertificateManager:
         """Return the state of the certificate for a host name of a project, as a text."""
         entry = self._entries.get(owner_of(project), Entry())
         if self._used is not None and (certificate := self._used.named.get(name)) is not None:
-            leaf = x509.load_pem_x509_certificate(certificate.chain.encode())
-            return f"valid until {utc(leaf.not_valid_after_utc.timestamp())}"
+            return f"valid until {utc(validity(certificate.chain)[1])}"
         if name in entry.left_out:
             return f"missing: {entry.left_out[name]}; the next try is at {utc(entry.left_out_until)}"
         return (
@@ -163,8 +164,13 @@ class CertificateManager:
         """Use the certificates that are stored, and begin what is due."""
         entries = await self._store.all()
         self._apply(entries)
-        for owner, names in self._names_by_owner().items():
+        expected = self._names_by_owner()
+        for owner, entry in entries.items():
+            if owner not in expected or not (entry.error or entry.left_out):
+                self._alert(owner.partition("/")[2], "")  # Another node may have solved the problem.
+        for owner, names in expected.items():
             entry = entries.get(owner, Entry())
+            self._correct(entry)
             if not entry.left_out.keys() <= set(names):
                 entry.left_out = {name: entry.left_out[name] for name in names if name in entry.left_out}
                 entry.check_at = 0
@@ -172,6 +178,13 @@ class CertificateManager:
             if owner not in self._running and self._due(owner, entry, due_names):
                 task = self._running[owner] = asyncio.create_task(self._attempt(owner, entry, due_names))
                 task.add_done_callback(partial(self._end, owner))
+
+    def _correct(self, entry: Entry) -> None:
+        """Forget times that a wrong clock set too far into the future."""
+        latest = self._clock() + CLOCK_SECONDS
+        if entry.tried > latest or entry.until > latest + CLAIM_SECONDS or entry.check_at > latest + _DAY:
+            entry.tried = entry.until = entry.check_at = entry.retry_at = entry.left_out_until = 0
+            entry.ordered = [each for each in entry.ordered if each <= latest]
 
     def _end(self, owner: str, _task: asyncio.Task[None]) -> None:
         del self._running[owner]
@@ -293,7 +306,8 @@ class CertificateManager:
         if self._needed(owner, entry, names):
             await self._obtain(authority, owner, entry, names)
             entry.failures, entry.retry_at, entry.error = 0, 0, ""
-        self._alert(owner.partition("/")[2], self._left_out(owner, entry))
+        if entry.left_out:
+            self._alert(owner.partition("/")[2], self._left_out(owner, entry))
         await self._ask_renewal(authority, owner, entry)
 
     async def _ask_renewal(self, authority: "Authority", owner: str, entry: Entry) -> None:
@@ -311,7 +325,8 @@ class CertificateManager:
                     f"the authority asks for the renewal of the certificate of {project or self._domain} now"
                 )
                 self._report(project, f"{text}, as if it was revoked; svc orders another")
-            entry.renew_at = when
+            begin, end = validity(entry.chain)
+            entry.renew_at = min(when, end - (end - begin) / 10)
         entry.check_at = min(max(again, self._clock() + 60), self._clock() + _DAY)
 
     async def _obtain(self, authority: "Authority", owner: str, entry: Entry, names: list[str]) -> None:
@@ -384,7 +399,7 @@ class CertificateManager:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 5.0)
         await self._drop(entry)
-        if problem := mismatch(chain, self._store.unseal(owner, order.key), names):
+        if problem := mismatch(chain, self._store.unseal(owner, order.key), names, self._clock()):
             raise AuthorityError(problem)
         return chain, order.key
 
@@ -429,10 +444,15 @@ class CertificateManager:
             entry.order = None
 
 
+def validity(chain: str) -> tuple[float, float]:
+    """Return from when to when a certificate is valid, as Unix times."""
+    leaf = x509.load_pem_x509_certificate(chain.encode())
+    return leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+
+
 def renewal_time(chain: str) -> float:
     """Return when to renew a certificate if the authority does not say it, as a Unix time."""
-    leaf = x509.load_pem_x509_certificate(chain.encode())
-    begin, end = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+    begin, end = validity(chain)
     # Jitter spreads the renewals of certificates that were ordered at the same time.
     return begin + (end - begin) * random.uniform(0.63, 2 / 3)
 
@@ -466,8 +486,8 @@ def signing_request(key: str, names: Sequence[str]) -> str:
     return request.sign(private, hashes.SHA256()).public_bytes(Encoding.PEM).decode()  # type: ignore[arg-type]
 
 
-def mismatch(chain: str, key: str, names: Sequence[str]) -> str:
-    """Return why a certificate chain is not one for a key and host names, or an empty text."""
+def mismatch(chain: str, key: str, names: Sequence[str], now: float) -> str:
+    """Return why a certificate chain cannot be used now for a key and host names, or an empty text."""
     try:
         leaf = x509.load_pem_x509_certificates(chain.encode())[0]
         alternative = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -478,6 +498,12 @@ def mismatch(chain: str, key: str, names: Sequence[str]) -> str:
         return f"the certificate of the authority does not name {', '.join(missing)}"
     if leaf.public_key() != load_pem_private_key(key.encode(), None).public_key():
         return "the certificate of the authority is for another key"
+    begin, end = validity(chain)
+    if not begin - CLOCK_SECONDS <= now < end:
+        return (
+            f"the certificate of the authority is valid from {utc(begin)} to {utc(end)}, and the clock of"
+            f" this machine is at {utc(now)}; correct the clock"
+        )
     return ""
 
 

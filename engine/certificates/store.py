@@ -1,6 +1,7 @@
 """Certificates, orders and challenges as values of the bucket. Private keys are sealed."""
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -8,7 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets_key import SecretsKey, SecretsKeyError
+
+_log = logging.getLogger("svc.server")
 
 SERVICE = "service"
 """Owner of the certificate of the service's own name. That of a project is `projects/<project>`."""
@@ -105,16 +108,21 @@ class CertificateStore:
         return self._key.unseal(PREFIX + owner, sealed)
 
     async def account_key(self) -> str:
-        """Return the key of the account (PEM), which is created if it does not exist.
+        """Return the key of the account (PEM), which is created if it cannot be unsealed.
 
-        Raises `SecretsKeyError`.
+        Raises `ClaimLost` if another node creates it now.
         """
+        cell = await self._cells.get(ACCOUNT)
+        if cell is not None:
+            try:
+                return self._key.unseal(ACCOUNT, json.loads(cell.value))
+            except SecretsKeyError as error:
+                _log.warning("%s; svc uses a new account at the certificate authority", error.message)
         key = new_key()
         sealed = json.dumps(self._key.seal(ACCOUNT, key)).encode()
-        if isinstance(await self._cells.cas(ACCOUNT, sealed, None), StaleRevision):
-            cell = await self._cells.get(ACCOUNT)
-            assert cell is not None
-            return self._key.unseal(ACCOUNT, json.loads(cell.value))
+        revision = cell.revision if cell is not None else None
+        if isinstance(await self._cells.cas(ACCOUNT, sealed, revision), StaleRevision):
+            raise ClaimLost
         return key
 
     async def set_challenge(self, token: str, name: str, text: str) -> None:

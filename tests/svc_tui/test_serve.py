@@ -95,6 +95,18 @@ def test_serve_with_corrupt_accounts_names_the_file_and_the_remedy(
     assert all(each.fileno() == -1 for each in bound)
 
 
+def test_serve_with_the_port_of_challenges_in_use_names_it(
+    bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        acme = ["--acme", "a@b.example", "--domain", "apps.example", "--acme-http", address]
+        assert run(["serve", *PORTS, *acme, "--data", str(tmp_path)]) == 1
+    errors = capsys.readouterr().err
+    assert f"port {address.partition(':')[2]} is in use" in errors and "--acme-http" in errors
+    assert bound and all(each.fileno() == -1 for each in bound)
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

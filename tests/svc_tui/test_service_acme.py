@@ -95,6 +95,12 @@ def test_deploy_gets_a_certificate_that_clients_trust(hosted: Hosted, pebble: Pe
             assert answer.http_version == "HTTP/2"
             if host != DOMAIN:
                 assert answer.text == "one"
+    # A request is routed by its host, whatever name the connection was opened for.
+    with httpx.Client(verify=trusting) as client:
+        for asked, host, status in ((DOMAIN, SHOP, 200), (SHOP, "unknown.example.net", 404)):
+            request = client.build_request("GET", hosted.public, headers={"host": host})
+            request.extensions["sni_hostname"] = asked
+            assert client.send(request).status_code == status
     for name in (None, "unknown.example.net", "web--other.apps.example"):
         assert handshake(hosted.public, name).serial_number == own.serial_number
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -320,6 +321,78 @@ def test_dead_names_are_left_out_and_tried_again(pebble: Pebble, tmp_path: Path)
             entry = await site.settled(owner_of("shop"))
             assert not entry.left_out and not entry.left_out_failures and len(site.reports) == 2
             assert site.names(SHOP[0]) == {*SHOP, "dead.example.net"}
+
+    opened(tmp_path / "bucket", scenario)
+
+
+@pytest.mark.parametrize("days", [-365, 365])
+def test_clock_a_year_off_is_named_and_the_certificate_remains(
+    pebble: Pebble, tmp_path: Path, days: int
+) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            first = site.used[0].default
+            await site.until(lambda: site.used[-1].default != first)
+            serial, site.ahead = site.serial(DOMAIN), days * 86400
+            site.hosts = {"shop": SHOP}
+            await site.until(lambda: bool(site.alerts.get("shop")))
+            assert "correct the clock" in site.alerts["shop"] and not site.issued(SHOP[0])
+            assert site.serial(DOMAIN) == serial
+            site.ahead = 0
+            await site.until(lambda: site.issued(SHOP[0]))
+            await site.until(lambda: not site.alerts["shop"])
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_lost_secrets_key_leads_to_a_new_account_and_new_certificates(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.hosts = {"shop": SHOP}
+            await site.until(lambda: site.issued(SHOP[0]))
+            await site.settled(owner_of("shop"))
+            serial = site.serial(SHOP[0])
+            await site.kill()
+            site.store = CertificateStore(bucket.kv, SecretsKey.create())
+            site.start()
+            await site.manager.start()
+            assert not site.issued(SHOP[0])
+            await site.run()
+            await site.until(lambda: site.issued(SHOP[0]))
+            assert site.serial(SHOP[0]) != serial and not site.reports
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_order_that_stays_pending_is_reported_and_continued(
+    pebble: Pebble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(managing, "ORDER_SECONDS", 0.5)
+
+    async def scenario(bucket: FolderBucket) -> None:
+        pebble.stop()
+        await asyncio.to_thread(partial(pebble.start, PEBBLE_VA_NOSLEEP="0", PEBBLE_VA_SLEEPTIME="1000000"))
+        async with Site(pebble, bucket, tmp_path) as site:
+            await site.until(lambda: bool(site.reports))
+            assert "the order is still pending after" in site.reports[0][1]
+            first = await site.settled(SERVICE)
+            site.ahead = 3601
+            await site.until(lambda: len(site.reports) == 2)
+            second = await site.settled(SERVICE)
+            assert first.order is not None and second.order is not None
+            assert second.order.url == first.order.url and len(second.ordered) == 1
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_refused_nonces_do_not_fail_an_order(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        pebble.stop()
+        await asyncio.to_thread(partial(pebble.start, PEBBLE_WFE_NONCEREJECT="25"))
+        async with Site(pebble, bucket, tmp_path) as site:
+            site.hosts = {"shop": SHOP}
+            await site.until(lambda: site.issued(SHOP[0]))
+            assert not site.reports
 
     opened(tmp_path / "bucket", scenario)
 

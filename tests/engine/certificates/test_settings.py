@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import time
 
 import pytest
 
@@ -35,8 +36,10 @@ def test_require_dns_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mismatch_names_what_is_wrong() -> None:
-    own = self_signed("apps.example.com")
-    assert mismatch(own.chain, own.key, ["apps.example.com"]) == ""
-    assert "b.example.com" in mismatch(own.chain, own.key, ["apps.example.com", "b.example.com"])
-    assert "another key" in mismatch(own.chain, new_key(), ["apps.example.com"])
-    assert "no usable" in mismatch("", own.key, ["apps.example.com"])
+    own, names, now = self_signed("apps.example.com"), ["apps.example.com"], time.time()
+    assert mismatch(own.chain, own.key, names, now) == ""
+    assert "b.example.com" in mismatch(own.chain, own.key, [*names, "b.example.com"], now)
+    assert "another key" in mismatch(own.chain, new_key(), names, now)
+    assert "no usable" in mismatch("", own.key, names, now)
+    for years in (-1, 11):
+        assert "correct the clock" in mismatch(own.chain, own.key, names, now + years * 365 * 86400)
