@@ -76,8 +76,8 @@ class CertificateManager:
     ) -> None:
         """`use` replaces the certificates of the server.
 
-        `report` gets a project, empty for the service, and the text of a failure. `alert` gets the same, and
-        often an empty text while there is no problem. `node` is this node of a
+        `report` gets a project, empty for the service, and the text of a failure. `alert` gets the same again
+        and again while a problem lasts, and an empty text while there is none. `node` is this node of a
         fleet. `clock` returns Unix time.
         """
         self._settings, self._store, self._domain = settings, store, domain
@@ -165,22 +165,25 @@ class CertificateManager:
         entries = await self._store.all()
         self._apply(entries)
         expected = self._names_by_owner()
-        for owner, entry in entries.items():
-            if owner not in expected or not (entry.error or entry.left_out):
-                self._alert(owner.partition("/")[2], "")  # Another node may have solved the problem.
+        for owner in entries.keys() - expected.keys():
+            self._alert(owner.partition("/")[2], "")
         for owner, names in expected.items():
             entry = entries.get(owner, Entry())
-            self._correct(entry)
-            if not entry.left_out.keys() <= set(names):
-                entry.left_out = {name: entry.left_out[name] for name in names if name in entry.left_out}
-                entry.check_at = 0
+            self._correct(owner, entry, names)
+            problem = self._problem(owner, entry)
+            # The node that tried last alerts. Any node may have solved the problem since then.
+            if not problem or entry.holder == self._node:
+                self._alert(owner.partition("/")[2], problem)
             due_names = self._due_names(owner, entry, names)
             if owner not in self._running and self._due(owner, entry, due_names):
                 task = self._running[owner] = asyncio.create_task(self._attempt(owner, entry, due_names))
                 task.add_done_callback(partial(self._end, owner))
 
-    def _correct(self, entry: Entry) -> None:
-        """Forget times that a wrong clock set too far into the future."""
+    def _correct(self, owner: str, entry: Entry, names: Sequence[str]) -> None:
+        """Forget problems of names that a project had, and times that a wrong clock set too far ahead."""
+        entry.left_out = {name: entry.left_out[name] for name in names if name in entry.left_out}
+        if not self._needed(owner, entry, names):
+            entry.error, entry.failures, entry.retry_at = "", 0, 0
         latest = self._clock() + CLOCK_SECONDS
         if entry.tried > latest or entry.until > latest + CLAIM_SECONDS or entry.check_at > latest + _DAY:
             entry.tried = entry.until = entry.check_at = entry.retry_at = entry.left_out_until = 0
@@ -282,19 +285,17 @@ class CertificateManager:
         entry.retry_at, entry.error = self._retry_at(entry.failures), text
         if entry.order is None and len(entry.ordered) >= MAX_ORDERS:
             entry.retry_at = max(entry.retry_at, entry.ordered[0] + _DAY)
-        project = owner.partition("/")[2]
-        name = project or self._domain
-        failure = f"no new certificate for {name}: {text}; the next try is at {utc(entry.retry_at)}"
-        self._report(project, failure)
-        self._alert(project, failure)
+        self._report(owner.partition("/")[2], self._problem(owner, entry))
 
-    def _left_out(self, owner: str, entry: Entry) -> str:
-        """Return why names are left out, or an empty text."""
-        project = owner.partition("/")[2]
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in entry.left_out.items())
+    def _problem(self, owner: str, entry: Entry) -> str:
+        """Return why a certificate was not obtained or is without names, or an empty text."""
+        name = owner.partition("/")[2] or self._domain
+        if entry.error:
+            return f"no new certificate for {name}: {entry.error}; the next try is at {utc(entry.retry_at)}"
+        reasons = "; ".join(f"{left}: {reason}" for left, reason in entry.left_out.items())
         return reasons and (
-            f"the certificate of {project or self._domain} is without {len(entry.left_out)} of its names:"
-            f" {reasons}; the next try is at {utc(entry.left_out_until)}"
+            f"the certificate of {name} is without {len(entry.left_out)} of its names: {reasons};"
+            f" the next try is at {utc(entry.left_out_until)}"
         )
 
     async def _step(self, owner: str, entry: Entry, names: list[str]) -> None:
@@ -305,9 +306,6 @@ class CertificateManager:
             authority = await in_thread(Authority, self._settings, account_key)
         if self._needed(owner, entry, names):
             await self._obtain(authority, owner, entry, names)
-            entry.failures, entry.retry_at, entry.error = 0, 0, ""
-        if entry.left_out:
-            self._alert(owner.partition("/")[2], self._left_out(owner, entry))
         await self._ask_renewal(authority, owner, entry)
 
     async def _ask_renewal(self, authority: "Authority", owner: str, entry: Entry) -> None:
@@ -352,10 +350,11 @@ class CertificateManager:
                 entry.chain, entry.key, entry.names = chain, key, names
                 entry.renew_at = renewal_time(chain)
                 break
+        entry.failures, entry.retry_at, entry.error = 0, 0, ""
         left = entry.left_out.items()
         entry.left_out = {name: text for name, text in left if name in refused or name not in asked}
         if refused:
-            self._report(owner.partition("/")[2], self._left_out(owner, entry))
+            self._report(owner.partition("/")[2], self._problem(owner, entry))
         elif not entry.left_out:
             entry.left_out_failures = 0
 
