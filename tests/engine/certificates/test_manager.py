@@ -4,11 +4,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from engine.bucket.folder import FolderBucket
 from engine.cancellation import cancel
@@ -16,7 +20,7 @@ from engine.certificates import manager as managing
 from engine.certificates.dns_provider import RFC2136, DnsProvider
 from engine.certificates.manager import MAX_ORDERS, CertificateManager
 from engine.certificates.plain_listener import challenges_and_redirects
-from engine.certificates.store import SERVICE, CertificateStore, Entry, owner_of
+from engine.certificates.store import SERVICE, CertificateStore, Entry, new_key, owner_of
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import CertificateSet, IssuedCertificate
@@ -364,6 +368,35 @@ def test_lost_secrets_key_leads_to_a_new_account_and_new_certificates(pebble: Pe
             await site.run()
             await site.until(lambda: site.issued(SHOP[0]))
             assert site.serial(SHOP[0]) != serial and not site.reports
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_certificate_that_expired_while_the_service_was_down_is_replaced(
+    pebble: Pebble, tmp_path: Path
+) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        site = Site(pebble, bucket, tmp_path)
+        key, name = new_key(), x509.Name([])
+        private, now = load_pem_private_key(key.encode(), None), datetime.now(UTC)
+        assert isinstance(private, EllipticCurvePrivateKey)
+        expired = (
+            x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=100))
+            .not_valid_after(now - timedelta(days=10))
+            .sign(private, SHA256())
+        )
+        entry = Entry(
+            names=[DOMAIN],
+            chain=expired.public_bytes(Encoding.PEM).decode(),
+            key=site.store.seal(SERVICE, key),
+            renew_at=(now - timedelta(days=40)).timestamp(),
+            check_at=(now - timedelta(days=90)).timestamp(),
+        )
+        await site.store.save(SERVICE, entry)
+        async with site:
+            await site.until(lambda: site.serial(DOMAIN) != expired.serial_number)
+            assert site.names(DOMAIN) == {DOMAIN} and not site.reports
 
     opened(tmp_path / "bucket", scenario)
 
