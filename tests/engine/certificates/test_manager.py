@@ -50,7 +50,7 @@ class Site:
     def __init__(
         self, pebble: Pebble, bucket: FolderBucket, key: Path, dns: DnsProvider | None = None
     ) -> None:
-        self.pebble, self.dns = pebble, dns
+        self.pebble, self.dns, self.node = pebble, dns, ""
         self.hosts: dict[str, list[str]] = {}
         self.reports: list[tuple[str, str]] = []
         self.alerts: dict[str, str] = {}
@@ -71,6 +71,7 @@ class Site:
             use=self.used.append,
             report=lambda project, text: self.reports.append((project, text)),
             alert=self.alerts.__setitem__,
+            node=self.node,
             clock=self.clock,
         )
 
@@ -467,6 +468,46 @@ def test_two_nodes_obtain_one_certificate(pebble: Pebble, tmp_path: Path) -> Non
             assert other[-1].named[SHOP[0]] == site.used[-1].named[SHOP[0]]
             assert len((await site.store.all())[owner_of("shop")].ordered) == 1
             await cancel([running])
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_order_of_a_lost_node_is_continued_by_another_after_its_lease(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        site = Site(pebble, bucket, tmp_path)
+        site.hosts, site.node = {"shop": SHOP}, "n1"
+        site.start()
+        save, reached, reads = site.store.save, asyncio.Event(), 0
+
+        async def stop_at(owner: str, entry: Entry) -> None:
+            if owner != SERVICE and entry.order is not None and entry.order.tokens:
+                reached.set()
+                await asyncio.Event().wait()
+            await save(owner, entry)
+
+        async with site:
+            site.store.save = stop_at  # type: ignore[method-assign]
+            await asyncio.wait_for(reached.wait(), 60)
+            await site.kill()
+            site.store.save = save  # type: ignore[method-assign]
+            site.node = "n2"
+            site.start()
+            list_all = site.store.all
+
+            async def counted() -> dict[str, Entry]:
+                nonlocal reads
+                reads += 1
+                return await list_all()
+
+            site.store.all = counted  # type: ignore[method-assign]
+            await site.run()
+            await site.until(lambda: reads > 5)
+            entry = (await list_all())[owner_of("shop")]
+            assert entry.holder == "n1" and not site.issued(SHOP[0])
+            site.ahead = managing.CLAIM_SECONDS + 1
+            await site.until(lambda: site.issued(SHOP[0]))
+            entry = await site.settled(owner_of("shop"))
+            assert entry.holder == "n2" and len(entry.ordered) == 1 and not site.reports
 
     opened(tmp_path / "bucket", scenario)
 
