@@ -8,6 +8,7 @@ import socket
 import time
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 import dns.message
 import dns.name
@@ -76,10 +77,10 @@ class DnsProvider:
                     else:
                         client.delete_record(None, "TXT", name, text)
             except Exception as error:  # lexicon has no class of its own for what its providers raise.
-                reason = f"{error!r:.300}"
+                reason = repr(error)
                 for secret in self._secrets:
                     reason = reason.replace(secret, "…")
-                message = f"the DNS provider {self._name} cannot {verb} the record {name}: {reason}"
+                message = f"the DNS provider {self._name} cannot {verb} the record {name}: {reason:.300}"
                 raise AuthorityError(message) from None
 
     def _client(self, name: str) -> Client:
@@ -111,13 +112,13 @@ class _UpdatableServer:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Raises `InvalidUsage`."""
-        host, _, port = environ.get(SERVER, "").partition(":")
         try:
+            address = urlsplit(f"//{environ.get(SERVER, '')}")
+            self._host, self._port = address.hostname or "", address.port or 53
             algorithm, name, secret = environ.get(KEY, "").split(":")
             self._key = dns.tsig.Key(name, secret, algorithm)
             dns.tsig.get_context(self._key)  # type: ignore[no-untyped-call]
-            self._host, self._port = host, int(port or 53)
-            if not host:
+            if not self._host:
                 raise ValueError
         except (ValueError, DNSException, NotImplementedError):
             raise InvalidUsage(

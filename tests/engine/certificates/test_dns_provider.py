@@ -58,6 +58,7 @@ def test_provider_of_lexicon_creates_and_removes_records(
         ({KEY: "hmac-sha256:svc:b3RoZXI="}, "PeerBadSignature"),
         ({KEY: f"hmac-sha256:other:{SECRET}"}, "PeerBadKey"),
         ({SERVER: "127.0.0.1:1"}, "refused"),
+        ({SERVER: "[::1]:1"}, "refused|unreachable|assign"),
         ({SERVER: "missing.invalid"}, "missing|resolution|known"),
     ],
 )
