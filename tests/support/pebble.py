@@ -23,6 +23,8 @@ from tests.support.go_cache import go_build_cache
 
 MODULE = "github.com/letsencrypt/pebble/v2/cmd"
 VERSION = "v2.10.3"
+BLOCKED = "blocked.example"
+"""The authority refuses orders with this name and those below it."""
 PROGRAMS = ("pebble", "pebble-challtestsrv")
 
 
@@ -66,6 +68,7 @@ class Pebble:
             "certificate": str(self.chain),
             "privateKey": str(key),
             "httpPort": self.http_port,
+            "domainBlocklist": [BLOCKED],
             "tlsPort": 1,
             "retryAfter": {"authz": 1, "order": 1},
             "profiles": {"default": {"description": "default", "validityPeriod": lifetime}},

@@ -27,7 +27,7 @@ from engine.http.tls import CertificateSet, IssuedCertificate
 from engine.service.secrets_key import SecretsKey
 from tests.engine.deploy.packing import opened
 from tests.support.knot import Knot, name_server
-from tests.support.pebble import Pebble, authority
+from tests.support.pebble import BLOCKED, Pebble, authority
 
 DOMAIN = "apps.example.com"
 SHOP = ["shop.apps.example.com", "web--shop.apps.example.com"]
@@ -330,6 +330,21 @@ def test_dead_names_are_left_out_and_tried_again(pebble: Pebble, tmp_path: Path)
             entry = await site.settled(owner_of("shop"))
             assert not entry.left_out and not entry.left_out_failures and len(site.reports) == 2
             assert site.names(SHOP[0]) == {*SHOP, "dead.example.net"}
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_names_that_the_authority_forbids_are_left_out(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        async with Site(pebble, bucket, tmp_path) as site:
+            forbidden = {f"a.{BLOCKED}", f"b.{BLOCKED}"}
+            site.hosts = {"shop": [*sorted(forbidden), *SHOP]}
+            await site.until(lambda: site.issued(SHOP[0]))
+            entry = await site.settled(owner_of("shop"))
+            assert entry.left_out.keys() == forbidden and len(entry.ordered) == 1
+            assert entry.left_out_failures == 1 and site.names(SHOP[0]) == set(SHOP)
+            ((_, text),) = site.reports
+            assert f"b.{BLOCKED} is a forbidden domain" in text
 
     opened(tmp_path / "bucket", scenario)
 
