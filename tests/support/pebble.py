@@ -97,7 +97,7 @@ class Pebble:
                 self._running.append(
                     subprocess.Popen(program, env=variables, stdout=log, stderr=log, cwd=self._folder)
                 )
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             try:
                 self.get("/roots/0")
