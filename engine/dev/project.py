@@ -273,6 +273,9 @@ class DevProject:
     async def _work(self, name: str) -> None:
         try:
             while name in self._dirty:
+                earlier = [self._jobs[each] for each in self.project.built_before(name) if each in self._jobs]
+                if earlier:
+                    await asyncio.wait(earlier)
                 self._dirty.discard(name)
                 number = self._intervals[name].number + 1 if name in self._intervals else 1
                 interval = self._intervals[name] = BuildInterval(number, time.time_ns())

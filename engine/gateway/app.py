@@ -198,19 +198,22 @@ class Gateway:
     async def _span(
         self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, depth: int
     ) -> _SpanOutcome:
-        """Handle a request at a resource, or pass it to the target of a matching mount; append one record."""
+        """Handle a request at a resource, or pass it to a mount's target or to its fallback; append one record."""
         started, now = time.perf_counter_ns(), time.time_ns()
         outcome = _ABORTED_BY_SHUTDOWN
         try:
             target = endpoint.match_mount(exchange.request.path)
-            if target is None:
-                outcome = await self._respond(exchange, endpoint, span)
+            response = await self._respond(exchange, endpoint, span) if target is None else None
+            if response is not None:
+                outcome = response
                 if outcome.status == 404:
                     self._report_unmounted(exchange, endpoint)
             elif depth + 1 >= MAX_DEPTH:
                 status, size = await self._problem(exchange, "mount-loop", None)
                 outcome = _SpanOutcome(status, "mount-loop", bytes_out=size)
             else:
+                target = target or endpoint.fallback
+                assert target is not None
                 inner = await self._span(exchange, target, span.child(), depth + 1)
                 outcome = replace(inner, detail="", report=None)
         except Exception:
@@ -223,7 +226,10 @@ class Gateway:
             )
         return outcome
 
-    async def _respond(self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext) -> _SpanOutcome:
+    async def _respond(
+        self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext
+    ) -> _SpanOutcome | None:
+        """Respond with a resource's version; return `None`, with nothing sent, if its fallback shall."""
         client = exchange.request.client
         if endpoint.rate is not None and client is not None:
             retry_after = -(-endpoint.rate.take(client[0]) // 10**9)
@@ -256,6 +262,8 @@ class Gateway:
                 response = await version.respond(exchange)
             except FileChanged as error:
                 return _SpanOutcome(200, "file-changed", detail=str(error), aborted=True)
+            if response is None and endpoint.fallback is not None:
+                return None
             if response is None:
                 status, size = await self._problem(exchange, "not-found", None)
                 return _SpanOutcome(status, "not-found", bytes_out=size)

@@ -86,8 +86,8 @@ class Endpoint:
     """A routing target: a resource with its version and its mounts."""
 
     __slots__ = (
-        "_endpoints", "_mounts", "canonical", "hsts", "name", "project", "public", "rate", "recorded",
-        "sessions", "version",
+        "_endpoints", "_fallback", "_mounts", "canonical", "hsts", "name", "project", "public", "rate",
+        "recorded", "sessions", "version",
     )  # fmt: skip
 
     def __init__(
@@ -112,7 +112,13 @@ class Endpoint:
         self.rate = ClientRate(resource.rate) if resource.rate else None
         self.version = version
         self._mounts = sorted(resource.mounts, key=lambda mount: (not mount.exact, -len(mount.prefix)))
+        self._fallback = resource.fallback
         self._endpoints = endpoints
+
+    @property
+    def fallback(self) -> "Endpoint | None":
+        """The resource that answers requests without a mount and a file."""
+        return self._endpoints[self._fallback] if self._fallback else None
 
     def unmounted(self, path: str) -> str:
         """Return the other resource whose name is the first segment of a path without a mount, or ""."""

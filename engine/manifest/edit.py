@@ -241,7 +241,7 @@ def redrawn(project: Project, changes: Sequence[Change]) -> Project:
         resource = replace(project.resources[change.resource], mounts=tuple(starmap(Mount, mounts.items())))
         project = replace(project, resources={**project.resources, resource.name: resource})
         tables = {
-            name: ResourceTable.model_construct(mounts=targets(each.mounts))
+            name: ResourceTable.model_construct(mounts=targets(each.mounts), fallback=each.fallback or None)
             for name, each in project.resources.items()
         }
         findings = mount_findings(resource.name, tables[resource.name], list(tables))

@@ -225,6 +225,7 @@ def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
         output=(workdir / table.output).resolve() if table.output is not None else None,
         entry=entry,
         not_found=table.not_found or "",
+        fallback=table.fallback or "",
         rate=table.rate or "",
         redirects={pattern: Redirect(each.to, each.status) for pattern, each in table.redirects.items()},
         mounts=tuple(Mount(pattern, target) for pattern, target in table.mounts.items()),

@@ -79,6 +79,7 @@ class ResourceSettings:
     public: bool = False
     spa: bool = False
     not_found: str = ""
+    fallback: str = ""
     headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     redirects: Mapping[str, Redirect] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -160,6 +161,10 @@ class Project:
     def front(self) -> Resource | None:
         """The resource at the project's address: the named, the only public static or the only public one."""
         return self.resources.get(front_of(self.resources, self.front_name))
+
+    def built_before(self, name: str) -> list[str]:
+        """Return the resources with a build command that fall back to a resource: it may write the entry."""
+        return [each.name for each in self.resources.values() if each.build and each.fallback == name]
 
     @property
     def domains(self) -> dict[str, str]:

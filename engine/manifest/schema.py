@@ -88,6 +88,9 @@ class ResourceTable(_ManifestTable):
     not_found: _OptionalText = Field(
         None, description="static: file in output that answers requests without a file, with status 404."
     )
+    fallback: _OptionalText = Field(
+        None, description="static: Resource that answers requests without a mount and a file, of all methods."
+    )
     headers: dict[str, dict[str, str]] = Field(
         {},
         description="static: path pattern -> header fields of the files below it.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.manifest.domains import DomainInvalid, parse_domain
 from engine.manifest.egress import parse_collector, parse_rule
-from engine.manifest.lanes import LaneSpec, registered_lanes
+from engine.manifest.lanes import LaneSpec, kind_of, registered_lanes
 from engine.manifest.model import MAX_REQUESTS, Redirect, front_of, host_label, normal_path, parse_rate
 from engine.manifest.path_rules import (
     ENDLESS_HINT,
@@ -56,6 +56,8 @@ def validate(
         if not broken_keys & {"lane", "build", "output"}:
             yield from _lane(key_path, table)
         yield from mount_findings(name, table, list(names))
+        if "lane" not in broken_keys:
+            yield from fallback_findings(name, document.resource, list(names))
         yield from _egress(key_path, table)
         if table.rate is not None and not parses(parse_rate, table.rate):
             hint = f"Write requests (at most {MAX_REQUESTS}), and a period of s, m, h or d up to 1d."
@@ -150,11 +152,13 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
         yield (*key_path, "output"), f"output has no meaning for a {lane.name} resource without build", hint
     if component:
         lanes = _lanes(lambda each: each.kind == "image")
-        for key in ("spa", "not_found", "headers", "redirects"):
+        for key in ("spa", "not_found", "fallback", "headers", "redirects"):
             if getattr(table, key):
                 yield (*key_path, key), f"{key} is for {lanes} resources", "Remove it."
-    if table.spa and table.not_found:
-        yield (*key_path, "not_found"), "spa and not_found exclude each other", "Remove one of them."
+    missing = [key for key in ("spa", "not_found", "fallback") if getattr(table, key)]
+    if not component and len(missing) > 1:
+        message = f"{' and '.join(missing[:2])} exclude each other"
+        yield (*key_path, missing[1]), message, "Remove one of them."
     if table.entry is not None and lane.default_entry is None:
         lanes = _lanes(lambda each: each.default_entry is not None)
         yield (*key_path, "entry"), f"entry is for {lanes} resources", "Remove it."
@@ -271,8 +275,23 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
             yield key_path, f'unknown resource "{target}"', hint
 
 
+def fallback_findings(name: str, tables: Mapping[str, ResourceTable], names: list[str]) -> Iterator[Finding]:
+    """Yield the mistake in one resource's fallback; `names` are all resources of the file."""
+    target, key_path = tables[name].fallback, ("resource", name, "fallback")
+    dynamic = [each for each, table in tables.items() if kind_of(table.lane) == "component"]
+    if target is None or name in dynamic:
+        return
+    remedy = f"Name a resource that runs code: {', '.join(dynamic)}." if dynamic else "Add one: svc add js."
+    if target == name:
+        yield key_path, f"{name} is its own fallback", remedy
+    elif target not in names:
+        yield key_path, f'unknown resource "{target}"', did_you_mean(target, dynamic) or remedy
+    elif target in tables and target not in dynamic:
+        yield key_path, f"the fallback {target} serves files only", remedy
+
+
 def cycle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
-    """Yield each cycle of mounts once, at the mount that closes it."""
+    """Yield each cycle of mounts and fallbacks once, at the one that closes it."""
     visited: set[str] = set()
     for start in tables:
         trail = [start]
@@ -283,24 +302,23 @@ def cycle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
                 visited.add(trail.pop())
                 iterators.pop()
                 continue
-            pattern, target = step
+            key, target = step
             if target in trail:
                 cycle = " → ".join([*trail[trail.index(target) :], target])
-                key_path = ("resource", trail[-1], "mounts", pattern)
-                yield (
-                    key_path,
-                    f"the mounts form a cycle: {cycle}",
-                    "Remove one mount of the cycle.",
-                )
+                hint = "Remove one mount of the cycle, or its fallback."
+                yield ("resource", trail[-1], *key), f"the mounts form a cycle: {cycle}", hint
             elif target not in visited:
                 trail.append(target)
                 iterators.append(_targets(target, tables))
 
 
-def _targets(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[str, str]]:
-    """Yield pattern and target of a resource's valid mounts, each target once."""
+def _targets(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield key path and target of a resource's valid mounts and its fallback, each target once."""
     targets = {name}
-    for pattern, target in tables[name].mounts.items():
+    edges: list[tuple[KeyPath, str]] = [
+        (("mounts", pattern), target) for pattern, target in tables[name].mounts.items()
+    ]
+    for key, target in (*edges, (("fallback",), tables[name].fallback or "")):
         if target in tables and target not in targets:
             targets.add(target)
-            yield pattern, target
+            yield key, target

@@ -164,6 +164,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "reads": lambda r: r.reads,
         "rate": lambda r: r.rate,
         "not_found": lambda r: r.not_found,
+        "fallback": lambda r: r.fallback,
         "hsts": lambda r: "yes" if r.hsts else "no",
         "secrets": lambda r: ", ".join(r.secrets),
     }

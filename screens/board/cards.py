@@ -84,6 +84,8 @@ def _resource_lines(resource: BoardResource, health: Health, width: int, signs: 
     name: Sequence[Piece] = ((f"{signs.stages[stage]} ", health_tone(health)), (resource.name, "bold"))
     tone: Tone = "" if health.rates.per_second else "dim"
     access: Piece = ("public", "") if resource.public else ("private", "dim")
+    if resource.fallback:
+        access = (f"{access[0]} → {resource.fallback}"[: width // 2], access[1])
     if health.domains and width >= MIN_WIDTH:
         domain, others = _domains(health.domains, signs)
         return (
@@ -296,6 +298,7 @@ def resource_details(
         ),
         ("mounted at", [((address, ""),) for address in addresses]),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
+        ("fallback", [((f"→ {resource.fallback}", ""),)] if resource.fallback else []),
         ("last minute", [_rates(health.rates)]),
         (
             "limits",

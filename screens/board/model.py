@@ -251,6 +251,9 @@ class BoardModel:
         resource, mounts = self.manifest.resources[name], self.manifest.mounts
         outgoing = [mount for mount in mounts if mount.source == name]
         routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
+        routes += [
+            f"{other} as fallback" for other, each in self.manifest.resources.items() if each.fallback == name
+        ]
         limits = service_limits(self.status)
         lines = resource_details(resource, self.health(name), outgoing, routes, limits, width, signs)
         return f"{name}  {resource.lane}", lines

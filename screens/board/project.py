@@ -35,6 +35,7 @@ class BoardResource:
     egress: tuple[str, ...]
     env: tuple[str, ...]
     secrets: tuple[str, ...]
+    fallback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Manifest:
                 egress=tuple(resource["egress"]),
                 env=tuple(resource["env"]),
                 secrets=tuple(resource["secrets"]),
+                fallback=resource["fallback"],
             )
             for resource in document["resources"]
         }

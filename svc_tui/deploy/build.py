@@ -29,16 +29,18 @@ async def build_each(
     slots = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def build_one(resource: Resource) -> T:
+        if earlier := [tasks[name] for name in project.built_before(resource.name)]:
+            await asyncio.wait(earlier)
         async with slots:
             return await build(builder, resource)
 
-    tasks = [asyncio.create_task(build_one(resource)) for resource in project.resources.values()]
+    tasks = {name: asyncio.create_task(build_one(each)) for name, each in project.resources.items()}
     try:
-        yield tasks
+        yield list(tasks.values())
     finally:
-        for task in tasks:
+        for task in tasks.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
         await asyncio.gather(*(lane.aclose() for lane in available.values()))
 
 
@@ -49,6 +51,8 @@ async def build_resource(
 
     `report` receives lines of progress. Without `cached`, an unchanged resource is built again.
     """
+    # The command of a resource with a fallback also writes that one's sources, so it always runs.
+    cached = cached and not (resource.build and resource.fallback)
     if cached and (artifact := await builder.remembered(resource, root)) is not None:
         return artifact, True
     prefix = f"{resource.name}: "

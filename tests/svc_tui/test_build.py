@@ -131,3 +131,20 @@ def test_signal_ends_the_build_command_too(project: Path, number: int) -> None:
     building.send_signal(number)
     assert building.wait(30) == 128 + number
     until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
+
+
+def test_fallback_is_built_after_the_command_that_writes_its_sources(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "made.wasm").write_bytes(component())
+    (project / "svc.toml").write_text(
+        "[project]\nname = 'shop'\n"
+        "[resource.server]\nlane = 'js'\noutput = 'app.wasm'\nbuild = 'cp out/server.wasm app.wasm'\n"
+        "[resource.web]\nlane = 'static'\npublic = true\noutput = 'out'\nfallback = 'server'\n"
+        "build = 'sleep 0.1; mkdir -p out; cp made.wasm out/server.wasm'\n"
+    )
+    assert run(["build"]) == 0
+    capsys.readouterr()
+    assert run(["build"]) == 0
+    server, web = capsys.readouterr().out.splitlines()
+    assert server.endswith("unchanged") and not web.endswith("unchanged")

@@ -112,6 +112,7 @@ class AddressOut(StrictModel):
             for name, each in project.resources.items()
             for mount in each.mounts
         ]
+        mounts += [(each.fallback, f"{name} as fallback") for name, each in project.resources.items()]
         return [
             cls(
                 resource=name,

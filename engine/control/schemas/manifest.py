@@ -34,6 +34,7 @@ class ResourceOut(StrictModel):
     kind: ArtifactKind
     public: bool
     mounts: list[MountOut]
+    fallback: str
     run_limit_secs: int
     memory_limit_mb: int
     egress: list[str]
@@ -50,6 +51,7 @@ class ResourceOut(StrictModel):
             kind=kind_of(resource.lane),
             public=resource.public,
             mounts=[MountOut(pattern=mount.pattern, target=mount.target) for mount in resource.mounts],
+            fallback=resource.fallback,
             run_limit_secs=resource.run_limit_secs,
             memory_limit_mb=resource.memory_limit_mb,
             egress=list(resource.egress),

@@ -155,7 +155,8 @@ class StaticResponder:
     def __init__(self, artifact: FolderArtifact | StaticBundle, resource: Resource) -> None:
         """`resource` has the settings: redirects, headers, `not_found` and `spa`.
 
-        With `spa`, a navigation to a path without a file is answered with `/index.html`.
+        With `spa`, a navigation to a path without a file is answered with `/index.html`. With `fallback`,
+        `/about` is answered with `/about.html`, as frameworks name prerendered pages.
         """
         self._source: FolderSource | BundleSource = (
             FolderSource(artifact) if isinstance(artifact, FolderArtifact) else BundleSource(artifact)
@@ -163,6 +164,7 @@ class StaticResponder:
         self._rules = StaticRules(resource, self._source.rule_files)
         self._not_found = resource.not_found
         self._spa = resource.spa
+        self._pages = bool(resource.fallback)
         self._bodies = BodyCache(SMALL_FILE_BYTES, CACHE_BYTES)
 
     async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
@@ -207,6 +209,8 @@ class StaticResponder:
         file = self._source.find(name) if name is not None and name not in RULE_FILES else None
         if isinstance(file, FolderRedirect) and self._rules.redirect(f"{path}/", b"") is not None:
             file = self._source.find(f"{file.name}/")  # A redirect to the slash would lead back here.
+        if file is None and self._pages and name and not name.endswith("/"):
+            file = self._source.find(f"{name}.html")
         if file is not None or not self._spa or method not in ("GET", "HEAD"):
             return file, False
         hidden = name is None and "/." in unquote(path)

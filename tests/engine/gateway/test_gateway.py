@@ -47,6 +47,38 @@ def test_front_files_and_mounts_share_an_origin(files: StaticResponder) -> None:
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
 
+def test_fallback_gets_requests_without_mount_and_file(files: StaticResponder, tmp_path: Path) -> None:
+    (tmp_path / "about.html").write_text("about")
+    front = replace(FRONT, fallback="web")
+    live = StaticResponder(FolderArtifact(tmp_path), replace(PLAIN, fallback="web"))
+
+    async def test(site: Site) -> None:
+        host = "front--shop.localhost"
+        assert (await site.ask("/")).text == "<h1>front</h1>"
+        assert (await site.ask("/about")).text == "about"
+        assert (await site.ask("/", method="POST")).status_code == 405
+        assert (await site.ask("/api/now", host)).text == f"GET {host} /api/now"
+        for method in ("GET", "POST", "OPTIONS"):
+            for path in ("/cart?a=1", "/about/", "/.env", "/a%2Fb"):
+                assert (await site.ask(path, host, method)).text == f"{method} {host} {path}"
+        assert [(each.resource, each.root) for each in site.spans[-2:]] == [("web", False), ("front", True)]
+        assert site.spans[-2].parent == site.spans[-1].span_id
+
+    with_site([front, API, Resource("web", "js", ROOT)], {"front": live, "api": echo(), "web": echo()}, test)
+
+
+def test_404_of_a_fallback_records_no_missing_mount(files: StaticResponder) -> None:
+    async def missing(request: GuestRequest) -> RunReport:
+        return await reply(request, b"", 404)
+
+    async def test(site: Site) -> None:
+        assert (await site.ask("/api/x")).status_code == 404
+        assert not [record for record in site.records if isinstance(record, PlatformRecord)]
+
+    front = replace(FRONT, mounts=(), fallback="api")
+    with_site([front, API], {"front": files, "api": Scripted(missing)}, test)
+
+
 def test_path_that_names_an_unmounted_resource_records_the_mount_that_routes_it(
     files: StaticResponder,
 ) -> None:

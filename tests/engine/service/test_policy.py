@@ -12,6 +12,7 @@ from engine.deploy.package_store import pack
 from engine.grant import Grant
 from engine.service.policy import Change, PolicyViolation, capabilities
 from engine.timeline.record import PlatformRecord
+from tests.engine.service.pages import pages
 from tests.engine.service.serving import Served, served
 from tests.lanes.components import component
 
@@ -49,6 +50,20 @@ def test_new_capability_requires_confirmation(tmp_path: Path) -> None:
         assert event.grant == Grant("import", "svc deploy --allow-new-capability")
         await running.deploy(await running.order(MANIFEST, {"api": after}, allow_new_capability=True))
         assert Change("api", "imports", "wasi:sockets", "") in await running.plan(MANIFEST, {"api": before})
+
+    served(tmp_path, scenario)
+
+
+def test_plan_lists_a_changed_fallback(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    artifacts = {"api": component_artifact(tmp_path, RANDOM), "web": pages(site, "page")}
+    before = MANIFEST + '[resource.web]\nlane = "static"\noutput = "."\npublic = true\n'
+
+    async def scenario(running: Served) -> None:
+        await running.deploy(await running.order(before, artifacts))
+        plan = await running.plan(before + 'fallback = "api"\n', artifacts)
+        assert plan == [Change("web", "fallback", "", "api")]
 
     served(tmp_path, scenario)
 
