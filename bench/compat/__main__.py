@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bench.compat import wpt
 from bench.compat.cases import Case, cases
+from bench.compat.frameworks import FRAMEWORKS, FrameworkResult, try_framework
 from bench.compat.guest import Laboratory, Results
 from bench.compat.report import PAGE, Outcome, compare, page, previous_wpt, wpt_section
 from bench.compat.upstream import upstream
@@ -92,6 +93,15 @@ def _outcome(case: Case, expected: dict[str, Results], by_mode: dict[str, Result
     return result
 
 
+def run_framework(name: str, cache: Path, *options: str) -> FrameworkResult:
+    """Try a framework, and print what fails."""
+    result = try_framework(name, cache, *options)
+    print(f"frameworks/{name}: {'FAILED' if result.failures else 'ok'}", flush=True)
+    for check, reason in result.failures.items():
+        print(f"  {check}: {reason}", flush=True)
+    return result
+
+
 async def run_wpt(
     folder: Path, cache: Path, root: Path, modes: tuple[BuildMode, ...], chosen: tuple[str, ...]
 ) -> list[wpt.FolderResult]:
@@ -111,11 +121,14 @@ def main() -> None:
     modes: tuple[BuildMode, ...] = ("dev",) if "--dev" in sys.argv else ("dev", "deploy")
     listed = [*cases("packages"), *cases("wintertc")]
     chosen = [case for case in listed if not names or {case.kind, f"{case.kind}/{case.name}"} & {*names}]
+    tried = [name for name in FRAMEWORKS if not names or {"frameworks", f"frameworks/{name}"} & {*names}]
     paths = tuple(name[4:] for name in names if name.startswith("wpt/")) if names else ("",)
     if checkout and not (Path(checkout) / "resources" / "testharness.js").is_file():
         sys.exit(f"error: {checkout} is not a checkout of the web platform tests")
     try:
         program = node(cache)
+        options = ("--release",) if "deploy" in modes else ()
+        frameworks = [run_framework(name, cache, *options) for name in tried]
         packages = installed(cache, program)
     except PackagesMissing as error:
         sys.exit(
@@ -130,12 +143,16 @@ def main() -> None:
     )
     if len(sys.argv) == 1:
         section = wpt_section(results) if results else previous_wpt()
-        PAGE.write_text(page(packages_done, wintertc_done, section), encoding="utf-8")
+        PAGE.write_text(page(packages_done, wintertc_done, frameworks, section), encoding="utf-8")
     working = sum(not outcome.failures for outcome in packages_done)
     checks = sum(len(outcome.case.checks) for outcome in wintertc_done)
     passed = checks - sum(len(outcome.failures) for outcome in wintertc_done)
     subtests = f"{sum(each.passed for each in results)}/{sum(each.total for each in results)}"
-    print(f"compat packages={working}/{len(packages_done)} wintertc={passed}/{checks} wpt={subtests}")
+    right = sum(not result.failures for result in frameworks)
+    print(
+        f"compat packages={working}/{len(packages_done)} wintertc={passed}/{checks} wpt={subtests}"
+        f" frameworks={right}/{len(frameworks)}"
+    )
 
 
 if __name__ == "__main__":

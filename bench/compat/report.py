@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.compat.cases import Case, versions
+from bench.compat.frameworks import FrameworkResult
 from bench.compat.guest import Results
 from bench.compat.wpt import FolderResult
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"
 REASONS = Path(__file__).with_name("reasons.json")
 WPT_BEGIN = "## Web platform tests\n"
+FRAMEWORKS_TEXT = """\
+Projects as `svc add` makes them, with their [frameworks](../guides/build/frameworks.md)' own builds: a form
+over a table, a redirect, a cookie, a streamed response, a prerendered file and a 404. The bundle is that of
+the server before compression; the compute time is that of the first request in a deploy build.
+
+| framework | version | result | bundle | compute |
+|---|---|---|---|---|
+"""
 TEXT = """\
 # Compatibility
 
@@ -113,7 +122,9 @@ def _result(outcome: Outcome) -> str:
     return ". ".join(reason.removesuffix(".") for reason in dict.fromkeys(explained(outcome)))
 
 
-def page(packages: list[Outcome], wintertc: list[Outcome], wpt: str) -> str:
+def page(
+    packages: list[Outcome], wintertc: list[Outcome], frameworks: list[FrameworkResult], wpt: str
+) -> str:
     """Return the text of the page; `wpt` is its last section."""
     package_rows, wintertc_rows = "", ""
     for outcome in packages:
@@ -131,7 +142,21 @@ def page(packages: list[Outcome], wintertc: list[Outcome], wpt: str) -> str:
         package_rows=package_rows,
         wintertc_rows=wintertc_rows,
     )
-    return text.rstrip("\n") + f"\n\n{WPT_BEGIN}\n{wpt}"
+    return text + f"\n## Frameworks\n\n{FRAMEWORKS_TEXT}{framework_rows(frameworks)}\n{WPT_BEGIN}\n{wpt}"
+
+
+def framework_rows(results: list[FrameworkResult]) -> str:
+    """Return the rows of the table of frameworks."""
+    return "".join(
+        _row(
+            f"`svc add {result.name}`",
+            result.version,
+            ", ".join(f"{check}: {reason}" for check, reason in result.failures.items()) or "works",
+            f"{result.bundle // 1000} kB",
+            f"{result.compute_ms:.1f} ms",
+        )
+        for result in results
+    )
 
 
 def wpt_section(results: list[FolderResult]) -> str:
@@ -139,7 +164,7 @@ def wpt_section(results: list[FolderResult]) -> str:
     known = reasons()
     return WPT_TEXT.format(version=known["wpt"]) + "".join(
         _row(
-            result.name,
+            f"`svc add {result.name}`",
             *(f"{number:,}" for number in (result.files, result.total, result.passed)),
             f"{math.floor(1000 * result.passed / result.total) / 10}",
             known.get(f"wpt/{result.name}", ""),

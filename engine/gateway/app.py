@@ -198,7 +198,7 @@ class Gateway:
     async def _span(
         self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, depth: int
     ) -> _SpanOutcome:
-        """Handle a request at a resource, or pass it to a mount's target or to its fallback; append one record."""
+        """Handle a request at a resource, or pass it to a mount or the fallback; append one record."""
         started, now = time.perf_counter_ns(), time.time_ns()
         outcome = _ABORTED_BY_SHUTDOWN
         try:

@@ -146,28 +146,31 @@ def plan(root: Path, changes: Sequence[Change]) -> ManifestEdit:
     return ManifestEdit(root, before, content)
 
 
-def plan_resource(
-    root: Path, name: str, keys: Mapping[str, str | bool], mount: AddMount | None
+def plan_resources(
+    root: Path, tables: Mapping[str, Mapping[str, str | bool]], mount: AddMount | None
 ) -> ManifestEdit:
-    """Return the edit that appends the table of a new resource, and mounts it. Writes nothing.
+    """Return the edit that appends the tables of new resources, and mounts one. Writes nothing.
 
     Raises as `plan`.
     """
     before = read(root / MANIFEST)
     project = parse(root, before)
-    if name in project.resources:
-        raise EditRefused(
-            f"{MANIFEST} has a resource {name} already", "Choose another name.", code="conflict"
-        )
-    pairs = (f"{key} = {json.dumps(value)}" for key, value in keys.items())
+    lines = []
+    for name, keys in tables.items():
+        if name in project.resources:
+            raise EditRefused(
+                f"{MANIFEST} has a resource {name} already", "Choose another name.", code="conflict"
+            )
+        pairs = (f"{key} = {json.dumps(value)}" for key, value in keys.items())
+        lines += ["", f"[resource.{name}]", *pairs]
+    lines.append("")
     ending = b"\r\n" if b"\r\n" in before else b"\n"
-    lines = ["", f"[resource.{name}]", *pairs, ""]
     content = before.rstrip() + ending + ending.join(line.encode() for line in lines)
     try:
         edited = parse(root, content)
     except ManifestError as error:
         raise EditRefused(error.problems[0].message, error.problems[0].hint) from error
-    if {key: each for key, each in edited.resources.items() if key != name} != dict(project.resources):
+    if {key: each for key, each in edited.resources.items() if key not in tables} != dict(project.resources):
         raise EditRefused(f"svc cannot edit {MANIFEST} in the form it is written in", "Edit it by hand.")
     return ManifestEdit(root, before, content if mount is None else _changed(root, content, mount))
 

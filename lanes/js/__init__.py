@@ -3,4 +3,10 @@
 from engine.manifest.lanes import LaneSpec
 from lanes.js.entry import default_entry
 
-SPEC = LaneSpec(name="js", default_entry=default_entry, build_for_memory=True, tone="yellow")
+SPEC = LaneSpec(
+    name="js",
+    default_entry=default_entry,
+    build_variables=("NODE_ENV",),
+    build_for_memory=True,
+    tone="yellow",
+)

@@ -343,6 +343,7 @@ class JsLane:
             guest=str(GUEST),
             compat=str(COMPAT),
             deploy=deploy,
+            nodeEnv=request.resource.env.get("NODE_ENV"),
         )
         answer = await bundle()
         if "needs" in answer:

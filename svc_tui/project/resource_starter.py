@@ -4,7 +4,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
@@ -30,13 +30,16 @@ _REMOVED = rf"drop {_KIND}(?: if exists)? {_NAMED}|alter table {_NAMED}rename to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """The files of a new resource of a lane, as `starters.toml` describes them."""
+    """The files of a new resource of a lane, or of a framework, as `starters.toml` describes them."""
 
     lane: str
-    source: str
+    source: str = ""
     build_files: tuple[str, ...] = ()
     name: tuple[str, str] = ("", "")
     editor_files: tuple[str, ...] = ()
+    framework: tuple[str, ...] = ()
+    keys: Mapping[str, str | bool] = field(default_factory=dict)
+    server: Mapping[str, str | bool] = field(default_factory=dict)
 
     def text(self, *, table: bool) -> Path:
         return _FOLDER / f"{self.lane}{'-table' if table else ''}{Path(self.source).suffix}"
@@ -48,8 +51,10 @@ class Starter:
 
 
 _DOCUMENT = tomllib.loads((_FOLDER / "starters.toml").read_text(encoding="utf-8"))
-STARTERS = {lane: Starter(lane=lane, **keys) for lane, keys in _DOCUMENT.items()}
-"""The starters by lane."""
+REFUSED: Mapping[str, Mapping[str, str]] = _DOCUMENT.pop("refused")
+"""Reason and remedy for frameworks that cannot run."""
+STARTERS = {name: Starter(**{"lane": name, **keys}) for name, keys in _DOCUMENT.items()}
+"""The starters: one for each lane, then one for each framework."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ def new_resource(
 
     Raises `InvalidUsage`.
     """
+    if (refused := REFUSED.get(lane)) is not None:
+        raise InvalidUsage(refused["reason"], refused["remedy"])
     starter = STARTERS.get(lane)
     if starter is None:
         raise InvalidUsage(f'unknown starter "{lane}"', did_you_mean(lane, list(STARTERS)))
@@ -106,7 +113,9 @@ def new_resource(
         raise InvalidUsage(
             f'"{table}" is not a valid table name', "Use a-z, 0-9 and _, a letter first, not sqlite_."
         )
-    if table and not starter.text(table=True).is_file():
+    if starter.framework:
+        public, table = True, table or name.replace("-", "_")
+    elif table and not starter.text(table=True).is_file():
         choice = alternatives([each.lane for each in STARTERS.values() if each.text(table=True).is_file()])
         raise InvalidUsage(f"a {lane} resource has no table", f"Choose {choice}, or leave out --table.")
     if public:
@@ -136,14 +145,28 @@ def plan(project: Project, resource: NewResource) -> Addition:
     folder = project.root / resource.name
     if folder.is_symlink() or folder.exists():
         raise SvcError(f"{resource.name}/ exists already", "Choose another name.", code="conflict")
-    keys: dict[str, str | bool] = {"lane": resource.starter.lane}
+    starter = resource.starter
+    keys: dict[str, str | bool] = {"lane": starter.lane}
     keys |= {} if resource.pattern else {"public": True}
-    keys["output" if resource.starter.serves_files else "workdir"] = resource.name
+    keys["output" if starter.serves_files and not starter.framework else "workdir"] = resource.name
+    tables = {resource.name: keys}
+    if starter.framework:
+        server = f"{resource.name}-server"
+        keys |= {**starter.keys, "fallback": server}
+        tables[server] = {**starter.server, "workdir": resource.name}
     mount = edit.AddMount(resource.parent, resource.pattern, resource.name) if resource.pattern else None
-    manifest = edit.plan_resource(project.root, resource.name, keys, mount)
+    manifest = edit.plan_resources(project.root, tables, mount)
     migration = _migration(project.root, resource.table) if resource.table else None
-    text = resource.starter.text(table=bool(resource.table))
-    files = {folder / _source(resource): _filled(text, resource)}
+    if starter.framework:
+        sources = {
+            path.relative_to(_FOLDER / part): path
+            for part in starter.framework
+            for path in sorted((_FOLDER / part).rglob("*"))
+            if path.is_file()
+        }
+    else:
+        sources = {_source(resource): starter.text(table=bool(resource.table))}
+    files = {folder / name: _filled(path, resource) for name, path in sources.items()}
     if migration is not None:
         files[migration] = _filled(_FOLDER / "table.sql", resource)
     return Addition(resource, manifest, files, migration)

@@ -10,14 +10,16 @@ from tests.support.service import Server, environ_of, login, run
 
 pytestmark = pytest.mark.slow
 
-MANIFEST = """[project]
+MANIFEST = '''[project]
 name = "shop"
 
 [resource.web]
 lane = "static"
 public = true
 workdir = "web"
-build = "mkdir -p build/client build/server; cp page.html build/client/index.html; cp app.js build/server/index.js"
+build = """mkdir -p build/client build/server
+cp page.html build/client/index.html
+cp app.js build/server/index.js"""
 output = "build/client"
 fallback = "web-server"
 
@@ -25,7 +27,7 @@ fallback = "web-server"
 lane = "js"
 workdir = "web"
 entry = "build/server/index.js"
-"""
+'''
 APP = """export default {
   async fetch(request) {
     return new Response(`VERSION ${request.method} ${new URL(request.url).pathname} ${await request.text()}`);

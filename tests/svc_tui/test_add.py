@@ -6,6 +6,7 @@ import pytest
 from engine.manifest.load import load
 from engine.manifest.model import Mount
 from svc_tui.main import run
+from svc_tui.project.resource_starter import STARTERS
 
 MANIFEST = """[project]
 name = "app"
@@ -71,6 +72,8 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
     [
         (["jss", "api"], 2, 'Did you mean "js"?'),
         (["js", "My Api"], 2, "a-z"),
+        (["next", "web"], 2, "Next.js cannot run on svc"),
+        (["sveltekit", "web", "--on", "front"], 2, "its own address"),
         (["js", "front"], 5, "front/ exists already"),
         (["js", "api", "--table", "a b"], 2, "not a valid table name"),
         (["js", "api", "--table", "sqlite_x"], 2, "not sqlite_"),
@@ -148,3 +151,26 @@ def test_add_removes_its_files_after_a_failure(project: Path, capsys: pytest.Cap
     assert "tables cannot be read as a folder" in capsys.readouterr().err
     del before[str(project / "tables" / "users.sql")]
     assert contents(project) == {**before, str(project / "tables"): b"not a folder"}
+
+
+FRAMEWORKS = [name for name, starter in STARTERS.items() if starter.framework]
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_add_of_a_framework_makes_files_and_a_server_that_they_fall_back_to(
+    project: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert add(name, "my-shop") == 0
+    resources = load(project).resources
+    shop, server = resources["my-shop"], resources["my-shop-server"]
+    assert (shop.public, shop.fallback, server.public) == (True, "my-shop-server", False)
+    assert server.env == {"NODE_ENV": "production"} and shop.build is not None
+    assert 'create table "my_shop"' in (project / "tables" / "0001-my_shop.sql").read_text()
+    ignored = (project / "my-shop" / ".gitignore").read_text().split()
+    assert "node_modules" in ignored
+    package = json.loads((project / "my-shop" / "package.json").read_text())
+    pinned = {**package["dependencies"], **package.get("devDependencies", {})}
+    assert all(version[0].isdigit() for version in pinned.values() if version != "file:svc-guest")
+    texts = contents(project).values()
+    assert not any(b"__NAME__" in text or b"__TABLE__" in text for text in texts)
+    assert add(name, "my-shop") == 5

@@ -1,12 +1,13 @@
 // Bundles resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
 //
-// {id, entry, name, root, guest, compat, deploy, intl?}
+// {id, entry, name, root, guest, compat, deploy, nodeEnv, intl?}
 //   ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault} | {id, needs: 'intl'}
 //
 // `entry` is the absolute path of the user's module and `name` its name in messages. Paths in responses are
 // relative to `root`. `guest` is the file of '@svc/guest', `compat` the folder of svc's modules of Node.js. With
 // `deploy` the bundle is the main module of a deploy build, which imports the glue from `svc-glue.js`. Otherwise it is a
-// script that returns the exports. `intl` is the folder with the packages of Intl, which few bundles need.
+// script that returns the exports. `nodeEnv` is NODE_ENV of the manifest, or null. `intl` is the folder with the packages
+// of Intl, which few bundles need.
 import { context } from 'esbuild';
 import { createInterface } from 'node:readline';
 import { realpathSync } from 'node:fs';
@@ -45,7 +46,7 @@ const loader = Object.fromEntries([
 ]);
 
 function options(request, features) {
-  const { root, guest, deploy, compat, intl, paged, absent } = request;
+  const { root, guest, deploy, nodeEnv, compat, intl, paged, absent } = request;
   return {
     entryPoints: ['svc:app'],
     ...(deploy
@@ -53,12 +54,12 @@ function options(request, features) {
       : { format: 'iife', globalName: 'svcApp', banner: { js: '"use strict";' }, footer: { js: 'svcApp;\n//# sourceURL=svc-app.js' } }),
     bundle: true,
     alias: { '@svc/guest': guest },
-    // esbuild would replace NODE_ENV, which is a variable of the guest.
+    // esbuild would replace NODE_ENV, which is a variable of the guest unless the manifest sets it.
     define: {
       __dirname: '"/"',
       __filename: '"/svc-app.js"',
       'import.meta': '{"url":"file:///svc-app.js"}',
-      'process.env.NODE_ENV': 'process.env.NODE_ENV',
+      'process.env.NODE_ENV': nodeEnv == null ? 'process.env.NODE_ENV' : JSON.stringify(nodeEnv),
       // A variable that a dev build has in its snapshot only.
       SVC_SNAPSHOT: deploy ? 'true' : 'svcHost',
     },
@@ -110,9 +111,9 @@ function nameable({ root, deploy, compat, intl }, code, map) {
 
 /** Return the result of esbuild with features. Each resource has a context without any, and one with its last ones. */
 async function built(request, features) {
-  const { entry, name, root, deploy, paged, absent } = request;
+  const { entry, name, root, deploy, nodeEnv, paged, absent } = request;
   const key = JSON.stringify([entry, name, root, deploy, Boolean(features), Boolean(paged)]);
-  const wanted = JSON.stringify([features, paged, absent]);
+  const wanted = JSON.stringify([features, nodeEnv, paged, absent]);
   let cached = contexts.get(key);
   if (!cached || cached.wanted !== wanted) {
     cached?.context.dispose();

@@ -338,3 +338,26 @@ def test_components_of_two_programs_share_their_code(sources: Sources) -> None:
         sources.write("index.js", HELLO.replace("hello", greeting))
         codes.add(split_memory(sources.build("deploy").component.read_bytes()).code)
     assert len(codes) == 1
+
+
+def test_node_env_of_the_manifest_is_a_constant_of_the_bundle(sources: Sources) -> None:
+    sources.write("short.cjs", "module.exports = 'short';")
+    sources.write("long.cjs", "module.exports = 'in detail';")
+    choice = "if (process.env.NODE_ENV === 'production') module.exports = require('./short.cjs');"
+    sources.write("text.cjs", f"{choice}\nelse module.exports = require('./long.cjs');")
+    sources.write(
+        "index.js", "import text from './text.cjs';\nexport default { fetch: () => new Response(text) };\n"
+    )
+
+    async def scripts(lane: JsLane) -> list[str]:
+        request = sources.request("dev")
+        environments: list[dict[str, str]] = [{}, {"NODE_ENV": "production"}, {}]
+        requests = [
+            dataclasses.replace(request, resource=dataclasses.replace(request.resource, env=env))
+            for env in environments
+        ]
+        return [(await lane.build(each)).script or "" for each in requests]
+
+    unset, production, again = sources.with_lane(scripts)
+    assert "in detail" in unset and "in detail" not in production and "short" in production
+    assert again == unset

@@ -1,0 +1,3 @@
+import adapter from './svc-adapter.js';
+
+export default { kit: { adapter: adapter() } };
