@@ -63,6 +63,10 @@ _NETWORK = re.compile(
 _GET = re.compile(r"^\s*(go get \S+|go mod \S+.*)$", re.MULTILINE)
 _NEWER = re.compile(r"requires go >= (?P<wanted>[\w.]+) \(running go (?P<used>[\w.]+)")
 _NO_ROOM = re.compile(r"no space left on device|read-only file system|file too large|disk quota")
+_EXCLUDED = re.compile(
+    r"(?:package|imports) (?P<package>\S+): build constraints exclude all Go files in (?P<folder>.+)"
+)
+_CGO = re.compile(r'^(?:import|\s)\s*"C"', re.MULTILINE)
 _MAX_DIAGNOSTICS = 20
 
 
@@ -95,6 +99,16 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
             diagnostics=errors,
             output=output,
         )
+    if excluded := _EXCLUDED.search(output):
+        needs = f"resource {name}: the package {excluded['package']}"
+        files = Path(excluded["folder"]).glob("*.go")
+        if any(_CGO.search(file.read_text(errors="replace")) for file in files):
+            hint = "Use a package in Go alone. For SQLite, use svc/guest/tables/sqldb."
+            return BuildFailed(f"{needs} needs cgo, and a component has no C code", hint, output=output)
+        hint = (
+            "Use another package, or import it in files with a build constraint such as //go:build !wasip1."
+        )
+        return BuildFailed(f"{needs} has no files for GOOS=wasip1 and GOARCH=wasm", hint, output=output)
     if "is not a main package" in output or "requires exactly one main package" in output:
         return BuildFailed(
             f"resource {name}: {request.display_path(request.resource.workdir)} has no main package",

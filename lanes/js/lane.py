@@ -11,7 +11,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -67,16 +67,30 @@ def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
     return "\n".join(rows)
 
 
-def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: str) -> BuildFailed:
+def import_chain(file: str, importers: Mapping[str, str]) -> str:
+    """Return the modules and packages through which a file of a package is imported, or nothing."""
+    steps = [file]
+    while (importer := importers.get(steps[0], ":")) not in steps and ":" not in importer:
+        steps.insert(0, importer)
+    packages = (_PACKAGE.match(step) for step in steps)
+    names = [match[1] if match else step for step, match in zip(steps, packages, strict=True)]
+    return " → ".join(dict.fromkeys(names)) if _PACKAGE.match(file) and len(steps) > 1 else ""
+
+
+def bundle_failure(answer: Mapping[str, Any], request: BuildRequest, entry: str) -> BuildFailed:
     """Return the error for all diagnostics of esbuild, in their order."""
     hint = ""
     diagnostics = []
-    for error in errors:
+    chains = {""}
+    for error in answer["errors"]:
         text, file = error["text"], error.get("file", "")
         if file.startswith("svc:"):
             file, error = entry, {}
             if 'import "default"' in text:
                 text, hint = NO_EXPORT, EXPORT_HINT
+        if (chain := import_chain(file, answer["importers"])) not in chains:
+            chains.add(chain)
+            text += f" (imported through {chain})"
         if text.startswith("Top-level await"):
             text = "top-level await is not supported: move it into fetch"
         missing = _UNRESOLVED.search(text)
@@ -105,7 +119,9 @@ def _unresolved_hint(name: str, request: BuildRequest) -> str:
     return f"Run `npm install`{in_folder}." if is_declared else f"Run `npm install {package}`{in_folder}."
 
 
-def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -> BuildFailed:
+def evaluation_failure(
+    output: str, mapping: SourceMap, request: BuildRequest, importers: Mapping[str, str]
+) -> BuildFailed:
     """Return the error for a module that failed while it was evaluated for the snapshot."""
     # The notes on the time come from a module that was evaluated, so they do not explain the failure.
     output = _ASKED_FOR_TIME.sub("", output)
@@ -124,6 +140,8 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
         diagnostics = (Diagnostic(message, file, line, column, frame),)
     package = _PACKAGE.match(diagnostics[0].file) if diagnostics else None
     subject = f"the package {package[1]}" if package else "its module"
+    if diagnostics and (chain := import_chain(diagnostics[0].file, importers)):
+        subject += f" (imported through {chain})"
     return BuildFailed(
         f"resource {request.resource.name}: {subject} fails during loading: {message}",
         _instead(text) or LOADING_HINT,
@@ -330,7 +348,7 @@ class JsLane:
             source_map = request.loader.source_map or b""
             # The script of the loader, so that the first line of the map stays the first line.
             code = _IMPORT + (request.loader.script or "") + _HOST
-            component = await self._snapshot(toolchain, request, code, source_map)
+            component = await self._snapshot(toolchain, request, code, source_map, {})
             return replace(request.loader, component=component, digest=component.stem, script=None)
         name = entry.relative_to(request.root).as_posix()
         deploy = request.mode == "deploy"
@@ -349,7 +367,7 @@ class JsLane:
         if "needs" in answer:
             answer = await bundle(intl=str(await ensure_intl(toolchain, request.cache, request.report)))
         if "errors" in answer:
-            raise bundle_failure(answer["errors"], request, name)
+            raise bundle_failure(answer, request, name)
         _refuse_exportless(answer, name)
         for warning in answer["warnings"]:
             position = (
@@ -360,7 +378,9 @@ class JsLane:
         inputs = _bundled(answer["inputs"], request, toolchain)
         source_map = answer["map"].encode()
         if deploy:
-            component = await self._snapshot(toolchain, request, answer["code"], source_map)
+            component = await self._snapshot(
+                toolchain, request, answer["code"], source_map, answer["importers"]
+            )
             return ComponentArtifact(component, component.stem, None, source_map, inputs)
         loader = await _loader(toolchain, _heap(request), request.report)
         artifact = ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
@@ -368,14 +388,19 @@ class JsLane:
             # Without the source map, so that positions are mapped as those of a deploy build.
             check = replace(artifact, script=answer["code"] + _CHECK, source_map=None)
             if (output := await request.evaluate(check)) is not None:
-                raise evaluation_failure(output, SourceMap.parse(source_map), request)
+                raise evaluation_failure(output, SourceMap.parse(source_map), request, answer["importers"])
         return artifact
 
     async def aclose(self) -> None:
         await self._bundler.aclose()
 
     async def _snapshot(
-        self, toolchain: Toolchain, request: BuildRequest, code: str, source_map: bytes
+        self,
+        toolchain: Toolchain,
+        request: BuildRequest,
+        code: str,
+        source_map: bytes,
+        importers: Mapping[str, str],
     ) -> Path:
         """Return the component of a bundle, cached by its content unless that is a dev build's."""
 
@@ -407,7 +432,7 @@ class JsLane:
         except ComponentRefused as error:
             if error.timed_out:
                 raise never_loaded(request, self._limit) from error
-            raise evaluation_failure(error.output, mapping, request) from error
+            raise evaluation_failure(error.output, mapping, request, importers) from error
         if warning := frozen_time(output, mapping):
             request.report(f"{name}: {warning}")
         return path

@@ -16,6 +16,7 @@ module.exports = {
       return false;
     }
   },
+  parseArgs: require('./parse_args.cjs'),
   stripVTControlCharacters: (text) => text.replace(ESCAPES, ''),
   styleText: (_format, text) => text,
   toUSVString: (text) => String(text).toWellFormed(),

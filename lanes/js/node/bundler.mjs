@@ -1,7 +1,7 @@
 // Bundles resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
 //
 // {id, entry, name, root, guest, compat, deploy, nodeEnv, intl?}
-//   ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault} | {id, needs: 'intl'}
+//   ->  {id, code, map, inputs, importers, warnings} | {id, errors, importers} | {id, fault} | {id, needs: 'intl'}
 //
 // `entry` is the absolute path of the user's module and `name` its name in messages. Paths in responses are
 // relative to `root`. `guest` is the file of '@svc/guest', `compat` the folder of svc's modules of Node.js. With
@@ -16,6 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { absentIn, packagesWithPage, withAbsent, withoutPage } from './choices.mjs';
 import { withClassNames } from './class_names.mjs';
 import { featureOptions, featuresOf, intlPackages } from './features.mjs';
+import { importersIn, importersOfFailing } from './importers.mjs';
 import { jsx } from './jsx.mjs';
 import { nodeBuiltins } from './node_builtins.mjs';
 import { withoutPropertyEscapes } from './regexps.mjs';
@@ -158,11 +159,14 @@ async function bundle(request) {
       // On the first line, so that the source map stays valid.
       ...nameable(request, code.replace(STRICT, (strict) => strict + before), map),
       inputs: Object.entries(result.metafile.inputs).map(([path, { bytes, format }]) => ({ path, bytes, format })),
+      importers: importersIn(result),
       warnings: result.warnings.map(message),
     };
   } catch (error) {
     if (!error.errors) throw error;
-    return { errors: error.errors.map(message) };
+    const inPackages = error.errors.some(({ location }) => location?.file.includes('node_modules'));
+    const importers = inPackages ? await importersOfFailing(options(request)) : {};
+    return { errors: error.errors.map(message), importers };
   }
 }
 

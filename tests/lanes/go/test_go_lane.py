@@ -68,6 +68,21 @@ def test_compile_error_has_its_position_in_the_project(module: Module) -> None:
     assert "w.Wite undefined" in error.output
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ('package dep\n\n// int f();\nimport "C"\n', "needs cgo, and a component has no C code"),
+        ("//go:build windows\n\npackage dep\n", "has no files for GOOS=wasip1 and GOARCH=wasm"),
+    ],
+)
+def test_package_without_files_for_components_is_named(module: Module, source: str, reason: str) -> None:
+    module.program(LITE.replace("package main\n", 'package main\n\nimport _ "example.com/api/dep"\n'))
+    module.write("dep/dep.go", source)
+    error = failure(module)
+    assert error.message == f"resource api: the package example.com/api/dep {reason}"
+    assert "imports example.com/api/dep: build constraints exclude" in error.output
+
+
 def test_syntax_error_has_its_position(module: Module) -> None:
     module.program(LITE.replace("func main() {", "func main( {"))
     (found, *_) = failure(module).diagnostics

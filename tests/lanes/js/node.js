@@ -118,6 +118,18 @@ const checks = {
     gunzipSync(gzipSync('tea')).toString(), String(await promisify(zlib.inflateRaw)(await promisify(zlib.deflateRaw)('tea'))),
     zlib.crc32('tea'), zlib.constants.Z_BEST_SPEED, (await thrown(() => brotliCompressSync('')))[0],
   ],
+  brotli: async () => {
+    const data = Buffer.from('G8cA+KVBwsrohGgBgH8C', 'base64');
+    const texts = [zlib.brotliDecompressSync(data), await promisify(zlib.brotliDecompress)(data), await text(Readable.from([data]).pipe(zlib.createBrotliDecompress()))];
+    return [new Set(texts.map(String)).size, String(texts[0]).length, (await thrown(() => zlib.brotliDecompressSync(data.subarray(0, 6))))[0]];
+  },
+  'parse-args': async () => [
+    util.parseArgs({
+      args: ['-vn', '3', '--tag=a', '--tag', 'b', 'file', '--', '-x'], allowPositionals: true, tokens: true,
+      options: { verbose: { type: 'boolean', short: 'v' }, number: { type: 'string', short: 'n' }, tag: { type: 'string', multiple: true }, size: { type: 'string', default: 's' } },
+    }),
+    await thrown(() => util.parseArgs({ args: ['--what'] })), await thrown(() => util.parseArgs({ args: ['what'] })),
+  ],
   'web-streams': async () => [
     await text(Readable.fromWeb(new Response('tea').body)), await json(Readable.from(['{"a":', '1}'])),
     await new Response(Readable.toWeb(Readable.from([Buffer.from('tea')])).pipeThrough(new WebTransform())).text(),

@@ -99,7 +99,10 @@ def test_module_that_throws_while_loading_fails_the_build(sources: Sources) -> N
     assert answer.report.outcome == "guest-failed" and "TypeError" in answer.report.detail
     for mode in MODES:
         result = failure(sources, mode, evaluated=True)
-        assert "the package bad fails during loading: TypeError" in result.message
+        assert (
+            "the package bad (imported through api/src/index.ts → bad) fails during loading: TypeError"
+            in result.message
+        )
         (diagnostic,) = result.diagnostics
         assert (diagnostic.file, diagnostic.line) == ("api/node_modules/bad/index.js", 2)
         assert "null.x" in diagnostic.frame
@@ -109,7 +112,10 @@ def test_package_that_cannot_work_has_an_alternative(sources: Sources) -> None:
     sources.write("node_modules/bcrypt/index.js", "require('fs').readFileSync('binding.node');\n")
     sources.write("src/index.ts", "import 'bcrypt';\n" + HELLO)
     error = failure(sources, evaluated=True)
-    assert "the package bcrypt fails during loading: Error: ENOENT" in error.message
+    assert (
+        "the package bcrypt (imported through api/src/index.ts → bcrypt) fails during loading: Error: ENOENT"
+        in error.message
+    )
     assert error.hint == "Instead of bcrypt, use password of @svc/guest."
 
 
@@ -361,3 +367,18 @@ def test_node_env_of_the_manifest_is_a_constant_of_the_bundle(sources: Sources) 
     unset, production, again = sources.with_lane(scripts)
     assert "in detail" in unset and "in detail" not in production and "short" in production
     assert again == unset
+
+
+def test_errors_in_packages_name_the_modules_that_import_them(sources: Sources) -> None:
+    sources.write("index.js", "import './lib.js';\n" + HELLO)
+    sources.write("lib.js", "import 'outer';\n")
+    sources.write("node_modules/outer/index.js", "import 'inner';\n")
+    inner = "node_modules/inner/index.js"
+    sources.write(inner, "import 'gone';\nimport 'lost';\n")
+    chain = "(imported through api/index.js → api/lib.js → outer → inner)"
+    first, second = (each.message for each in failure(sources).diagnostics)
+    assert first == f'Could not resolve "gone" {chain}' and second == 'Could not resolve "lost"'
+    sources.write(inner, "throw new Error('early');\n")
+    error = failure(sources, "deploy")
+    assert error.message == f"resource api: the package inner {chain} fails during loading: Error: early"
+    assert failure(sources, evaluated=True).message == error.message
