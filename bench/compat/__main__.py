@@ -1,8 +1,8 @@
 """Runs the cases and writes docs/reference/compatibility.md: `python -m bench.compat [--dev] [NAME...]`.
 
-With names of cases (`packages/hono`), kinds (`wintertc`) or folders of tests (`wpt/url`), runs only those and
-writes no page. `--dev` omits deploy builds. `WPT=` names a checkout of the web platform tests. The folder
-`SVC_TEST_CACHE` receives the npm packages.
+With names of cases (`packages/hono`, `frameworks/nuxt`), kinds (`wintertc`) or folders of tests (`wpt/url`),
+runs only those and writes no page. `--dev` omits deploy builds. `WPT=` names a checkout of the web platform
+tests. The folder `SVC_TEST_CACHE` receives the npm packages.
 """
 
 import asyncio
@@ -129,6 +129,10 @@ def main() -> None:
         program = node(cache)
         options = ("--release",) if "deploy" in modes else ()
         frameworks = [run_framework(name, cache, *options) for name in tried]
+        right = sum(not result.failures for result in frameworks)
+        print(f"compat frameworks={right}/{len(frameworks)}")
+        if not chosen and not checkout:
+            return
         packages = installed(cache, program)
     except PackagesMissing as error:
         sys.exit(
@@ -148,11 +152,7 @@ def main() -> None:
     checks = sum(len(outcome.case.checks) for outcome in wintertc_done)
     passed = checks - sum(len(outcome.failures) for outcome in wintertc_done)
     subtests = f"{sum(each.passed for each in results)}/{sum(each.total for each in results)}"
-    right = sum(not result.failures for result in frameworks)
-    print(
-        f"compat packages={working}/{len(packages_done)} wintertc={passed}/{checks} wpt={subtests}"
-        f" frameworks={right}/{len(frameworks)}"
-    )
+    print(f"compat packages={working}/{len(packages_done)} wintertc={passed}/{checks} wpt={subtests}")
 
 
 if __name__ == "__main__":

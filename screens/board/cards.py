@@ -84,8 +84,8 @@ def _resource_lines(resource: BoardResource, health: Health, width: int, signs: 
     name: Sequence[Piece] = ((f"{signs.stages[stage]} ", health_tone(health)), (resource.name, "bold"))
     tone: Tone = "" if health.rates.per_second else "dim"
     access: Piece = ("public", "") if resource.public else ("private", "dim")
-    if resource.fallback:
-        access = (f"{access[0]} → {resource.fallback}"[: width // 2], access[1])
+    if resource.fallback and not narrow:
+        access = (f"{access[0]} → {resource.fallback}"[: width - 12], access[1])
     if health.domains and width >= MIN_WIDTH:
         domain, others = _domains(health.domains, signs)
         return (

@@ -1,5 +1,7 @@
 """Node and panel texts never exceed their width."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from screens.board.cards import (
 )
 from screens.board.diagram import WIDTHS
 from screens.board.project import BoardDomain, BoardDoor, BoardResource, Health, ProjectStatus, Rates
+from tests.screens.board.resources import resource
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)
 RATES = st.builds(
@@ -164,3 +167,12 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
     assert "● shop.example.org\n" in text and "▲ www.shop.example.org  192.0.2.1 does not answer" in text
     assert "◌ new.example.org  DNS has no address" in text
     assert "svc domain check www.shop.example.org shows the records to set" in text
+
+
+def test_fallback_is_on_the_card_and_in_the_details() -> None:
+    front = replace(resource("web", "static"), fallback="web-server")
+    card = resource_card(front, Health(), 34, UNICODE_SIGNS)
+    assert "public → web-server" in "".join(text for text, _ in card[1])
+    details = resource_details(front, Health(), (), (), (), 60, UNICODE_SIGNS)
+    (line,) = (line for line in details if line and line[0][0].startswith("fallback"))
+    assert "→ web-server" in "".join(text for text, _ in line)

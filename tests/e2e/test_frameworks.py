@@ -11,12 +11,10 @@ pytestmark = [pytest.mark.nightly, pytest.mark.slow(seconds=60), pytest.mark.tim
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_framework_passes_its_checks(
-    home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_framework_passes_its_checks(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("SVC_HOME", str(home))
     try:
-        result = try_framework(name, cache)
+        result = try_framework(name, home / "cache")
     except PackagesMissing as error:
         pytest.skip(f"npm cannot install {name}: {error}")
     assert result.failures == {} and result.bundle and result.compute_ms
