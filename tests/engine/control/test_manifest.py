@@ -43,6 +43,7 @@ WEB: dict[str, Any] = {
     "kind": "image",
     "public": True,
     "mounts": [{"pattern": "/api/*", "target": "api"}],
+    "fallback": "",
     "run_limit_secs": 30,
     "memory_limit_mb": 128,
     "egress": [],
