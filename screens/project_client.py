@@ -129,6 +129,11 @@ class ProjectClient:
                 await asyncio.to_thread(self._mark_lost, client)
                 raise
 
+    async def alerts(self) -> list[dict[str, Any]]:
+        """Return the alerts of the project and of its service that last, as far as the user may see them."""
+        document = await asyncio.to_thread(self.current_client().call, "GET", "/v1/alerts")
+        return [each for each in document["alerts"] if each["project"] in (None, self.info.project)]
+
     async def column_types(self) -> ColumnTypes:
         """Return the column types, which are fetched once."""
         if self._types is None:

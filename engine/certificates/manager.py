@@ -88,6 +88,7 @@ class CertificateManager:
         """By owner, the certificate of a revision of its entry."""
         self._used: CertificateSet | None = None
         self._entries: Mapping[str, Entry] = {}
+        """The entries as they were read last."""
         self._urgent: dict[str, float] = {}
         """Owners that are tried again before `retry_at`, unless they were tried since this time."""
         self._changed = asyncio.Event()
@@ -97,7 +98,7 @@ class CertificateManager:
 
     def activated(self, project: str) -> None:
         """Order a certificate for the hosts of a project that was activated, if it needs one."""
-        self._urgent[owner_of(project)] = self._clock()
+        self._urgent |= dict.fromkeys((SERVICE, owner_of(project)), self._clock())
         self._changed.set()
         if (count := len(self._hosts().get(project, ()))) > MAX_NAMES:
             text = f"{project} has {count} public host names; its certificate has the first {MAX_NAMES}"
@@ -107,16 +108,20 @@ class CertificateManager:
         """Return whether this service has a host name."""
         return name == self._domain or any(name in names for names in self._hosts().values())
 
-    def state(self, project: str, name: str) -> str:
-        """Return the state of the certificate for a host name of a project, as a text."""
-        entry = self._entries.get(owner_of(project), Entry())
-        if self._used is not None and (certificate := self._used.named.get(name)) is not None:
-            return f"valid until {utc(validity(certificate.chain)[1])}"
+    def failure(self, project: str, name: str) -> str:
+        """Return why a project gets no certificate for a host name now; empty if it has one or gets one."""
+        names = self._hosts().get(project, ())
+        wild = self._settings.dns is not None and self._under_wildcard(name)
+        if name in names[MAX_NAMES:] and not wild:
+            return f"{project} has {len(names)} public host names; its certificate has the first {MAX_NAMES}"
+        owner = SERVICE if wild else owner_of(project)
+        entry = self._entries.get(owner, Entry())
+        attempted = owner in self._running or entry.until > self._clock()
+        if name not in names or attempted or self._is_urgent(owner, entry):
+            return ""
         if name in entry.left_out:
-            return f"missing: {entry.left_out[name]}; the next try is at {utc(entry.left_out_until)}"
-        return (
-            f"missing: {entry.error}; the next try is at {utc(entry.retry_at)}" if entry.error else "pending"
-        )
+            return f"{entry.left_out[name]}; the next try is at {utc(entry.left_out_until)}"
+        return f"{entry.error}; the next try is at {utc(entry.retry_at)}" if entry.error else ""
 
     async def challenge(self, token: str, name: str) -> str | None:
         """Return the text of a challenge for a host name of this service, or `None`."""
@@ -303,7 +308,14 @@ class CertificateManager:
 
         async with self._account:
             account_key = await self._store.account_key()
-            authority = await in_thread(Authority, self._settings, account_key)
+            try:
+                authority = await in_thread(Authority, self._settings, account_key)
+            except AuthorityError as error:
+                if error.type == "unauthorized":  # The account was deactivated.
+                    await self._store.forget_account()
+                    authority = await in_thread(Authority, self._settings, await self._store.account_key())
+                else:
+                    raise
         if self._needed(owner, entry, names):
             await self._obtain(authority, owner, entry, names)
         await self._ask_renewal(authority, owner, entry)

@@ -51,7 +51,7 @@ class AcmeNotInstalled(SvcError):
 
 def require_acme() -> None:
     """Raise `AcmeNotInstalled` if a package is missing."""
-    if None in (find_spec("acme"), find_spec("josepy")):
+    if None in (find_spec("acme"), find_spec("josepy"), find_spec("dns")):
         raise AcmeNotInstalled
 
 

@@ -125,6 +125,10 @@ class CertificateStore:
             raise ClaimLost
         return key
 
+    async def forget_account(self) -> None:
+        """Remove the key of the account, so that there will be another account."""
+        await self._set(ACCOUNT, None)
+
     async def set_challenge(self, token: str, name: str, text: str) -> None:
         """Store the text that the authority expects for a token at the host `name`."""
         await self._set(CHALLENGES + token, json.dumps([name, text]).encode())

@@ -16,7 +16,6 @@ import httpcore
 
 from engine.errors import SvcError
 from engine.gateway.domain_proof import PATH, answer
-from engine.manifest.domains import DomainInvalid, below, parse_domain
 from engine.service.domains import Domain, DomainStore
 
 _log = logging.getLogger("svc.server")
@@ -57,12 +56,6 @@ class DomainChecks:
         self._origin = origin
         self._slots = asyncio.Semaphore(MAX_CHECKS)
 
-    def parse(self, text: str) -> str:
-        """Return the normal form of a domain. Raises `DomainInvalid` for those of the service, too."""
-        if below(name := parse_domain(text), self._domain):
-            raise DomainInvalid(f"{name} belongs to the service", f"Its domain is {self._domain}.")
-        return name
-
     async def addresses(self, name: str) -> list[str]:
         """Return the addresses that DNS has for a name. Raises `SvcError` if DNS does not answer."""
         try:
@@ -95,13 +88,20 @@ class DomainChecks:
                 addresses = await self.addresses(name)
             except SvcError as error:
                 return [], error.message
-            problems = await asyncio.gather(*(self._problem(name, each) for each in addresses))
+            problems = await asyncio.gather(*(self._problem(name, each, self._origin) for each in addresses))
         answers = [Reached(address, problem) for address, problem in zip(addresses, problems, strict=True)]
         return answers, "" if answers else "DNS has no address for this name"
 
-    async def _problem(self, name: str, address: str) -> str:
+    async def port_80(self, name: str, answers: list[Reached]) -> str:
+        """Return which address of the service does not reach it at port 80, where authorities check names."""
+        for each in answers:
+            if not each.problem and (problem := await self._problem(name, each.address, "http://{}")):
+                return f"the authority checks names at port 80: {each.address} {problem}"
+        return ""
+
+    async def _problem(self, name: str, address: str, origin: str) -> str:
         """Return why a name at an address does not reach this service, or ""."""
-        url, token = urlsplit(self._origin.format("host")), secrets.token_urlsafe(24)
+        url, token = urlsplit(origin.format("host")), secrets.token_urlsafe(24)
         host = f"[{address}]" if ":" in address else address
         port = f":{url.port}" if url.port else ""
         # The proof is in the answer. The certificate may not have the name yet.

@@ -110,6 +110,11 @@ _DOMAIN_STAGES: dict[str, Stage] = {"valid": "ready", "waiting": "building", "fa
 """The stages of a resource whose signs and tones domains have."""
 
 
+def lacking_domains(health: Health) -> list[str]:
+    """Return the names of domains whose DNS does not lead to the service."""
+    return [each.name for each in health.domains if not each.reaches]
+
+
 def _domain(domain: BoardDomain, signs: Signs) -> Line:
     """Return the sign and the name of a domain."""
     stage = _DOMAIN_STAGES[domain.state]
@@ -276,7 +281,6 @@ def resource_details(
 
     `service` has the lines of `service_limits`.
     """
-    lacking = [each for each in health.domains if each.state != "valid"][:1]
     return _table(
         room,
         ("state", [((_stage_line(health), health_tone(health)),)]),
@@ -294,7 +298,7 @@ def resource_details(
         ),
         (
             "",
-            [((f"svc domain check {each.name} shows the records to set", "dim"),) for each in lacking],
+            [(("Y copies the DNS records to set", "dim"),)] if lacking_domains(health) else [],
         ),
         ("mounted at", [((address, ""),) for address in addresses]),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from screens.widgets.row_source import Tone
+from svc_tui.deploy.format import domain_state
 
 Stage = Literal["waiting", "building", "ready", "failed"]
 
@@ -110,11 +111,15 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class BoardDomain:
-    """A custom domain; `detail` is what the last check of its DNS found."""
+    """A custom domain; `detail` describes the state of its DNS and of its certificate.
+
+    `reaches` is whether its DNS leads to the service.
+    """
 
     name: str
-    state: Literal["waiting", "valid", "failed"]
+    state: str
     detail: str
+    reaches: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +191,10 @@ class ProjectStatus:
                 records=resource["records"],
                 output=resource["error"]["output"] if resource["error"] else "",
                 history=tuple(resource["history"]),
-                domains=tuple(BoardDomain(**each) for each in resource["domains"]),
+                domains=tuple(
+                    BoardDomain(each["name"], *domain_state(each), reaches=each["state"] == "valid")
+                    for each in resource["domains"]
+                ),
                 source=_source(resource["error"]),
             )
             for resource in document["resources"]

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
 from screens.board.canvas import Canvas, DetailsPanel, FleetLine
-from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, with_hint
+from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, lacking_domains, with_hint
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
 from screens.board.diagram import edge_key
@@ -29,6 +29,7 @@ from screens.project_client import ProjectClient
 from screens.terminal_app import supports_unicode
 from screens.widgets.component_styles import to_content
 from svc_tui.client import SvcError, Unreachable
+from svc_tui.deploy.format import record_line
 
 BOARD_BINDINGS: list[BindingType] = [
     Binding("c", "connect", "Connect", id="board.connect"),
@@ -48,6 +49,7 @@ BOARD_BINDINGS: list[BindingType] = [
     Binding("n", "nodes", "Nodes", id="board.nodes"),
     Binding("o", "browse", "Open in browser", show=False, id="board.browse"),
     Binding("y", "copy", "Copy address", show=False, id="board.copy"),
+    Binding("Y", "copy_records", "Copy DNS records", show=False, id="board.copy-records"),
     Binding("L", "logs", "Logs", show=False, id="board.logs"),
     Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="board.page-down"),
     Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="board.page-up"),
@@ -362,6 +364,25 @@ class BoardScreen(ConsoleScreen):
             self.app.copy_to_clipboard(address)
             self.notify(f"copied {address}", timeout=3, markup=False)
 
+    @property
+    def _lacking(self) -> list[str]:
+        """The domains of the selected resource that need DNS records."""
+        name = self._resource
+        return lacking_domains(self._model.health(name)) if name is not None else []
+
+    @work(group="records", exclusive=True)
+    async def action_copy_records(self) -> None:
+        """Check the domains that lack DNS records, and copy these."""
+        with self.shown_errors():
+            names, lines = self._lacking, list[str]()
+            for name in names:
+                check = await self.client.call("POST", f"/domains/{name}/check")
+                alias, *addresses = map(record_line, check["records"])
+                # DNS forbids a CNAME for a name without a subdomain.
+                lines += addresses if addresses and name.count(".") == 1 else [alias]
+            self.app.copy_to_clipboard("\n".join(lines))
+            self.notify(f"copied the DNS records of {', '.join(names)}", timeout=3, markup=False)
+
     def action_edit_source(self) -> None:
         """Open the first build error in the user's editor, while the Console is suspended."""
         if (source := self._source) is not None:
@@ -414,6 +435,7 @@ class BoardScreen(ConsoleScreen):
             "history": idle and self._deployer is not None,
             "browse": idle,
             "copy": idle,
+            "copy_records": idle and bool(self._lacking),
             "logs": idle and self._resource is not None,
         }
 

@@ -180,7 +180,8 @@ class Client:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise Unreachable(
                     f"the certificate of {self.url} is not trusted: {error}",
-                    "For a private certificate authority, set SSL_CERT_FILE to its certificate.",
+                    "With --acme, a new service has its certificate within a minute, or its log says why not."
+                    " For a private certificate authority, set SSL_CERT_FILE to its certificate.",
                 ) from error
             hint = "Check the address, and that the service is running."
             reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error))

@@ -10,14 +10,16 @@ import typer
 
 from doors.tables.migrations import ignored
 from engine.artifact import Artifact
+from engine.errors import SvcError
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
+from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.deploy import uploader
 from svc_tui.deploy.build import built_line
-from svc_tui.deploy.format import domain_lines, live_lines, plan_lines
+from svc_tui.deploy.format import certificate_lines, domain_lines, live_lines, plan_lines
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
@@ -89,12 +91,22 @@ def deploy(
             allow=allow_new_capability,
             discard=discard_mounts,
         )
-        if project.domains and not as_json:
-            stderr.note("  checking the DNS of the domains; Ctrl+C does not undo the deploy")
-            created = result["deployment"]["created"]
-            for line in domain_lines(uploader.wait_for_domains(client, project.name, created)):
-                stderr.line(line)
+        if not as_json:
+            _show_domains(client, result["deployment"])
     _show(result, as_json=as_json)
+
+
+def _show_domains(client: Client, deployment: dict[str, Any]) -> None:
+    """Wait for new domains and for the certificate, and show their states. The deploy is live already."""
+    try:
+        listed = uploader.await_certificates(
+            client, deployment["project"], deployment["created"], stderr.note
+        )
+    except SvcError as error:
+        stderr.warn(f"the states of domains and certificates are unknown: {error.message}", error.hint)
+        return
+    for line in domain_lines(listed["domains"]) + certificate_lines(deployment["project"], listed):
+        stderr.line(line)
 
 
 def _show(live: dict[str, Any], *, as_json: bool) -> None:

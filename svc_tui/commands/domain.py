@@ -8,7 +8,7 @@ from rich.text import Text
 
 from svc_tui.client.credentials import project_service
 from svc_tui.commands.options import AsJson
-from svc_tui.deploy.format import domain_lines
+from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line
 from svc_tui.terminal import stderr, stdout
 
 domain = typer.Typer(help="Show and check the domains of the project.")
@@ -24,13 +24,13 @@ def list_domains(as_json: AsJson = False) -> None:
         return
     if not listed["domains"]:
         stderr.note(f'{project.name} has no domains; add some to a public resource: domains = ["…"]')
-    for line in domain_lines(listed["domains"]):
+    for line in domain_lines(listed["domains"]) + certificate_lines(project.name, listed):
         stdout.line(line)
 
 
 @domain.command()
 def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Domain, in svc.toml or not.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Domain, in svc.toml or not, or an address.")],
     as_json: AsJson = False,
 ) -> None:
     """Show the DNS records that a domain needs, and whether it works."""
@@ -45,14 +45,15 @@ def check(
 
 
 def _check_lines(result: dict[str, Any]) -> list[Text]:
-    state = (
-        f"{result['state']}, resource {result['resource']}" if result["state"] else "not in the live svc.toml"
-    )
-    alias, *addresses = (f"{each['type']:<5}  {each['name']}  {each['value']}" for each in result["records"])
-    lines = [
-        Text.assemble((result["name"], "bold"), f"  {state}"),
-        Text("records to set at the DNS provider:"),
-    ]
+    state = "not in the live svc.toml"
+    if result["state"]:
+        texts = result["resource"], domain_state(result | {"detail": ""})[1]
+        state = "  ".join(filter(None, texts))
+    alias, *addresses = map(record_line, result["records"])
+    lines = [Text.assemble((result["name"], "bold"), f"  {state}")]
+    if result["retries"]:
+        lines.append(Text("svc tries again now; `svc domain list` shows the result"))
+    lines.append(Text("records to set at the DNS provider:"))
     lines.append(Text(f"  {alias}"))
     if addresses:
         lines.append(Text("or, as for a name without a subdomain:"))
@@ -62,7 +63,17 @@ def _check_lines(result: dict[str, Any]) -> list[Text]:
         Text.assemble(
             ("  ▲ ", "red") if each["problem"] else ("  ● ", "green"),
             f"{each['address']} {each['problem'] or 'reaches this service'}",
+            f": change the {'AAAA' if ':' in each['address'] else 'A'} or CNAME record that leads there"
+            if each["problem"]
+            else "",
         )
         for each in result["addresses"]
     ] or [Text.assemble(("  ◌ ", "yellow"), result["dns"])]
-    return lines
+    if (issuance := result["issuance"]) is None:
+        return lines
+    lines.append(Text("certificate authority:"))
+    problem, record = issuance["problem"], issuance["record"]
+    if not problem:
+        return [*lines, Text.assemble(("  ● ", "green"), "may issue a certificate for this name")]
+    lines.append(Text.assemble(("  ▲ ", "red"), problem + (", so set another one:" if record else "")))
+    return lines + ([Text(f"    {record_line(record)}")] if record else [])

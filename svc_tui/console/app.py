@@ -4,11 +4,14 @@ import asyncio
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, ClassVar
 
+from textual import work
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.dom import DOMNode
@@ -51,6 +54,10 @@ RECONNECT_SECONDS = 0.5
 APPLY_SECONDS = 3.0
 """How long quitting waits for edits that are being applied, before it asks."""
 APPLY_CHECK_SECONDS = 0.02
+ALERT_SECONDS = 30.0
+"""Interval of the requests for alerts of a service."""
+ALERT_CHARS = 100
+"""Maximum length of the text of an alert in its message; the activity has all of it."""
 MAX_HISTORY = 100
 """Maximum number of remembered command lines."""
 _TONES: dict[Severity, Tone] = {"information": "", "warning": "warn", "error": "bad"}
@@ -124,6 +131,8 @@ class Console(TerminalApp[None]):
         self._login_actions = login
         self._history: list[str] = []
         self._reconnecting = False
+        self._alerted: set[tuple[str, str]] = set()
+        """Kind and start of the alerts that were shown."""
         self._quit_question: ConfirmDialog | None = None
         self._client = ProjectClient(engine.info, engine.connect, self._on_link_state)
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
@@ -143,6 +152,7 @@ class Console(TerminalApp[None]):
         self._engine.start(self._notify_later)
         self._poll_link()
         self.set_interval(RECONNECT_SECONDS, self._poll_link)
+        self.set_interval(ALERT_SECONDS, self._poll_alerts)
 
     def _poll_link(self) -> None:
         """Reconnect in the background unless the engine answers."""
@@ -165,6 +175,21 @@ class Console(TerminalApp[None]):
         for screen in self._console_screens():
             if screen.is_mounted:
                 screen.link_changed()
+        self._poll_alerts()
+
+    @work(group="alerts", exclusive=True)
+    async def _poll_alerts(self) -> None:
+        """Show each new alert of the service once."""
+        if self._client.state != "live" or self._client.info.kind != "service":
+            return
+        with suppress(SvcError):  # The screens show errors, and the next poll may succeed.
+            for alert in await self._client.alerts():
+                if (key := (alert["kind"], alert["since"])) not in self._alerted:
+                    self._alerted.add(key)
+                    text = f"alert: {alert['text']}"
+                    self._client.activity.add(text, "warn")
+                    short = shorten(text, ALERT_CHARS, placeholder=" …")
+                    super().notify(f"{short}\n@ shows all", severity="warning", timeout=10, markup=False)
 
     def _notify_later(self, severity: Severity, message: str, hint: str) -> None:
         self.post_message(self.Notified(severity, f"{message}\n{hint}" if hint else message))

@@ -1,6 +1,6 @@
 """Text of deploys and deployments: changes, addresses and times."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -108,19 +108,51 @@ _DOMAIN_SIGNS = {"valid": ("● ", "green"), "waiting": ("◌ ", "yellow"), "fai
 
 
 def domain_lines(domains: Sequence[dict[str, Any]]) -> list[Text]:
-    """Return one line per custom domain: its resource, its state and since when, and a problem."""
+    """Return one line per custom domain: its resource and its state."""
     name, resource = (max((len(each[key]) for each in domains), default=0) for key in ("name", "resource"))
-    return [
-        Text.assemble(
-            _DOMAIN_SIGNS[each["state"]],
-            (f"{each['name']:<{name}}", "bold"),
-            (f"  {each['resource']:<{resource}}", "cyan"),
-            f"  {each['state']:<7}  {local_time(each['since'])}",
-            f"  {each['detail']}" if each["detail"] else "",
-            f"  certificate {each['certificate']}" if each["certificate"] else "",
-        )
-        for each in domains
-    ]
+    lines = []
+    for each in domains:
+        state, text = domain_state(each)
+        columns = (f"{each['name']:<{name}}", "bold"), (f"  {each['resource']:<{resource}}  ", "cyan")
+        lines.append(Text.assemble(_DOMAIN_SIGNS[state], *columns, text))
+    return lines
+
+
+def domain_state(domain: dict[str, Any]) -> tuple[str, str]:
+    """Return the state of a domain of the control API: valid, waiting or failed; and a text."""
+    detail = f": {domain['detail']}" if domain["detail"] else ""
+    if domain["state"] == "valid":
+        state, text = certificate_state(domain["certificate"])
+        return state, f"{text}; {domain['detail']}" if detail else text
+    return domain["state"], {"waiting": "waiting for DNS", "failed": "failed"}[domain["state"]] + detail
+
+
+def record_line(record: Mapping[str, str]) -> str:
+    """Return a DNS record of the control API as a line."""
+    return f"{record['type']:<5}  {record['name']}  {record['value']}"
+
+
+def certificate_lines(project: str, listed: Mapping[str, Any]) -> list[Text]:
+    """Return a line about the certificate of a project's addresses if its service serves with TLS."""
+    if listed["certificate"] is None:
+        return []
+    known = [each["certificate"]["detail"] for each in listed["domains"]]
+    repeated = listed["certificate"]["detail"] in known
+    state, text = certificate_state(listed["certificate"] | ({"detail": ""} if repeated else {}))
+    return [Text.assemble(_DOMAIN_SIGNS[state], (project, "bold"), f"  {text}")]
+
+
+def certificate_state(certificate: dict[str, Any] | None) -> tuple[str, str]:
+    """Return the state of a certificate of the control API: valid, waiting or failed; and a text."""
+    if certificate is None:
+        return "valid", "valid"
+    detail = f": {certificate['detail']}" if certificate["detail"] else ""
+    if certificate["state"] == "failed":
+        return "failed", f"no certificate{detail}"
+    if certificate["state"] == "ordered":
+        return "waiting", "certificate ordered"
+    failure = f"; the last attempt failed{detail}" if detail else ""
+    return "valid", f"certificate until {local_time(certificate['until'])[:10]}{failure}"
 
 
 def location(address: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from engine.manifest.model import Project, Resource
 from engine.service.policy import component_imports
 from svc_tui.client import ApiError, Client
 from svc_tui.deploy.build import build_each, build_resource
+from svc_tui.deploy.format import certificate_state, domain_state
 
 MAX_CONCURRENT_UPLOADS = 4
 CHUNK_BYTES = 256 << 10
@@ -34,8 +35,8 @@ MAX_ATTEMPTS = 8
 BUSY_SECONDS = 0.1
 """Time until another attempt while another client uploads the same content; doubled each time."""
 GIT_TIMEOUT_SECONDS = 10
-DOMAIN_SECONDS = 60
-"""How long a deploy waits for new domains to reach the service."""
+CERTIFICATE_SECONDS = 60
+"""How long a deploy waits for new domains to reach the service, and for certificates."""
 
 
 class UploadProgress(Protocol):
@@ -266,14 +267,23 @@ def _deploy(client: Client, project: str, body: dict[str, Any], progress: Upload
     )
 
 
-def wait_for_domains(client: Client, project: str, since: str) -> list[dict[str, Any]]:
-    """Return the domains of a live project. Waits for those that were declared after a time."""
-    deadline = time.monotonic() + DOMAIN_SECONDS
+def await_certificates(
+    client: Client, project: str, since: str, note: Callable[[str], None]
+) -> dict[str, Any]:
+    """Wait for the domains of a live project that were declared after a time, and for its certificate.
+
+    Return both in their last state. `note` gets a line if there is something to wait for.
+    """
+    deadline = 0.0
     while True:
-        domains: list[dict[str, Any]] = client.call("GET", f"/v1/projects/{project}/domains")["domains"]
-        waiting = [each for each in domains if each["state"] == "waiting" and each["declared"] >= since]
-        if not waiting or time.monotonic() > deadline:
-            return domains
+        listed: dict[str, Any] = client.call("GET", f"/v1/projects/{project}/domains")
+        new = (each for each in listed["domains"] if each["declared"] >= since)
+        states = [certificate_state(listed["certificate"])[0], *(domain_state(each)[0] for each in new)]
+        if "waiting" not in states or (deadline and time.monotonic() > deadline):
+            return listed
+        if not deadline:
+            deadline = time.monotonic() + CERTIFICATE_SECONDS
+            note("  waiting for domains and certificates; Ctrl+C does not undo the deploy")
         time.sleep(1)
 
 

@@ -30,6 +30,7 @@ async def certified(
     def use(certificates: CertificateSet) -> None:
         assert tls is not None
         tls.use(certificates)
+        runtime.certificates.used = certificates
         if runtime.workers is not None:
             runtime.workers.certify(certificates)
 
@@ -53,7 +54,8 @@ async def certified(
             node=node.node.node if node.node is not None else "",
         )
         await manager.start()
-        runtime.on_activated, runtime.certificate_state = manager.activated, manager.state
+        runtime.on_activated = manager.activated
+        runtime.certificates.manager = manager
         work = manager.run()
     else:
         yield None

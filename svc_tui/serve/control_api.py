@@ -91,9 +91,7 @@ class Control:
             manifest.blueprint(DeployedManifest(deployer)),
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
-            domains.blueprint(
-                deployer, runtime.domain_checks, lambda *host: runtime.certificate_state(*host)
-            ),
+            domains.blueprint(deployer, runtime.domain_checks, runtime.certificates, settings.acme),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),

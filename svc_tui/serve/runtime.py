@@ -15,6 +15,7 @@ from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Watched
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel, spawn
+from engine.certificates.state import CertificateStates
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
@@ -102,8 +103,6 @@ class Runtime:
         self._rates: dict[str, RateMeter] = {}
         self.on_activated: Callable[[str], None] | None = None
         """Called with the name of each project that was activated while the service serves."""
-        self.certificate_state: Callable[[str, str], str] = lambda project, name: ""
-        """Returns the state of the certificate by ACME of a project's host name, empty if there is none."""
         self.meter = ServiceMeter()
         self.monitor = AlertMonitor(
             Watched(settings.data, settings.certificate, self.meter, self._memory_use, self._absent_nodes),
@@ -126,6 +125,7 @@ class Runtime:
         versions = VersionFactory(self.runner, "deploy", ignore_progress, self.tenants.doors)
         self.serving = ServingTable(versions, settings.domain, front=False)
         self.serving.on_activate = self._on_activate
+        self.certificates = CertificateStates(self.serving.public_hosts)
         processes = len(settings.public)
         # Workers forward requests for the Console, whose pages and processes belong to this process.
         self.forwarded = bind("127.0.0.1", 0) if settings.console and processes > 1 else []
@@ -231,6 +231,7 @@ class Runtime:
             memory=self.memory,
             quota=self.serving.quota,
             domains=self.deployer.domains.known,
+            certificate=self.certificates.of,
         )
 
     def _record(self, project: str, timeline: TimelineBus) -> None:

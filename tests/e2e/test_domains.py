@@ -1,15 +1,19 @@
 """Custom domains through a real service, whose DNS is a file of hosts that each test writes."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
+from engine.control.discovery import find_endpoint
+from tests.support.pebble import BLOCKED, authority
 from tests.support.service import MANIFEST, PASSWORD, Server, environ_of, run, static_project, svc
 
 pytestmark = pytest.mark.slow
@@ -48,10 +52,8 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-@pytest.fixture(params=["1", "2"])
-def machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Machine]:
+@contextmanager
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Iterator[Machine]:
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")
     mount = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
@@ -61,14 +63,23 @@ def machine(
     environ = environ_of(tmp_path / "home")
     command = [*mount, *svc()]
     monkeypatch.setattr("tests.support.service.svc", lambda: command)
-    server = Server(tmp_path / "data", environ, "--domain", "apps.example.com", "--workers", request.param)
+    server = Server(tmp_path / "data", environ, "--domain", "apps.example.com", *options)
     monkeypatch.undo()
-    machine = Machine(server, environ, hosts)
-    claim = ("--user", "ann", "--claim", server.code(), "--password-stdin")
-    result = run(tmp_path, environ, "login", server.control, *claim, text=PASSWORD)
-    assert result.returncode == 0, result.stderr
-    yield machine
-    server.stop()
+    try:
+        yield Machine(server, environ, hosts)
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["1", "2"])
+def machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Machine]:
+    with running(tmp_path, monkeypatch, "--workers", request.param) as machine:
+        claim = ("--user", "ann", "--claim", machine.server.code(), "--password-stdin")
+        result = run(tmp_path, machine.environ, "login", machine.server.control, *claim, text=PASSWORD)
+        assert result.returncode == 0, result.stderr
+        yield machine
 
 
 def test_domain_waits_for_dns_redirects_to_the_first_one_and_is_released(
@@ -102,3 +113,37 @@ def test_domain_waits_for_dns_redirects_to_the_first_one_and_is_released(
     deployed = run(other, machine.environ, "deploy")
     assert deployed.returncode == 0 and "● shop.example.org  web  valid" in deployed.stderr, deployed.stderr
     assert machine.get("shop.example.org").text == "one"
+
+
+def test_deploy_waits_for_certificates_and_says_what_is_missing(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, other = static_project(tmp_path / "shop"), static_project(tmp_path / "other", "other")
+    refused = f"shop.{BLOCKED}"
+    (shop / "svc.toml").write_text(MANIFEST.format("shop") + 'domains = ["shop.example.org"]\n')
+    (other / "svc.toml").write_text(MANIFEST.format("other") + f'domains = ["{refused}"]\n')
+    with authority(cache, tmp_path / "pebble") as pebble:
+        settings = pebble.settings
+        options = ["--acme", settings.email, "--acme-directory", settings.directory]
+        options += ["--acme-ca-file", settings.ca_file, "--acme-http", f"127.0.0.1:{pebble.http_port}"]
+        with running(tmp_path, monkeypatch, *options) as machine:
+            endpoint = find_endpoint(tmp_path / "data")
+            assert endpoint is not None
+            machine.environ |= {"SVC_URL": endpoint.url, "SVC_TOKEN": endpoint.token}
+            machine.resolve("shop.example.org", refused)
+            deployed = machine.svc(shop, "deploy")
+            assert re.search(r"● shop\.example\.org  web  certificate until 2\d{3}-", deployed), deployed
+            assert re.search(r"● shop  certificate until 2\d{3}-", deployed)
+            checked = machine.svc(shop, "domain", "check", "shop.apps.example.com")
+            assert "shop.apps.example.com  waiting for DNS\n" in checked, checked
+            machine.resolve("shop.example.org", refused, "shop.apps.example.com")
+            checked = machine.svc(shop, "domain", "check", "shop.apps.example.com")
+            assert "shop.apps.example.com  certificate until" in checked, checked
+            deployed = machine.svc(other, "deploy")
+            failure = rf"▲ {refused}  web  no certificate: .*{refused} is a forbidden domain"
+            assert re.search(failure, deployed), deployed
+            assert "; the next try is at 2" in deployed and "live: " in deployed
+            checked = machine.svc(other, "domain", "check", refused)
+            assert "certificate authority:\n  ▲ " in checked, checked
+            assert "svc tries again now" not in checked, "the authority cannot reach port 80"
+            assert re.search(failure, machine.svc(other, "domain", "list"))

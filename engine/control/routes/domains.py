@@ -1,13 +1,17 @@
 """Routes and models for the custom domains of projects: their states, and the check of a name."""
 
-from collections.abc import Callable
+import asyncio
 
 from quart import Blueprint
 from quart_schema import validate_response
 
+from engine.certificates.issuance import Issuance, issuance
+from engine.certificates.settings import AcmeSettings
+from engine.certificates.state import CertificateState, CertificateStates
 from engine.control.app import principal, require
 from engine.control.schemas import StrictModel
 from engine.control.schemas.accounts import iso
+from engine.manifest.domains import parse_domain
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
 from engine.service.domains import DomainState
@@ -19,8 +23,7 @@ class DomainOut(StrictModel):
 
     `waiting`: it does not reach this service yet. `valid`: it does. `failed`: it did, or another has it.
     `since` is the time of the last change of the state, `declared` that of the first deploy with the domain.
-    `detail` is what the last check found. `certificate` is the state of its certificate by ACME, as a text;
-    empty if the service obtains none.
+    `detail` is what the last check found. `certificate` is `null` without TLS, or if a proxy terminates it.
     """
 
     name: str
@@ -29,31 +32,39 @@ class DomainOut(StrictModel):
     since: str
     declared: str
     detail: str
-    certificate: str
+    certificate: CertificateState | None
 
 
 class DomainList(StrictModel):
-    """The domains of a project."""
+    """The domains of a project, and the certificate of its addresses: of the first that has no valid one."""
 
     domains: list[DomainOut]
+    certificate: CertificateState | None
 
 
 class DomainCheckOut(StrictModel):
-    """The check of a name. `resource` and `state` are `null` unless the live deployment has the name.
+    """The check of a name. `resource` is that of the domain, `state` is `null` if the project lacks the name.
 
-    `dns` is why DNS returns no addresses. `records` point the name to this service: the CNAME, or the others.
+    `certificate` is its state before this check; with `retries`, it is ordered again. `issuance` is whether
+    the authority can issue one, `null` without an authority. `dns` is why DNS returns no addresses. `records`
+    point the name to this service: the CNAME, or the others.
     """
 
     name: str
     resource: str | None
     state: DomainState | None
+    certificate: CertificateState | None
+    retries: bool
+    issuance: Issuance | None
     dns: str
     records: list[DnsRecord]
     addresses: list[Reached]
 
 
-def blueprint(service: Deployer, checks: DomainChecks, certificate: Callable[[str, str], str]) -> Blueprint:
-    """Return the routes. `certificate` returns the state of the certificate of a project's host name."""
+def blueprint(
+    service: Deployer, checks: DomainChecks, certificates: CertificateStates, authority: AcmeSettings | None
+) -> Blueprint:
+    """Return the routes."""
     routes = Blueprint("domains", __name__)
 
     async def resources(project: str) -> dict[str, str]:
@@ -72,6 +83,7 @@ def blueprint(service: Deployer, checks: DomainChecks, certificate: Callable[[st
         states = await service.domains.get(project)
         listed = [(states[name], each) for name, each in (await resources(project)).items() if name in states]
         return DomainList(
+            certificate=certificates.of_addresses(project, states),
             domains=[
                 DomainOut(
                     name=domain.name,
@@ -80,30 +92,47 @@ def blueprint(service: Deployer, checks: DomainChecks, certificate: Callable[[st
                     since=iso(domain.since_ns),
                     declared=iso(domain.declared_ns),
                     detail=domain.detail,
-                    certificate=certificate(project, domain.name),
+                    certificate=certificates.of(project, domain.name),
                 )
                 for domain, resource in listed
-            ]
+            ],
         )
 
     @routes.post("/v1/projects/<project>/domains/<domain>/check")
     @validate_response(DomainCheckOut)
     async def check(project: str, domain: str) -> DomainCheckOut:
-        """Check a name, declared or not: what DNS returns for it, and whether that reaches this service."""
+        """Check an address of the project or a domain: what DNS returns, and whether it reaches this service.
+
+        Without a problem, another attempt to obtain a certificate begins if the last one failed.
+        """
         require(project, "deployer")
-        name = checks.parse(domain)
-        await service.domains.check_free(project, [name], lambda other: principal().has(other, "viewer"))
-        answers, problem = await checks.check(name)
+        name = parse_domain(domain)
+        own = name in certificates.hosts().get(project, ())
+        if not own:
+            await service.domains.check_free(project, [name], lambda other: principal().has(other, "viewer"))
+        (answers, problem), issuable = await asyncio.gather(checks.check(name), issuance(authority, name))
         declared = (await service.domains.get(project)).get(name)
+        wild = authority is not None and authority.dns is not None and own and declared is None
+        if issuable == Issuance() and not wild:
+            issuable = Issuance(await checks.port_80(name, answers))
+        reached, detail = summary(answers, problem)
+        state: DomainState | None = ("valid" if reached else "waiting") if own else None
         if declared is not None:
-            reached, detail = summary(answers, problem)
             if await service.domains.checked(project, declared, reached=reached, detail=detail):
                 await service.reload(project)
             declared = service.domains.known(project).get(name)
+            state = declared.state if declared is not None else None
+        certificate = certificates.of(project, name) if state else None
+        retries = state == "valid" and certificate and certificate.detail and issuable == Issuance()
+        if retries and certificates.manager is not None:
+            certificates.manager.activated(project)
         return DomainCheckOut(
             name=name,
             resource=(await resources(project)).get(name),
-            state=declared.state if declared is not None else None,
+            state=state,
+            certificate=certificate,
+            retries=bool(retries),
+            issuance=issuable,
             dns=problem,
             records=await checks.records(name),
             addresses=answers,

@@ -14,6 +14,7 @@ from pydantic import Field
 from quart import Blueprint
 from quart_schema import validate_querystring, validate_response
 
+from engine.certificates.state import CertificateState
 from engine.control.app import require
 from engine.control.projects import Projects, unknown_project
 from engine.control.routes.quotas import (
@@ -68,6 +69,7 @@ class ResourceDomain(StrictModel):
     name: str
     state: DomainState
     detail: str
+    certificate: CertificateState | None
 
 
 class ResourceState(StrictModel):
@@ -149,7 +151,8 @@ class StatusSource:
     """The running projects, by name.
 
     `project` returns a project as it is served, `status` that of one of its resources, `rates` is `None`
-    before its first activity, and `uses` has the call counts of its Doors. `domains` are the declared names.
+    before its first activity, and `uses` has the call counts of its Doors. `domains` are the declared names,
+    and `certificate` takes a project and one of them.
     `url_of` returns the URL of a
     resource, or of the project without one; it has no path.
     """
@@ -163,6 +166,7 @@ class StatusSource:
     memory: MemorySource = no_memory_state
     quota: QuotaSource = no_quota
     domains: Callable[[str], Names] = lambda project: {}
+    certificate: Callable[[str, str], CertificateState | None] = lambda project, name: None
 
 
 def dev_status(dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int) -> StatusSource:
@@ -215,6 +219,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                     engine.status(project, each.name),
                     window.resources.get(each.name, Rate()),
                     engine.domains(project),
+                    partial(engine.certificate, project),
                 )
                 for each in served.resources.values()
             ],
@@ -255,7 +260,12 @@ def _failure(error: SvcError) -> FailureOut:
 
 
 def _resource(
-    resource: Resource, address: str | None, status: ResourceStatus, rate: Rate, domains: Names
+    resource: Resource,
+    address: str | None,
+    status: ResourceStatus,
+    rate: Rate,
+    domains: Names,
+    certificate: Callable[[str], CertificateState | None],
 ) -> ResourceState:
     error = status.error
     return ResourceState(
@@ -271,7 +281,12 @@ def _resource(
         peak_memory=rate.peak_memory,
         records=_rounded(rate.records),
         domains=[
-            ResourceDomain(name=name, state=domains[name].state, detail=domains[name].detail)
+            ResourceDomain(
+                name=name,
+                state=domains[name].state,
+                detail=domains[name].detail,
+                certificate=certificate(name),
+            )
             for name in resource.domains
             if name in domains
         ],

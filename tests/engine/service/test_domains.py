@@ -195,6 +195,10 @@ def test_check_reaches_the_service_that_has_the_key_only(tls: bool, tmp_path: Pa
             answers, _ = await DomainChecks(SERVICE, origin, key).check("localhost")
             problems[key] = next(each.problem for each in answers if each.address == "127.0.0.1")
         assert problems == {b"key": "", b"other": "is another server, which answers with 200"}
+        reached = [Reached("127.0.0.1", ""), Reached("127.0.0.2", "does not answer")]
+        blocked = await DomainChecks(SERVICE, origin, b"key").port_80("localhost", reached)
+        assert blocked.startswith("the authority checks names at port 80: 127.0.0.1 ")
+        assert not await DomainChecks(SERVICE, origin, b"key").port_80("localhost", reached[1:])
         stop.set()
         await server
 

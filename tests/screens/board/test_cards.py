@@ -144,7 +144,7 @@ def test_dot_of_a_ready_resource_warns_of_failed_requests() -> None:
 def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() -> None:
     domains = (
         BoardDomain("shop.example.org", "valid", ""),
-        BoardDomain("www.shop.example.org", "failed", "192.0.2.1 does not answer"),
+        BoardDomain("www.shop.example.org", "failed", "192.0.2.1 does not answer", reaches=False),
         BoardDomain("new.example.org", "waiting", "DNS has no address for this name"),
     )
     resource = BoardResource(
@@ -166,7 +166,10 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
     text = "\n".join("".join(part for part, _ in line) for line in lines)
     assert "● shop.example.org\n" in text and "▲ www.shop.example.org  192.0.2.1 does not answer" in text
     assert "◌ new.example.org  DNS has no address" in text
-    assert "svc domain check www.shop.example.org shows the records to set" in text
+    assert "Y copies the DNS records to set" in text
+    health = Health(stage="ready", domains=(replace(domains[1], reaches=True),))
+    lines = resource_details(resource, health, (), (), (), 90, UNICODE_SIGNS)
+    assert "Y copies" not in "".join(part for line in lines for part, _ in line)
 
 
 def test_fallback_is_on_the_card_and_in_the_details() -> None:

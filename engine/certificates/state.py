@@ -1,0 +1,72 @@
+"""The states of the certificates of a service's host names, from those that it serves with."""
+
+from collections.abc import Container
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal
+
+from cryptography import x509
+
+from engine.certificates.manager import CertificateManager, Hosts
+from engine.http.tls import CertificateSet
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateState:
+    """The certificate of a host name.
+
+    `ordered`: there will be one. `valid`: there is one until the time `until`. `failed`: there is none.
+    `detail` is why none could be obtained at the last attempt, which may have been a renewal.
+    """
+
+    state: Literal["failed", "ordered", "valid"]
+    until: str = ""
+    detail: str = ""
+
+
+class CertificateStates:
+    """The certificates that a service serves with, and attempts to obtain others."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        """`hosts` returns the public host names of each project."""
+        self.hosts = hosts
+        self.used: CertificateSet | None = None
+        """The certificates of the service; `None` without TLS."""
+        self.manager: CertificateManager | None = None
+        """Obtains certificates; `None` if they are files."""
+
+    def of(self, project: str, name: str) -> CertificateState | None:
+        """Return the state for a host name of a project, `None` without TLS."""
+        if self.used is None:
+            return None
+        certificate = self.used.named.get(name, self.used.default)
+        names, end = _leaf(certificate.chain)
+        failure = self.manager.failure(project, name) if self.manager is not None else ""
+        until = end.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if not names & {name, f"*.{name.partition('.')[2]}"}:
+            detail = f"the certificate of the service does not name {name}"
+        elif end <= datetime.now(UTC):
+            detail = f"the certificate expired at {until}"
+        else:
+            return CertificateState("valid", until, failure)
+        if self.manager is None:
+            return CertificateState("failed", detail=detail)
+        return CertificateState("failed" if failure else "ordered", detail=failure)
+
+    def of_addresses(self, project: str, domains: Container[str]) -> CertificateState | None:
+        """Return the state of the first host name without a valid certificate that is not in `domains`."""
+        names = [each for each in self.hosts().get(project, ()) if each not in domains]
+        states = [self.of(project, name) for name in names]
+        return next((each for each in states if each and each.state != "valid"), (*states, None)[0])
+
+
+@lru_cache(100)
+def _leaf(chain: str) -> tuple[frozenset[str], datetime]:
+    """Return the host names of a certificate, and its end."""
+    leaf = x509.load_pem_x509_certificate(chain.encode())
+    try:
+        alternative = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset(), leaf.not_valid_after_utc
+    return frozenset(alternative.get_values_for_type(x509.DNSName)), leaf.not_valid_after_utc
