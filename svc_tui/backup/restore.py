@@ -2,9 +2,7 @@
 
 import asyncio
 import io
-import json
-from base64 import b64decode
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +16,7 @@ from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, o
 from engine.bucket import durable
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import BlobInfo, Digest, VersionedValue, disk_error
+from engine.bucket.protocols import BlobCorrupt, disk_error
 from engine.deploy.deployment import RECORDS
 from engine.deploy.verify import Finding, verify_bucket
 from engine.files.atomic import write_atomic
@@ -26,18 +24,16 @@ from engine.files.temporary import temporary_folder
 from engine.replication import LogMessage, LogSnapshot
 from engine.service.secrets_key import KEY_FILE, SecretsKey
 from svc_tui.backup.names import (
-    BLOBS,
     TABLES,
     VALUES,
     Entries,
     Snapshot,
-    blob_name,
-    parse_blobs,
     parse_tables,
     values_name,
     values_times,
 )
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
+from svc_tui.backup.stored import StoredBucket, read_values
 
 NOW_NS = (1 << 63) - 1
 
@@ -68,50 +64,6 @@ class Restored:
     tables: list[RestoredTables]
 
 
-class _StoredValues:
-    """The values of a backup before a time, as far as `copy_bucket` reads them."""
-
-    def __init__(self, store: BackupStore, time_ns: int) -> None:
-        """Read them. Raises `BackupError`."""
-        times = values_times(each.name for each in store.list(VALUES))
-        if not (earlier := [each for each in times if each <= time_ns]):
-            since = f"begins at {text(min(times))}" if times else "has no deployments and accounts"
-            raise BackupError(f"the backup at {store.url} {since}", "Name a later time, or check the URL.")
-        self.time_ns = max(earlier)
-        document = json.loads(store.get(values_name(self.time_ns)))
-        self._values = [VersionedValue(key, b64decode(value), 1) for key, value in document.items()]
-
-    async def list(self, prefix: str) -> list[VersionedValue]:
-        """See `KeyValue`."""
-        return [each for each in self._values if each.key.startswith(prefix)]
-
-
-class _StoredBlobs:
-    """The blobs of a backup, as far as `copy_bucket` reads them."""
-
-    def __init__(self, store: BackupStore) -> None:
-        self._store = store
-        self._sizes: dict[str, int] = {}
-
-    async def list(self) -> AsyncGenerator[BlobInfo, None]:
-        """See `Blobs`."""
-        self._sizes = parse_blobs(each.name for each in await asyncio.to_thread(self._store.list, BLOBS))
-        for digest, size in self._sizes.items():
-            yield BlobInfo(Digest(digest), size, 0)
-
-    async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See `Blobs`."""
-        pieces = self._store.read(blob_name(digest, self._sizes[digest]))
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-            yield piece
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredBucket:
-    kv: _StoredValues
-    blobs: _StoredBlobs
-
-
 def text(time_ns: int) -> str:
     """Return a time in UTC, in seconds, as `--at` takes it."""
     return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -134,34 +86,53 @@ async def restore(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupError(f"{target} is not empty", "Name a new folder: --data DIR")
     if deployment:
-        time_ns = await _time_before(store, deployment)
-    values = await asyncio.to_thread(_StoredValues, store, time_ns)
+        time_ns = await asyncio.to_thread(_time_before, store, deployment)
+    values_ns, values = await asyncio.to_thread(_values, store, time_ns)
+    found = await asyncio.to_thread(_find_tables, store, projects)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(".svc-restore-", target.parent) as work:
             data = work / "data"
             bucket = FolderBucket(data, "svc restore")
             try:
-                source: Any = _StoredBucket(values, _StoredBlobs(store))
-                report = await copy_bucket(source, bucket, progress)
+                source: Any = StoredBucket(store, values)
+                report = await _copy(source, bucket, progress)
                 _, findings = await verify_bucket(bucket, lambda report: None)
             finally:
                 await bucket.aclose()
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
-            tables = await asyncio.to_thread(_restore_tables, store, data / "projects", time_ns, projects)
+            tables = await asyncio.to_thread(_restore_tables, store, data / "projects", time_ns, *found)
             report.tables = len(tables)
             target.rmdir() if target.exists() else None
             durable.rename(data, target)
     except OSError as error:
         raise disk_error(target, error) from error
-    return Restored(report, findings, values.time_ns, tables)
+    return Restored(report, findings, values_ns, tables)
 
 
-async def _time_before(store: BackupStore, deployment: str) -> int:
+def _values(store: BackupStore, time_ns: int) -> tuple[int, dict[str, bytes]]:
+    """Return the last values until a time, and when they were stored. Raises `BackupError`."""
+    times = values_times(each.name for each in store.list(VALUES))
+    if not (earlier := [each for each in times if each <= time_ns]):
+        since = f"begins at {text(min(times))}" if times else "has no deployments and accounts"
+        raise BackupError(f"the backup at {store.url} {since}", "Name a later time, or check the URL.")
+    return max(earlier), read_values(store, values_name(max(earlier)))
+
+
+async def _copy(source: Any, bucket: FolderBucket, progress: Callable[[CopyReport], None]) -> CopyReport:
+    """Copy a bucket without its damaged blobs. Raises `SvcError`."""
+    while True:
+        try:
+            return await copy_bucket(source, bucket, progress)
+        except BlobCorrupt:  # The source does not list it again.
+            continue
+
+
+def _time_before(store: BackupStore, deployment: str) -> int:
     """Return the time of a deployment, whose id begins with it. Raises `BackupError`."""
-    stored = await (await asyncio.to_thread(_StoredValues, store, NOW_NS)).list(RECORDS)
+    _, values = _values(store, NOW_NS)
     try:
-        if deployment not in {each.key.rpartition("/")[2] for each in stored}:
+        if deployment not in {key.rpartition("/")[2] for key in values if key.startswith(RECORDS)}:
             raise ValueError(deployment)
         moment = datetime.strptime(deployment[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
@@ -171,9 +142,10 @@ async def _time_before(store: BackupStore, deployment: str) -> int:
     return int(moment.timestamp()) * 10**9
 
 
-def _restore_tables(
-    store: BackupStore, folder: Path, time_ns: int, projects: Collection[str]
-) -> list[RestoredTables]:
+def _find_tables(
+    store: BackupStore, projects: Collection[str]
+) -> tuple[list[str], list[Snapshot], list[Entries]]:
+    """Return the projects to restore, and what the backup has of tables. Raises `BackupError`."""
     snapshots, entries = parse_tables(each.name for each in store.list(TABLES))
     names = sorted({each.project for each in snapshots})
     if missing := set(projects) - set(names):
@@ -181,8 +153,19 @@ def _restore_tables(
             f"the backup at {store.url} has no tables of {', '.join(sorted(missing))}",
             f"It has those of {', '.join(names)}." if names else "",
         )
+    return sorted(set(projects)) or names, snapshots, entries
+
+
+def _restore_tables(
+    store: BackupStore,
+    folder: Path,
+    time_ns: int,
+    projects: Sequence[str],
+    snapshots: Sequence[Snapshot],
+    entries: Sequence[Entries],
+) -> list[RestoredTables]:
     restored = []
-    for project in dict.fromkeys(projects) or names:
+    for project in projects:
         own = sorted((each for each in snapshots if each.project == project), key=lambda each: each.time_ns)
         earlier = [each for each in own if each.time_ns <= time_ns]
         if not earlier:

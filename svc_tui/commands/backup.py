@@ -12,9 +12,10 @@ import typer
 
 from engine.errors import InvalidUsage, SvcError
 from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import Entries, Snapshot, parse_tables
+from svc_tui.backup.names import parse_tables
 from svc_tui.backup.restore import NOW_NS, restore, text
-from svc_tui.backup.store import BackupDamaged, BackupStore
+from svc_tui.backup.store import BackupStore
+from svc_tui.backup.verify import verify as check
 from svc_tui.commands.bucket import absolute, summary
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
@@ -60,43 +61,19 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
 def verify(url: Url, key: Key = None, as_json: AsJson = False) -> None:
     """Read every object; name each one that is damaged or missing."""
     store = _open(url, key)[0]
-    objects, problems = store.list(), []
     with ProgressLine() as line:
-        for number, each in enumerate(objects, 1):
-            try:
-                for _ in store.read(each.name):
-                    pass
-            except BackupDamaged as error:
-                problems.append(error.message)
-            line.show(f"{number} of {len(objects)} objects")
-    problems += _gaps(*parse_tables(each.name for each in objects))
+        objects, problems = check(store, lambda done, total: line.show(f"{done} of {total} objects"))
     if as_json:
-        stdout.data({"objects": len(objects), "problems": problems})
+        stdout.data({"objects": objects, "problems": problems})
     else:
         for problem in problems:
             stdout.line(problem)
-        stdout.line(f"verified {plural(len(objects), 'object')}")
+        stdout.line(f"verified {plural(objects, 'object')}")
     if problems:
         raise SvcError(
             f"the backup at {url} has {plural(len(problems), 'problem')}",
             "Restore what is named from a copy of the store. Later snapshots of tables do not need it.",
         )
-
-
-def _gaps(snapshots: list[Snapshot], entries: list[Entries]) -> list[str]:
-    """Return the entries that are missing after the oldest snapshot of each journal."""
-    problems = []
-    for (project, journal), first in {
-        (each.project, each.journal): each.sequence for each in reversed(snapshots)
-    }.items():
-        bases = {each.sequence for each in snapshots if each.journal == journal}
-        last = first
-        for part in (each for each in entries if (each.project, each.journal) == (project, journal)):
-            last = max([last, *(each for each in bases if each < part.first)])
-            if part.first > last + 1:
-                problems.append(f"the transactions {last + 1} to {part.first - 1} of {project} are missing")
-            last = max(last, part.last)
-    return problems
 
 
 def restore_command(

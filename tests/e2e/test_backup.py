@@ -146,6 +146,22 @@ def test_damaged_object_and_another_key_are_named(machine: Machine) -> None:
         "restore", "--from", machine.url, "--data", str(machine.folder / "lacking"), "--key", key
     )
     assert f"blob sha256:{blob.name.partition('-')[0]}" in lacking.stderr
+    verified = machine.run("backup", "verify", machine.url, "--key", key)
+    assert verified.returncode == 1
+    assert f"blob sha256:{blob.name.partition('-')[0]} of shop/" in verified.stdout
+    misspelled = machine.run(
+        "restore",
+        "--from",
+        machine.url,
+        "--data",
+        str(machine.folder / "none"),
+        "--key",
+        key,
+        "--project",
+        "shpo",
+    )
+    assert misspelled.returncode == 1
+    assert misspelled.stderr.count("shpo") == 1
     other = machine.folder / "other.key"
     other.write_text("A" * 43 + "=\n")
     failed = machine.run(

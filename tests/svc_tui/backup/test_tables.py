@@ -1,11 +1,12 @@
 """Tables of a backup: journals, snapshots and entries, and their restore as of each moment."""
 
 import asyncio
+import hashlib
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from doors.tables.replication.registry import set_journaled
 from doors.tables.sqlite.connections import Connection, Error, close_owner, open_owner, open_replica
 from doors.tables.sqlite.errors import FullError
 from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Digest
 from engine.service.secrets_key import SecretsKey
 from svc_tui.backup import shipper
 from svc_tui.backup.names import parse_tables
@@ -69,6 +71,17 @@ class Service:
         result = asyncio.run(restore(self.store, KEY, target, time_ns))
         assert [each.problem for each in result.tables] == [""]
         return target / "projects" / "shop" / "tables" / "tables.db"
+
+    async def add_blob(self, content: bytes) -> Digest:
+        """Store a blob, and a value besides."""
+        name = Digest(hashlib.sha256(content).hexdigest())
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield content
+
+        await self.bucket.blobs.upload(name, len(content), 0, chunks())
+        await self.bucket.kv.cas(f"artifact/{name}", b"{}", None)
+        return name
 
     def journal(self) -> list[Path]:
         return [each for folder in sorted((self.path.parent / FOLDER).iterdir()) for each in segments(folder)]
@@ -287,6 +300,15 @@ def test_tables_without_a_journal_are_stored(service: Service) -> None:
     service.write("insert into item values (2)")
     service.ship()
     assert digest(service.restore()) == digest(service.path)
+
+
+def test_damaged_artifact_does_not_stop_a_restore(service: Service) -> None:
+    digest_, _ = asyncio.run(service.add_blob(b"sound")), asyncio.run(service.add_blob(b"other"))
+    service.ship()
+    [blob] = (service.root / "store" / "blobs").glob(f"{digest_}-*")
+    blob.write_bytes(blob.read_bytes()[:-1] + b"?")
+    result = asyncio.run(restore(service.store, KEY, service.root / "new"))
+    assert result.report.blobs == 1
 
 
 def test_many_objects_are_joined_and_old_ones_removed(

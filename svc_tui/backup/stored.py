@@ -1,0 +1,69 @@
+"""The bucket in a backup, as far as copies and checks of buckets read one."""
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+
+from engine.bucket.protocols import BlobCorrupt, BlobInfo, BlobMissing, Digest, VersionedValue
+from svc_tui.backup.names import BLOBS, blob_name, parse_blobs
+from svc_tui.backup.store import BackupDamaged, BackupStore
+
+
+def read_values(store: BackupStore, name: str) -> dict[str, bytes]:
+    """Return the values of an object. Raises `BackupError`."""
+    return {key: b64decode(value) for key, value in json.loads(store.get(name)).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """Values of a backup."""
+
+    values: Mapping[str, bytes]
+
+    async def get(self, key: str) -> VersionedValue | None:
+        """See `KeyValue`."""
+        return VersionedValue(key, self.values[key], 1) if key in self.values else None
+
+    async def list(self, prefix: str) -> list[VersionedValue]:
+        """See `KeyValue`."""
+        return [
+            VersionedValue(*each, 1) for each in sorted(self.values.items()) if each[0].startswith(prefix)
+        ]
+
+
+class StoredBlobs:
+    """The blobs of a backup. Those that were found damaged are not listed."""
+
+    def __init__(self, store: BackupStore) -> None:
+        self._store = store
+        self._sizes: dict[str, int] = {}
+        self._damaged = set[str]()
+
+    async def list(self) -> AsyncGenerator[BlobInfo, None]:
+        """See `Blobs`."""
+        self._sizes = parse_blobs(each.name for each in await asyncio.to_thread(self._store.list, BLOBS))
+        for digest, size in self._sizes.items():
+            if digest not in self._damaged:
+                yield BlobInfo(Digest(digest), size, 0)
+
+    async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """See `Blobs`. Raises `BlobCorrupt` and `BlobMissing`."""
+        if digest not in self._sizes:
+            raise BlobMissing(digest)
+        pieces = self._store.read(blob_name(digest, self._sizes[digest]))
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                yield piece
+        except BackupDamaged as error:
+            self._damaged.add(digest)
+            raise BlobCorrupt(digest) from error
+
+
+class StoredBucket:
+    """The bucket in a backup, with the values of one time or of several ones."""
+
+    def __init__(self, store: BackupStore, values: Mapping[str, bytes]) -> None:
+        self.kv = StoredValues(values)
+        self.blobs = StoredBlobs(store)
