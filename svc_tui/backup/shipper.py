@@ -2,21 +2,26 @@
 
 Tables go as snapshots of their files and the entries of their journals after them. A snapshot is stored after
 a gap in a journal, after 512 MiB of entries, and each day. Values are stored after the blobs that they name.
+Each is stored beside the others: what takes longer than a second delays none of them.
 """
 
 import asyncio
 import json
+import math
 import secrets
 import shutil
+import threading
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from doors.tables.replication.entry import Entry
-from doors.tables.replication.errors import CannotApply, storage_failure
+from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.journal import (
     FOLDER,
     JournalEntry,
@@ -41,6 +46,7 @@ from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
+from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.names import (
     BLOBS,
     SERVICE,
@@ -75,11 +81,14 @@ MAX_JOURNAL_BYTES = 1 << 30
 """Maximum size of a project's journal while the store does not answer."""
 MAX_PARTS = 600
 """Objects with entries that are then joined to one."""
-PART_BYTES = 64 << 20
+PART_BYTES = 16 << 20
+THREADS, SNAPSHOT_THREADS = 4, 2
 DAYS = 7
 """Days that can be restored to any moment."""
-_PRUNE_SECONDS = 3600.0
+PRUNE_SECONDS = 3600.0
+"""How often objects that nothing needs are removed."""
 _ID_FILE = "backup.json"
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +103,15 @@ class StoredTables:
     gap: bool = False
     seen: object = None
     """State of the files at which all was shipped."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: Exception
+    count: int
+    retry: float
+    """When to repeat what failed (monotonic)."""
 
 
 class Backup:
@@ -108,12 +126,17 @@ class Backup:
         self._shipped: dict[str, StoredTables] = {}
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
-        self._pruned = 0.0
+        self._pruned = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
         self.alert: Callable[[str], None] = lambda text: None
         """Gets the problem of a backup that waits for `ALERT_SECONDS`, and an empty text otherwise."""
         self._problem, self._stored = "", time.monotonic()
+        self._beside: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """Work under way, by its kind and project."""
+        self._failed: dict[tuple[str, str], _Failure] = {}
+        self._threads = ThreadPoolExecutor(THREADS, "svc-backup")
+        self._slow_threads = ThreadPoolExecutor(SNAPSHOT_THREADS, "svc-backup-slow", yield_to_loop)
 
     @classmethod
     @asynccontextmanager
@@ -139,7 +162,11 @@ class Backup:
             await cancel([running])
             with suppress(SvcError, Error, OSError, TimeoutError):
                 async with asyncio.timeout(END_SECONDS):
-                    await backup._ship()
+                    await backup._ship(END_SECONDS)
+            store.end()
+            await cancel(backup._beside.values())
+            for threads in (backup._threads, backup._slow_threads):
+                threads.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
@@ -167,7 +194,11 @@ class Backup:
             )
         for each in entries:
             shipped = self._shipped.get(each.project)
-            if shipped is not None and each.journal == shipped.journal and each.first == shipped.sequence + 1:
+            if (
+                shipped is not None
+                and each.journal == shipped.journal
+                and each.first <= shipped.sequence + 1 <= each.last
+            ):
                 shipped.sequence = each.last
                 shipped.parts.append(each)
                 shipped.gap = shipped.gap or bool(each.gaps)
@@ -181,12 +212,11 @@ class Backup:
             return ""
 
     async def _run(self) -> None:
-        failures = 0
         while True:
+            end = time.monotonic() + SECONDS
             try:
                 await self._ship()
             except Exception as error:
-                failures += 1
                 problem = _problem(error)
                 if problem != self._problem:
                     self._log("error", f"the backup waits: {problem}")
@@ -194,33 +224,81 @@ class Backup:
                 with suppress(OSError):
                     await asyncio.to_thread(self._limit_journals)
             else:
-                if failures:
+                if self._problem:
                     self._log("info", "the backup is complete again")
-                failures, self._problem, self._stored = 0, "", time.monotonic()
+                self._problem, self._stored = "", time.monotonic()
             waits = time.monotonic() - self._stored > ALERT_SECONDS
             self.alert(f"the backup waits: {self._problem}" if waits else "")
-            await asyncio.sleep(min(SECONDS * 2**failures, MAX_RETRY_SECONDS))
+            await asyncio.sleep(max(0.0, end - time.monotonic()))
 
-    async def _ship(self) -> None:
-        """Store everything that has changed. Raises `SvcError`, SQLite's errors and OSError."""
+    async def _ship(self, seconds: float = SECONDS) -> None:
+        """Store what has changed. What takes longer than `seconds` continues beside.
+
+        What fails is repeated by later calls, after a while. Raises the first failure of those.
+        """
         if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
             self._checked = time.monotonic()
-            self._has_begun = await asyncio.to_thread(self._owner) == self._own
+            self._has_begun = await self._in(self._threads, self._owner) == self._own
+        if time.monotonic() > self._pruned + PRUNE_SECONDS and not self._takes_snapshots():
+            await self._wait(MAX_RETRY_SECONDS)
+            if self._has_begun and not self._beside:
+                self._pruned = time.monotonic()
+                await self._in(self._threads, self._prune)
+                self._has_begun = False  # Objects may have been removed: the store is read again.
         if not self._has_begun:
-            await asyncio.to_thread(self._begin)
-        failures: list[Exception] = []
-        await self._ship_values()
-        for path in await asyncio.to_thread(lambda: sorted(self._projects.glob(f"*/tables/{DATABASE_NAME}"))):
-            try:
-                await asyncio.to_thread(self._ship_tables, path)
-            except (SvcError, Error, OSError, CannotApply) as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
-        if time.monotonic() > self._pruned + _PRUNE_SECONDS:
-            await asyncio.to_thread(self._prune)
-            self._pruned = time.monotonic()
-            self._has_begun = False  # Objects may have been removed: the store is read again.
+            if not self._beside:
+                self._start("begin", "", self._in(self._threads, self._begin))
+            await self._wait(seconds)
+        if self._has_begun:
+            projects, changed = await self._in(self._threads, self._changed)
+            self._start("values", "", self._ship_values())
+            for path in changed:
+                self._start("tables", path.parent.parent.name, self._ship_tables(path))
+            self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
+            await self._wait(seconds)
+        if self._failed:
+            raise self._failed[min(self._failed)].error
+
+    def _takes_snapshots(self) -> bool:
+        return any(kind == "snapshot" for kind, _ in self._beside)
+
+    def _start(self, kind: str, project: str, work: Coroutine[Any, Any, None]) -> None:
+        """Begin work unless it is under way, or failed a short while ago."""
+        key = kind, project
+        failure = self._failed.get(key)
+        if key in self._beside or (failure is not None and time.monotonic() < failure.retry):
+            work.close()
+        else:
+            self._beside[key] = asyncio.create_task(work)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait until all work has ended, for at most `seconds`. Note what failed."""
+        end = time.monotonic() + seconds
+        while self._beside:
+            await asyncio.wait(self._beside.values(), timeout=max(0.0, end - time.monotonic()))
+            for key, task in list(self._beside.items()):
+                if task.done():
+                    del self._beside[key]
+                    failure = self._failed.pop(key, None)
+                    if isinstance(error := task.exception(), Exception):
+                        count = failure.count + 1 if failure is not None else 1
+                        retry = time.monotonic() + min(SECONDS * 2**count, MAX_RETRY_SECONDS)
+                        self._failed[key] = _Failure(error, count, retry)
+            if time.monotonic() >= end:
+                return
+
+    async def _in(self, threads: Executor, work: Callable[..., _T], *arguments: object) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
+
+    def _changed(self) -> tuple[set[str], list[Path]]:
+        """Return the projects, empty for the service itself, and the databases that have changed."""
+        paths = sorted(self._projects.glob(f"*/tables/{DATABASE_NAME}"))
+        projects = {path.parent.parent.name for path in paths}
+        for project in projects:
+            self._shipped.setdefault(project, StoredTables())
+        return {"", *projects}, [
+            each for each in paths if _seen(each) != self._shipped[each.parent.parent.name].seen
+        ]
 
     async def _ship_values(self) -> None:
         values = await self._bucket.kv.list("")
@@ -235,33 +313,43 @@ class Backup:
                     except BlobMissing:
                         continue
                     name = blob_name(info.digest, info.size)
-                    await asyncio.to_thread(self._store.put_file, name, folder / info.digest)
+                    await self._in(self._threads, self._store.put_file, name, folder / info.digest)
                     (folder / info.digest).unlink()
                     self._blobs.add(info.digest)
         document = json.dumps({each.key: b64encode(each.value).decode() for each in values}).encode()
-        await asyncio.to_thread(self._store.put, values_name(time.time_ns()), document)
+        await self._in(self._threads, self._store.put, values_name(time.time_ns()), document)
         self._values = revisions
 
-    def _ship_tables(self, path: Path) -> None:
+    async def _ship_tables(self, path: Path) -> None:
+        if await self._in(self._threads, self._ship_journal, path):
+            snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
+            self._start("snapshot", path.parent.parent.name, snapshot)
+
+    def _ship_journal(self, path: Path) -> bool:
+        """Store the entries of a journal; return whether a snapshot is due."""
         project = path.parent.parent.name
-        shipped = self._shipped.setdefault(project, StoredTables())
-        seen = _seen(path)
-        if seen == shipped.seen:
-            return
-        position = _position(path)
-        journal = path.parent / FOLDER
-        if position.log == shipped.journal and position.sequence < shipped.sequence:
-            position = begin_again(path)  # The file was replaced by an older copy.
-        elif position.log == shipped.journal:
-            self._ship_entries(project, shipped, journal / position.log, position.sequence)
-        age_ns = time.time_ns() - shipped.snapshot_ns
-        due = age_ns > GAP_SECONDS * 1e9 if shipped.gap else age_ns > SNAPSHOT_SECONDS * 1e9
-        if shipped.journal != position.log or shipped.bytes > SNAPSHOT_BYTES or due:
-            self._ship_snapshot(project, shipped, path)
-        elif len(shipped.parts) >= MAX_PARTS:
-            self._join(project, shipped, journal / position.log)
-        remove_before(journal, shipped.journal, shipped.parts[0].first if shipped.parts else shipped.sequence)
-        shipped.seen = None if shipped.gap else seen
+        shipped, seen, journal = self._shipped[project], _seen(path), path.parent / FOLDER
+        with shipped.lock:
+            shipped.seen = None
+            position = _position(path)
+            if position.log == shipped.journal and position.sequence < shipped.sequence:
+                begin_again(path)  # The file was replaced by an older copy.
+                return True
+            if position.log == shipped.journal:
+                self._ship_entries(project, shipped, journal / position.log, position.sequence)
+            if position.log != shipped.journal:
+                return True
+            age_ns = time.time_ns() - shipped.snapshot_ns
+            due = age_ns > GAP_SECONDS * 1e9 if shipped.gap else age_ns > SNAPSHOT_SECONDS * 1e9
+            if len(shipped.parts) >= MAX_PARTS:
+                self._join(project, shipped, journal / position.log)
+            remove_before(
+                journal, position.log, shipped.parts[0].first if shipped.parts else shipped.sequence
+            )
+            if shipped.bytes > SNAPSHOT_BYTES or due:
+                return True
+            shipped.seen = None if shipped.gap else seen
+            return False
 
     def _ship_entries(self, project: str, shipped: StoredTables, journal: Path, last: int) -> None:
         """Store the entries up to one that is committed. A gap in them demands a snapshot."""
@@ -282,17 +370,29 @@ class Backup:
         self._store.put(part.name, b"".join(each.frame() for each in entries))
         return part
 
-    def _ship_snapshot(self, project: str, shipped: StoredTables, path: Path) -> None:
+    def _ship_snapshot(self, path: Path) -> None:
+        """Store a snapshot, while entries are stored on other threads."""
+        project = path.parent.parent.name
+        shipped = self._shipped[project]
         with temporary_folder("svc-backup-", path.parent) as folder:
             file = folder / path.name
             saved = save_snapshot(path, file)
+            snapshot_ns, before = time.time_ns(), shipped.bytes
             with closing(open_replica(file)) as connection:
                 journal = read_log_position(connection).log
                 connection.execute("pragma journal_mode = delete")
-            snapshot = Snapshot(project, journal, saved.sequence, time.time_ns(), saved.schema)
-            self._store.put_file(snapshot.name, file)
-        shipped.journal, shipped.sequence, shipped.snapshot_ns = journal, saved.sequence, snapshot.time_ns
-        shipped.bytes, shipped.gap, shipped.parts = 0, False, []
+            self._store.put_file(
+                Snapshot(project, journal, saved.sequence, snapshot_ns, saved.schema).name, file
+            )
+        with shipped.lock:
+            shipped.snapshot_ns = snapshot_ns
+            if shipped.journal == journal and shipped.sequence >= saved.sequence:
+                shipped.parts = [each for each in shipped.parts if each.last > saved.sequence]
+                shipped.bytes -= before
+            else:
+                shipped.journal, shipped.sequence = journal, saved.sequence
+                shipped.parts, shipped.bytes = [], 0
+            shipped.gap = any(each.gaps for each in shipped.parts)
 
     def _join(self, project: str, shipped: StoredTables, journal: Path) -> None:
         """Replace many objects with entries by few."""

@@ -5,7 +5,6 @@ is sealed for its object, its place and whether it is the last one, so that none
 """
 
 import os
-import tempfile
 import zlib
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,8 @@ from engine.service.secrets_key import SecretsKey
 
 SCHEMES = ("s3", "gs", "az", "file")
 PIECE_BYTES = 1 << 20
+PART_BYTES, PARALLEL_PARTS = 8 << 20, 3
+"""Size of the parts of an upload, and how many are sent at a time."""
 _REMOTE = {
     "retry_config": {"max_retries": 2, "retry_timeout": timedelta(seconds=30)},
     "client_options": {"connect_timeout": "5s", "timeout": "600s", "allow_http": True},
@@ -69,6 +70,7 @@ class BackupStore:
         self.url = url
         self._keys = {name: AESGCM(derived) for name, derived in key.derive(_PURPOSE).items()}
         self._current = next(iter(self._keys))
+        self._ended = False
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
         with self._translated("be opened"):
@@ -79,9 +81,9 @@ class BackupStore:
     def _translated(self, what: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError as error:
-            raise BackupDamaged(f"the backup at {self.url} lacks an object: {_reason(error)}") from error
         except (self._errors.BaseError, OSError, ValueError) as error:
+            if isinstance(error, FileNotFoundError) and what == "be read":
+                raise BackupDamaged(f"the backup at {self.url} lacks an object: {_reason(error)}") from error
             raise BackupError(
                 f"the backup at {self.url} cannot {what}: {_reason(error)}",
                 "Check the URL, the credentials in the environment, and the network.",
@@ -109,13 +111,16 @@ class BackupStore:
             self._obstore.put(self._store, name, b"".join(self._sealed(name, [content])))
 
     def put_file(self, name: str, file: Path) -> None:
-        """Store the content of a file."""
-        with tempfile.TemporaryFile(dir=file.parent) as sealed, self._translated("be written"):
-            with file.open("rb") as source:
-                for piece in self._sealed(name, iter(lambda: source.read(PIECE_BYTES), b"")):
-                    sealed.write(piece)
-            sealed.seek(0)
-            self._obstore.put(self._store, name, sealed)
+        """Store the content of a file, a few parts at a time."""
+        with file.open("rb") as source, self._translated("be written"):
+            pieces = self._sealed(name, iter(lambda: source.read(PIECE_BYTES), b""))
+            self._obstore.put(
+                self._store, name, pieces, chunk_size=PART_BYTES, max_concurrency=PARALLEL_PARTS
+            )
+
+    def end(self) -> None:
+        """Give up what `put_file` stores on other threads."""
+        self._ended = True
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects."""
@@ -182,6 +187,8 @@ class BackupStore:
         yield _MAGIC + self._current.encode() + nonce
         waiting, place = b"", 0
         for piece in pieces:
+            if self._ended:
+                raise BackupError(f"{name} was not stored: the service ends")
             if place or waiting:
                 yield self._seal(cipher, nonce, name, place, waiting, last=False)
                 place += 1
