@@ -50,7 +50,7 @@ async def collect_garbage(
     `count_only` removes nothing, `files_only` nothing of the bucket.
     Raises `GarbageError` and removes nothing if the needs of a deployment are unknown.
     """
-    needed = await _needed(bucket)
+    needed = await needed_blobs(bucket)
     before = now_ns - grace_ns
     blobs = size = uploads = folders = 0
     if not files_only:
@@ -68,7 +68,8 @@ async def collect_garbage(
     return GcReport(blobs, size, uploads, folders, code)
 
 
-async def _needed(bucket: Bucket) -> set[Digest]:
+async def needed_blobs(bucket: Bucket) -> set[Digest]:
+    """Return the blobs that the deployments of a bucket need. Raises `GarbageError`."""
     needed: set[Digest] = set()
     for deployment in await DeploymentHistory(bucket).all():
         for part in deployment.resources.values():

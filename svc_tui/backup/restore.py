@@ -33,7 +33,7 @@ from svc_tui.backup.names import (
     values_times,
 )
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
-from svc_tui.backup.stored import StoredBucket, read_values
+from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 
 NOW_NS = (1 << 63) - 1
 
@@ -95,7 +95,8 @@ async def restore(
             data = work / "data"
             bucket = FolderBucket(data, "svc restore")
             try:
-                source: Any = StoredBucket(store, values)
+                blobs = await asyncio.to_thread(stored_blobs, store)
+                source: Any = StoredBucket(store, values, blobs)
                 report = await _copy(source, bucket, progress)
                 _, findings = await verify_bucket(bucket, lambda report: None)
             finally:

@@ -43,24 +43,24 @@ from doors.tables.sqlite.connections import (
 )
 from engine.bucket.protocols import BlobMissing, Bucket
 from engine.cancellation import cancel
+from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.names import (
-    BLOBS,
     SERVICE,
     TABLES,
     VALUES,
     Entries,
     Snapshot,
     blob_name,
-    parse_blobs,
     parse_tables,
     values_name,
     values_times,
 )
 from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_file
+from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 
 SECONDS = 1.0
 """Interval of the backup."""
@@ -84,7 +84,8 @@ MAX_PARTS = 600
 PART_BYTES = 16 << 20
 THREADS, SNAPSHOT_THREADS = 4, 2
 DAYS = 7
-"""Days that can be restored to any moment."""
+"""Default of the days that can be restored to any moment."""
+_DAY_NS = 24 * 3600 * 10**9
 PRUNE_SECONDS = 3600.0
 """How often objects that nothing needs are removed."""
 _ID_FILE = "backup.json"
@@ -100,7 +101,8 @@ class StoredTables:
     bytes: int = 0
     parts: list[Entries] = field(default_factory=list)
     snapshot_ns: int = 0
-    gap: bool = False
+    gap: int = 0
+    """Sequence of an entry with or after a gap that no snapshot follows, 0 for none."""
     seen: object = None
     """State of the files at which all was shipped."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -118,10 +120,15 @@ class Backup:
     """Backs up a service with a folder as its bucket. Create it on the event loop."""
 
     def __init__(
-        self, store: BackupStore, data: Path, bucket: Bucket, log: Callable[[str, str], None]
+        self,
+        store: BackupStore,
+        data: Path,
+        bucket: Bucket,
+        log: Callable[[str, str], None],
+        days: int = DAYS,
     ) -> None:
-        """`log` takes a level and a line for the service's log."""
-        self._store, self._data, self._bucket, self._log = store, data, bucket, log
+        """`log` takes a level and a line for the service's log. `days` can be restored to any moment."""
+        self._store, self._data, self._bucket, self._log, self._days = store, data, bucket, log, days
         self._projects = data / "projects"
         self._shipped: dict[str, StoredTables] = {}
         self._blobs: set[str] = set()
@@ -141,10 +148,15 @@ class Backup:
     @classmethod
     @asynccontextmanager
     async def running(
-        cls, store: BackupStore, data: Path, bucket: Bucket, log: Callable[[str, str], None]
+        cls,
+        store: BackupStore,
+        data: Path,
+        bucket: Bucket,
+        log: Callable[[str, str], None],
+        days: int = DAYS,
     ) -> AsyncIterator["Backup"]:
         """Back up within the context; store what is left at its end. Raises `BackupError`."""
-        backup = cls(store, data, bucket, log)
+        backup = cls(store, data, bucket, log, days)
         set_journaled(backup._projects, journaled=True)
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
@@ -185,7 +197,7 @@ class Backup:
             )
         write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
         self._own, self._checked = own, time.monotonic()
-        self._blobs = set(parse_blobs(each.name for each in self._store.list(BLOBS)))
+        self._blobs = set(stored_blobs(self._store))
         self._shipped, self._values = {}, None
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         for snapshot in sorted(snapshots, key=lambda each: each.time_ns):
@@ -201,7 +213,7 @@ class Backup:
             ):
                 shipped.sequence = each.last
                 shipped.parts.append(each)
-                shipped.gap = shipped.gap or bool(each.gaps)
+                shipped.gap = each.last if each.gaps else shipped.gap
         self._has_begun = True
 
     def _owner(self) -> str:
@@ -243,7 +255,8 @@ class Backup:
             await self._wait(MAX_RETRY_SECONDS)
             if self._has_begun and not self._beside:
                 self._pruned = time.monotonic()
-                await self._in(self._threads, self._prune)
+                await self._in(self._threads, self._prune, time.time_ns() - self._days * _DAY_NS)
+                await self._prune_blobs()
                 self._has_begun = False  # Objects may have been removed: the store is read again.
         if not self._has_begun:
             if not self._beside:
@@ -360,7 +373,7 @@ class Backup:
             shipped.parts.append(part)
             shipped.sequence = part.last
             shipped.bytes += sum(len(each.content) for each in entries)
-            shipped.gap = shipped.gap or bool(part.gaps)
+            shipped.gap = part.last if part.gaps else shipped.gap
         if shipped.sequence < last:
             shipped.journal = ""  # The journal lacks transactions: a snapshot has them.
 
@@ -391,8 +404,9 @@ class Backup:
                 shipped.bytes -= before
             else:
                 shipped.journal, shipped.sequence = journal, saved.sequence
-                shipped.parts, shipped.bytes = [], 0
-            shipped.gap = any(each.gaps for each in shipped.parts)
+                shipped.parts, shipped.bytes, shipped.gap = [], 0, 0
+            if shipped.gap <= saved.sequence:
+                shipped.gap = 0
 
     def _join(self, project: str, shipped: StoredTables, journal: Path) -> None:
         """Replace many objects with entries by few."""
@@ -412,9 +426,32 @@ class Backup:
             if sum(each.stat().st_size for each in folder.glob("*/*")) > MAX_JOURNAL_BYTES:
                 shutil.rmtree(folder)
 
-    def _prune(self) -> None:
-        """Remove what no moment of the last days needs."""
-        since_ns = time.time_ns() - DAYS * 24 * 3600 * 10**9
+    async def _prune_blobs(self) -> None:
+        """Remove artifacts that neither the service has nor a stored deployment needs."""
+        stored = await self._in(self._threads, stored_blobs, self._store)
+        unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
+        if unused:
+            own = {each.key for each in await self._bucket.kv.list("")}
+            others = await self._in(self._threads, self._other_values, own)
+            source: Any = StoredBucket(self._store, others, stored)
+            try:
+                unused -= await needed_blobs(source)
+            except SvcError as error:
+                self._log("warning", f"artifacts stay in the backup: {error.message}")
+                return
+            await self._in(
+                self._threads, self._store.delete, [blob_name(each, stored[each]) for each in unused]
+            )
+
+    def _other_values(self, own: set[str]) -> dict[str, bytes]:
+        """Return the stored values of all times but those that the service still has."""
+        values: dict[str, bytes] = {}
+        for time_ns in values_times(each.name for each in self._store.list(VALUES)):
+            values |= read_values(self._store, values_name(time_ns))
+        return {key: value for key, value in values.items() if key not in own}
+
+    def _prune(self, since_ns: int) -> None:
+        """Remove what no moment since then needs."""
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         bases = {
             each.project: each

@@ -34,19 +34,15 @@ class StoredValues:
 
 
 class StoredBlobs:
-    """The blobs of a backup. Those that were found damaged are not listed."""
+    """The blobs of a backup, with their sizes. Those that were found damaged are no longer listed."""
 
-    def __init__(self, store: BackupStore) -> None:
-        self._store = store
-        self._sizes: dict[str, int] = {}
-        self._damaged = set[str]()
+    def __init__(self, store: BackupStore, sizes: Mapping[str, int]) -> None:
+        self._store, self._sizes = store, dict(sizes)
 
     async def list(self) -> AsyncGenerator[BlobInfo, None]:
         """See `Blobs`."""
-        self._sizes = parse_blobs(each.name for each in await asyncio.to_thread(self._store.list, BLOBS))
-        for digest, size in self._sizes.items():
-            if digest not in self._damaged:
-                yield BlobInfo(Digest(digest), size, 0)
+        for digest, size in list(self._sizes.items()):
+            yield BlobInfo(Digest(digest), size, 0)
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         """See `Blobs`. Raises `BlobCorrupt` and `BlobMissing`."""
@@ -57,13 +53,19 @@ class StoredBlobs:
             while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
                 yield piece
         except BackupDamaged as error:
-            self._damaged.add(digest)
+            del self._sizes[digest]
             raise BlobCorrupt(digest) from error
 
 
 class StoredBucket:
     """The bucket in a backup, with the values of one time or of several ones."""
 
-    def __init__(self, store: BackupStore, values: Mapping[str, bytes]) -> None:
+    def __init__(self, store: BackupStore, values: Mapping[str, bytes], blobs: Mapping[str, int]) -> None:
+        """`blobs` are digests and sizes."""
         self.kv = StoredValues(values)
-        self.blobs = StoredBlobs(store)
+        self.blobs = StoredBlobs(store, blobs)
+
+
+def stored_blobs(store: BackupStore) -> dict[str, int]:
+    """Return digests and sizes of the blobs of a backup. Raises `BackupError`."""
+    return parse_blobs(each.name for each in store.list(BLOBS))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.deploy.verify import verify_bucket
-from svc_tui.backup.names import BLOBS, Entries, Snapshot, parse_tables, values_times
+from svc_tui.backup.names import BLOBS, Entries, Snapshot, parse_blobs, parse_tables, values_times
 from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.stored import StoredBucket, read_values
 
@@ -28,7 +28,7 @@ def verify(store: BackupStore, progress: Callable[[int, int], None]) -> tuple[in
         except BackupDamaged as error:
             problems.append(error.message)
         progress(number, len(objects))
-    bucket: Any = StoredBucket(store, values)
+    bucket: Any = StoredBucket(store, values, parse_blobs(each.name for each in objects))
     _, findings = asyncio.run(
         verify_bucket(bucket, lambda report: progress(len(others) + report.blobs, len(objects)))
     )

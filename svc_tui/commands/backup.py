@@ -2,17 +2,16 @@
 
 import asyncio
 import os
-from collections import defaultdict
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from engine.errors import InvalidUsage, SvcError
 from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import parse_tables
+from svc_tui.backup.names import BLOBS, Entries, Snapshot, parse_tables
 from svc_tui.backup.restore import NOW_NS, restore, text
 from svc_tui.backup.store import BackupStore
 from svc_tui.backup.verify import verify as check
@@ -35,26 +34,30 @@ Key = Annotated[
 def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
     """Show which moments of each project's tables can be restored."""
     objects = _open(url, key)[0].list()
-    found = parse_tables(each.name for each in objects)
-    times: dict[str, list[int]] = defaultdict(list)
-    for each in (each for kind in found for each in kind):
-        times[each.project].append(each.time_ns)
-    projects = [
-        {
-            "project": project,
-            "since": text(min(each.time_ns for each in found[0] if each.project == project)),
-            "stored": text(max(each)),
-        }
-        for project, each in sorted(times.items())
-        if any(snapshot.project == project for snapshot in found[0])
-    ]
-    total = sum(each.size for each in objects)
+    snapshots, entries = parse_tables(each.name for each in objects)
+    found: list[Snapshot | Entries] = [*snapshots, *entries]
+    sizes = {each.name: each.size for each in objects}
+    projects = list[dict[str, Any]]()
+    for project in sorted({each.project for each in snapshots}):
+        own = [each for each in found if each.project == project]
+        projects.append(
+            {
+                "project": project,
+                "since": text(min(each.time_ns for each in snapshots if each.project == project)),
+                "stored": text(max(each.time_ns for each in own)),
+                "bytes": sum(sizes[each.name] for each in own),
+            }
+        )
+    total = sum(sizes.values())
+    blobs = sum(each.size for each in objects if each.name.startswith(f"{BLOBS}/"))
     if as_json:
-        stdout.data({"objects": len(objects), "bytes": total, "projects": projects})
+        document = {"objects": len(objects), "bytes": total, "artifact_bytes": blobs, "projects": projects}
+        stdout.data(document)
         return
-    for project in projects:
-        stdout.line(f"{project['project']}  since {project['since']}  last stored {project['stored']}")
-    stdout.line(f"{len(objects)} objects, {size(total)}")
+    for each in projects:
+        line = f"{each['project']}  since {each['since']}  last stored {each['stored']}"
+        stdout.line(f"{line}  {size(each['bytes'])}")
+    stdout.line(f"{len(objects)} objects, {size(total)}, of which artifacts {size(blobs)}")
 
 
 @backup.command()

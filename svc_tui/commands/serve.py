@@ -158,6 +158,16 @@ def serve(
             help="Back up within a second to s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER.",
         ),
     ] = "",
+    log_days: Annotated[
+        int | None,
+        typer.Option(
+            "--log-days",
+            metavar="N",
+            min=1,
+            max=3650,
+            help="With --backup: days that can be restored to any moment (1-3650, default: 7).",
+        ),
+    ] = None,
     notify: Annotated[
         list[str] | None,
         typer.Option(
@@ -223,6 +233,8 @@ def serve(
             require_dns()
     elif acme_http or acme_ca_file or acme_dns or acme_directory != LETS_ENCRYPT:
         raise InvalidUsage("options --acme-… require --acme", "Pass --acme MAIL.")
+    if log_days is not None and not backup:
+        raise InvalidUsage("--log-days requires --backup", "Pass --backup URL.")
     collector = _collector(otlp) if otlp else None
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
     targets = _targets(notify) if notify else ()
@@ -275,6 +287,7 @@ def serve(
             join=join,
             otlp=collector,
             backup=backup,
+            log_days=log_days or 7,
             notify=targets,
             console=not no_console,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,

@@ -100,7 +100,7 @@ async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[Ba
         )
     key = SecretsKey.open(settings.data)
     store = await asyncio.to_thread(partial(BackupStore, create=True), settings.backup, key)
-    async with Backup.running(store, settings.data, bucket, settings.log) as backup:
+    async with Backup.running(store, settings.data, bucket, settings.log, settings.log_days) as backup:
         yield backup
 
 

@@ -67,6 +67,8 @@ class ServiceSettings:
     """Whether to serve the Console to browsers."""
     backup: str = ""
     """URL of an object store for backups, empty for none."""
+    log_days: int = 7
+    """Days that a backup can be restored to any moment of."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 

@@ -22,12 +22,14 @@ from doors.tables.sqlite.connections import Connection, Error, close_owner, open
 from doors.tables.sqlite.errors import FullError
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
+from engine.deploy.deployment import RECORDS, DeploymentHistory
 from engine.service.secrets_key import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.names import parse_tables
+from svc_tui.backup.names import parse_blobs, parse_tables
 from svc_tui.backup.restore import NOW_NS, restore
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import BackupStore
+from tests.engine.deploy.packing import component_artifact, deployment
 
 KEY = SecretsKey.create()
 
@@ -361,17 +363,56 @@ def test_many_objects_are_joined_and_old_ones_removed(
     for number in range(12):
         service.write(f"insert into item values ({number})")
         service.ship()
-    snapshots, entries = parse_tables(each.name for each in service.store.list())
-    assert len(entries) < 8
+    assert len(parse_tables(each.name for each in service.store.list())[1]) < 8
     assert digest(service.restore()) == digest(service.path)
-    monkeypatch.setattr(shipper, "DAYS", 0)
-    service.backup._shipped["shop"].journal = ""
-    service.write("insert into item values (100)")
-    service.ship()
-    service.backup._prune()
+
+
+def test_moments_can_be_restored_after_older_objects_are_removed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.write("create table item (id integer primary key)")
+    moments = []
+    for number in range(12):
+        service.write(f"insert into item values ({number})")
+        if number % 4 == 3:
+            with monkeypatch.context() as patch:
+                patch.setattr(shipper, "SNAPSHOT_BYTES", 0)
+                service.ship()
+        service.ship()
+        moments.append((time.time_ns(), digest(service.path)))
+    stored = len(service.store.list("tables"))
+    since = moments[6][0]
+    service.backup._prune(since)
+    assert len(service.store.list("tables")) < stored
+    for time_ns, expected in moments[6:]:
+        assert digest(service.restore(time_ns)) == expected
+    service.backup._prune(time.time_ns())
     snapshots, entries = parse_tables(each.name for each in service.store.list())
-    assert (len(snapshots), entries) == (1, [])
+    assert len(snapshots) == 1
+    assert all(each.last > snapshots[0].sequence for each in entries)
     assert digest(service.restore()) == digest(service.path)
+
+
+def test_artifacts_that_no_stored_deployment_needs_are_removed(service: Service) -> None:
+    async def scenario() -> None:
+        record = await deployment(service.bucket, component_artifact(service.root, "old"), "01")
+        history = DeploymentHistory(service.bucket)
+        await history.add(record)
+        loose = await service.add_blob(b"loose")
+        await service.backup._ship(60)
+        [key] = await service.bucket.kv.list(RECORDS)
+        await service.bucket.kv.cas(key.key, None, key.revision)
+        needed = {each.digest async for each in service.bucket.blobs.list()} - {loose}
+        for each in (*needed, loose):
+            await service.bucket.blobs.delete(each, 1 << 62)
+        await service.backup._ship(60)
+        await service.backup._prune_blobs()
+        assert parse_blobs(each.name for each in service.store.list()).keys() == needed
+        service.backup._prune(time.time_ns())
+        await service.backup._prune_blobs()
+        assert not parse_blobs(each.name for each in service.store.list())
+
+    asyncio.run(scenario())
 
 
 WRITER = """
