@@ -2,7 +2,8 @@
 
 `values/<time>`: accounts, secrets and deployments. `blobs/<sha256>-<bytes>`: artifacts. Of the tables of a
 project: `tables/<project>/<journal>/snapshot/<sequence>-<time>-<schema>` and
-`tables/<project>/<journal>/entries/<first>-<last>-<time>-<gaps>`. Times are those of Unix in ns.
+`tables/<project>/<journal>/entries/<first>-<last>-<time>-<gaps>`. `verified/<project>/<time>`: when a restore
+of its tables was last found equal to them. Times are those of Unix in ns.
 """
 
 import re
@@ -11,9 +12,12 @@ from typing import NamedTuple
 
 SERVICE = "service"
 """Object with the id of the service that writes here."""
-VALUES, BLOBS, TABLES = "values", "blobs", "tables"
+ID_FILE = "backup.json"
+"""File of a data directory with the id of its service."""
+VALUES, BLOBS, TABLES, VERIFIED = "values", "blobs", "tables", "verified"
 _VALUES = re.compile(rf"{VALUES}/([0-9]{{20}})")
 _BLOB = re.compile(rf"{BLOBS}/([0-9a-f]{{64}})-([0-9]+)")
+_VERIFIED = re.compile(rf"{VERIFIED}/([^/]+)/([0-9]{{20}})")
 _JOURNAL = rf"{TABLES}/([^/]+)/([^/]+)"
 _SNAPSHOT = re.compile(rf"{_JOURNAL}/snapshot/([0-9]+)-([0-9]+)-([0-9]+)")
 _ENTRIES = re.compile(rf"{_JOURNAL}/entries/([0-9]+)-([0-9]+)-([0-9]+)-([0-9]+)")
@@ -70,6 +74,16 @@ def blob_name(digest: str, size: int) -> str:
 def values_name(time_ns: int) -> str:
     """Return the name of the object with the values of a time."""
     return f"{VALUES}/{time_ns:020}"
+
+
+def parse_verified(names: Iterable[str]) -> dict[str, int]:
+    """Return when the tables of projects were last verified. Other names are ignored."""
+    return {found[1]: int(found[2]) for name in sorted(names) if (found := _VERIFIED.fullmatch(name))}
+
+
+def verified_name(project: str, time_ns: int) -> str:
+    """Return the name of the object that says when the tables of a project were verified."""
+    return f"{VERIFIED}/{project}/{time_ns:020}"
 
 
 def parse_tables(names: Iterable[str]) -> tuple[list[Snapshot], list[Entries]]:

@@ -176,16 +176,24 @@ def _restore_tables(
         parts = [each for each in entries if each.project == project and each.journal == earlier[-1].journal]
         path = folder / project / "tables" / DATABASE_NAME
         try:
-            restored.append(_restore_file(store, path, earlier[-1], parts, time_ns))
+            restored.append(restore_file(store, path, earlier[-1], parts, time_ns))
         except (Error, CannotApply) as error:
             raise BackupDamaged(f"the tables of {project} cannot be restored: {error}") from error
     return restored
 
 
-def _restore_file(
-    store: BackupStore, path: Path, snapshot: Snapshot, parts: Sequence[Entries], time_ns: int
+def restore_file(
+    store: BackupStore,
+    path: Path,
+    snapshot: Snapshot,
+    parts: Sequence[Entries],
+    time_ns: int = NOW_NS,
+    last: int = NOW_NS,
 ) -> RestoredTables:
-    """Restore a database. Raises `BackupError`, `CannotApply`, SQLite's errors and OSError."""
+    """Restore a database as of a time, and of the transaction `last` at most.
+
+    Raises `BackupError`, `CannotApply`, SQLite's errors and OSError.
+    """
     path.parent.mkdir(parents=True, mode=0o700)
     with path.open("wb") as file:
         for piece in store.read(snapshot.name):
@@ -195,7 +203,7 @@ def _restore_file(
     sequence, last_ns, problem = snapshot.sequence, snapshot.time_ns, ""
     try:
         for entry in _following(store, snapshot, parts):
-            if entry.time_ns > time_ns:
+            if entry.time_ns > time_ns or entry.sequence > last:
                 break
             if entry.sequence != sequence + 1:
                 problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing in the backup"

@@ -49,18 +49,23 @@ from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.names import (
+    ID_FILE,
     SERVICE,
     TABLES,
     VALUES,
+    VERIFIED,
     Entries,
     Snapshot,
     blob_name,
     parse_tables,
+    parse_verified,
     values_name,
     values_times,
+    verified_name,
 )
 from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_file
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
+from svc_tui.backup.verify import verify_tables
 
 SECONDS = 1.0
 """Interval of the backup."""
@@ -86,9 +91,12 @@ THREADS, SNAPSHOT_THREADS = 4, 2
 DAYS = 7
 """Default of the days that can be restored to any moment."""
 _DAY_NS = 24 * 3600 * 10**9
+VERIFY_NS = _DAY_NS
+"""How often the tables of each project are verified."""
+_VERIFY_AGAIN_NS = 3600 * 10**9
+"""When a verification without success is repeated."""
 PRUNE_SECONDS = 3600.0
 """How often objects that nothing needs are removed."""
-_ID_FILE = "backup.json"
 _T = TypeVar("_T")
 
 
@@ -136,8 +144,13 @@ class Backup:
         self._pruned = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
-        self.alert: Callable[[str], None] = lambda text: None
-        """Gets the problem of a backup that waits for `ALERT_SECONDS`, and an empty text otherwise."""
+        self.alert: Callable[[str, str], None] = lambda project, text: None
+        """Gets a project and the problem of its backup, an empty text if there is none.
+
+        The empty project stands for a backup that waits for `ALERT_SECONDS`.
+        """
+        self._verified: dict[str, int] = {}
+        """When tables of projects were last verified, or first stored (Unix time in ns)."""
         self._problem, self._stored = "", time.monotonic()
         self._beside: dict[tuple[str, str], asyncio.Task[None]] = {}
         """Work under way, by its kind and project."""
@@ -182,7 +195,7 @@ class Backup:
 
     def _begin(self) -> None:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
-        path = self._data / _ID_FILE
+        path = self._data / ID_FILE
         try:
             own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
         except (ValueError, KeyError, TypeError) as error:
@@ -200,7 +213,10 @@ class Backup:
         self._blobs = set(stored_blobs(self._store))
         self._shipped, self._values = {}, None
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
-        for snapshot in sorted(snapshots, key=lambda each: each.time_ns):
+        newest_first = sorted(snapshots, key=lambda each: -each.time_ns)
+        self._verified = {each.project: each.time_ns for each in newest_first}
+        self._verified |= parse_verified(each.name for each in self._store.list(VERIFIED))
+        for snapshot in reversed(newest_first):
             self._shipped[snapshot.project] = StoredTables(
                 journal=snapshot.journal, sequence=snapshot.sequence, snapshot_ns=snapshot.time_ns
             )
@@ -240,7 +256,7 @@ class Backup:
                     self._log("info", "the backup is complete again")
                 self._problem, self._stored = "", time.monotonic()
             waits = time.monotonic() - self._stored > ALERT_SECONDS
-            self.alert(f"the backup waits: {self._problem}" if waits else "")
+            self.alert("", f"the backup waits: {self._problem}" if waits else "")
             await asyncio.sleep(max(0.0, end - time.monotonic()))
 
     async def _ship(self, seconds: float = SECONDS) -> None:
@@ -267,10 +283,40 @@ class Backup:
             self._start("values", "", self._ship_values())
             for path in changed:
                 self._start("tables", path.parent.parent.name, self._ship_tables(path))
+            self._start_verification(projects)
             self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
             await self._wait(seconds)
         if self._failed:
             raise self._failed[min(self._failed)].error
+
+    def _start_verification(self, projects: set[str]) -> None:
+        """Begin to verify the tables of a project, if it is due and no other is verified now."""
+        due_ns = time.time_ns() - VERIFY_NS
+        due = [each for each, time_ns in self._verified.items() if each in projects and time_ns < due_ns]
+        due = [each for each in due if not self._shipped[each].gap]
+        if due and not any(kind == "verification" for kind, _ in self._beside):
+            project = min(due, key=lambda each: self._verified[each])
+            self._start("verification", project, self._verify(project))
+
+    async def _verify(self, project: str) -> None:
+        path = self._projects / project / "tables" / DATABASE_NAME
+        now, problem = time.time_ns(), ""
+        self._verified[project] = now - VERIFY_NS + _VERIFY_AGAIN_NS
+        try:
+            if await self._in(self._slow_threads, verify_tables, self._store, path):
+                return
+            await self._in(self._threads, self._note_verified, project, now)
+        except BackupDamaged as error:
+            problem = error.message
+            self._log("error", problem)
+            self._shipped[project].journal, self._shipped[project].seen = "", None  # A snapshot follows.
+        self.alert(project, problem)
+
+    def _note_verified(self, project: str, time_ns: int) -> None:
+        name = verified_name(project, time_ns)
+        self._store.put(name, b"")
+        self._store.delete({each.name for each in self._store.list(f"{VERIFIED}/{project}")} - {name})
+        self._verified[project] = time_ns
 
     def _takes_snapshots(self) -> bool:
         return any(kind == "snapshot" for kind, _ in self._beside)
@@ -399,6 +445,7 @@ class Backup:
             )
         with shipped.lock:
             shipped.snapshot_ns = snapshot_ns
+            self._verified.setdefault(project, snapshot_ns)
             if shipped.journal == journal and shipped.sequence >= saved.sequence:
                 shipped.parts = [each for each in shipped.parts if each.last > saved.sequence]
                 shipped.bytes -= before

@@ -1,13 +1,27 @@
-"""Check of a backup: whether all objects can be read, and whether none is missing."""
+"""Check of a backup: that all objects can be read, that none is missing, and that tables are those stored."""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+from doors.tables.replication.copy import digest_of
+from doors.tables.replication.errors import CannotApply
+from doors.tables.replication.log_position import read_log_position
+from doors.tables.replication.recorder import stored_tables
+from doors.tables.replication.snapshots import save_snapshot
+from doors.tables.sqlite.connections import DATABASE_NAME, Error, open_replica
 from engine.deploy.verify import verify_bucket
-from svc_tui.backup.names import BLOBS, Entries, Snapshot, parse_blobs, parse_tables, values_times
+from engine.files.temporary import temporary_folder
+from svc_tui.backup.names import BLOBS, TABLES, Entries, Snapshot, parse_blobs, parse_tables, values_times
+from svc_tui.backup.restore import restore_file
 from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.stored import StoredBucket, read_values
+
+COPIES = 3
+"""Room for a verification, in sizes of the database: two copies, and some for others."""
 
 
 def verify(store: BackupStore, progress: Callable[[int, int], None]) -> tuple[int, list[str]]:
@@ -36,6 +50,49 @@ def verify(store: BackupStore, progress: Callable[[int, int], None]) -> tuple[in
         f"{each.name} of {each.deployment or 'no deployment'} is {each.problem}" for each in findings
     ]
     return len(objects), problems + _gaps(*parse_tables(each.name for each in objects))
+
+
+def verify_tables(store: BackupStore, path: Path) -> str:
+    """Compare the tables in a file with those of the backup at the same position.
+
+    Return what the backup lacks at this moment, empty if nothing. Raises `BackupDamaged` if they differ or
+    cannot be restored, other `BackupError`, SQLite's errors and OSError.
+    """
+    project, digest = path.parent.parent.name, ""
+    if shutil.disk_usage(path.parent).free < COPIES * path.stat().st_size:
+        return f"the disk has no room for the {COPIES} copies of {project} that a verification makes"
+    with temporary_folder("svc-verify-", path.parent) as folder:
+        save_snapshot(path, folder / "own.db")
+        with closing(open_replica(folder / "own.db")) as own:
+            position = read_log_position(own)
+            snapshots, entries = parse_tables(each.name for each in store.list(f"{TABLES}/{project}"))
+            bases = [each for each in snapshots if each.journal == position.log]
+            bases = [each for each in bases if each.sequence <= position.sequence]
+            if not bases:
+                return f"no snapshot of the tables of {project} is stored yet"
+            base = max(bases, key=lambda each: each.sequence)
+            parts = [each for each in entries if each.journal == position.log]
+            other_path = folder / project / "tables" / DATABASE_NAME
+            try:
+                restored = restore_file(store, other_path, base, parts, last=position.sequence)
+            except (Error, CannotApply) as error:
+                raise BackupDamaged(f"the tables of {project} cannot be restored: {error}") from error
+            last = base.sequence + restored.transactions
+            if last < position.sequence:
+                gap = any(each.gaps and each.first <= last + 1 <= each.last for each in parts)
+                if restored.problem and not gap:
+                    raise BackupDamaged(f"{project}: {restored.problem}")
+                return f"the transactions {last + 1} to {position.sequence} of {project} are not stored yet"
+            with closing(open_replica(other_path)) as other:
+                if (digest := digest_of(own)) and digest == digest_of(other):
+                    return ""
+                names = sorted(name for name, _ in stored_tables(own).values())
+                different = [each for each in names if digest_of(own, each) != digest_of(other, each)]
+    raise BackupDamaged(
+        f"the backup of {project} differs from its tables at transaction {position.sequence}: "
+        + (", ".join(different) if digest else "SQLite finds damage in those of the service"),
+        "A new snapshot is stored now. Look for another program that writes to the database.",
+    )
 
 
 def _gaps(snapshots: Sequence[Snapshot], entries: Sequence[Entries]) -> list[str]:

@@ -1,7 +1,9 @@
 """`svc backup` and `svc restore`: backups of `svc serve --backup` in an object store."""
 
 import asyncio
+import json
 import os
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,12 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
+from doors.tables.sqlite.connections import DATABASE_NAME
 from engine.errors import InvalidUsage, SvcError
+from engine.files.temporary import temporary_folder
 from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import BLOBS, Entries, Snapshot, parse_tables
+from svc_tui.backup.names import BLOBS, ID_FILE, SERVICE, Entries, Snapshot, parse_tables, parse_verified
 from svc_tui.backup.restore import NOW_NS, restore, text
-from svc_tui.backup.store import BackupStore
+from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.verify import verify as check
+from svc_tui.backup.verify import verify_tables
 from svc_tui.commands.bucket import absolute, summary
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
@@ -29,13 +34,17 @@ Key = Annotated[
     typer.Option(metavar="FILE", help=f"{KEY_FILE} of the service (default: that in SVC_HOME/data)."),
 ]
 
+FULL_SECONDS = 90.0
+"""How long the transactions of a service that runs may take to be stored."""
+
 
 @backup.command()
 def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
-    """Show which moments of each project's tables can be restored."""
+    """Show which moments of each project's tables can be restored, and their space."""
     objects = _open(url, key)[0].list()
     snapshots, entries = parse_tables(each.name for each in objects)
     found: list[Snapshot | Entries] = [*snapshots, *entries]
+    verified = parse_verified(each.name for each in objects)
     sizes = {each.name: each.size for each in objects}
     projects = list[dict[str, Any]]()
     for project in sorted({each.project for each in snapshots}):
@@ -45,6 +54,7 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
                 "project": project,
                 "since": text(min(each.time_ns for each in snapshots if each.project == project)),
                 "stored": text(max(each.time_ns for each in own)),
+                "verified": text(verified[project]) if project in verified else None,
                 "bytes": sum(sizes[each.name] for each in own),
             }
         )
@@ -56,16 +66,36 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
         return
     for each in projects:
         line = f"{each['project']}  since {each['since']}  last stored {each['stored']}"
-        stdout.line(f"{line}  {size(each['bytes'])}")
+        stdout.line(f"{line}  verified {each['verified'] or 'never'}  {size(each['bytes'])}")
     stdout.line(f"{len(objects)} objects, {size(total)}, of which artifacts {size(blobs)}")
 
 
 @backup.command()
-def verify(url: Url, key: Key = None, as_json: AsJson = False) -> None:
+def verify(
+    url: Url,
+    key: Key = None,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Also restore the tables to a temporary folder, and compare them with those in --data.",
+        ),
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Data directory of the service (default: SVC_HOME/data)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Read every object; name each one that is damaged or missing."""
-    store = _open(url, key)[0]
+    store, sealed_with = _open(url, key)
     with ProgressLine() as line:
         objects, problems = check(store, lambda done, total: line.show(f"{done} of {total} objects"))
+        if full and not problems:
+            line.show("restoring the tables")
+            problems = _restored(
+                store, sealed_with, absolute(data or Home.from_environment(os.environ).root / "data")
+            )
     if as_json:
         stdout.data({"objects": objects, "problems": problems})
     else:
@@ -77,6 +107,29 @@ def verify(url: Url, key: Key = None, as_json: AsJson = False) -> None:
             f"the backup at {url} has {plural(len(problems), 'problem')}",
             "Restore what is named from a copy of the store. Later snapshots of tables do not need it.",
         )
+
+
+def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
+    """Return what a restore of the tables lacks, or has otherwise than the service of a data directory."""
+    try:
+        own = str(json.loads((data / ID_FILE).read_text())["service"])
+    except (OSError, ValueError, KeyError, TypeError):
+        own = ""
+    if own.encode() != store.get(SERVICE):
+        stderr.note(f"{data} is not the service of this backup: its tables are restored, but not compared")
+        with temporary_folder("svc-verify-") as folder:
+            tables = asyncio.run(restore(store, key, folder / "data")).tables
+            return [f"{each.project}: {each.problem}" for each in tables if each.problem]
+    problems = []
+    for path in sorted(data.glob(f"projects/*/tables/{DATABASE_NAME}")):
+        end = time.monotonic() + FULL_SECONDS
+        try:
+            while (problem := verify_tables(store, path)) and time.monotonic() < end:
+                time.sleep(1.0)
+        except BackupDamaged as error:
+            problem = error.message
+        problems += [problem] if problem else []
+    return problems
 
 
 def restore_command(

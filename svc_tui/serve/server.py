@@ -66,7 +66,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     ):
         await _log_claim_code(settings, bucket)
         if backup is not None:
-            backup.alert = partial(runtime.monitor.report, "backup", "")
+            backup.alert = partial(runtime.monitor.report, "backup")
         with open_control(settings, runtime, bucket, node) as control:
             await node.start(bucket, partial(_check_movable, settings))
             async with (

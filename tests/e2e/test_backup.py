@@ -123,8 +123,17 @@ def test_tables_are_restored_as_of_a_moment(machine: Machine) -> None:
         "backup", "status", machine.url, "--key", str(machine.folder / "secrets.key"), "--json"
     )
     assert [each["project"] for each in json.loads(status.stdout)["projects"]] == ["shop"]
-    verified = machine.run("backup", "verify", machine.url, "--key", str(machine.folder / "secrets.key"))
-    assert verified.returncode == 0, verified.stdout
+    verify = ("backup", "verify", machine.url, "--key", str(machine.folder / "secrets.key"), "--full")
+    for options, note in ((("--data", str(machine.data)), ""), ((), "not compared")):
+        verified = machine.run(*verify, *options)
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        assert note in verified.stderr
+    with closing(sqlite3.connect(machine.data / "projects" / "shop" / "tables" / "tables.db")) as connection:
+        connection.execute("update item set name = 'foreign'")
+        connection.commit()
+    verified = machine.run(*verify, "--data", str(machine.data))
+    assert verified.returncode == 1
+    assert "the backup of shop differs" in verified.stdout
 
 
 def test_damaged_object_and_another_key_are_named(machine: Machine) -> None:

@@ -248,11 +248,11 @@ class Copy:
         self._connection.close()
 
 
-def digest_of(connection: Connection) -> str:
+def digest_of(connection: Connection, only: str = "") -> str:
     """Return the hash of schema and rows that a transaction sees; empty if SQLite finds an error in the file.
 
-    It is equal on all nodes at an entry of the log. Rests as long as it works, because it holds the
-    interpreter's lock. Raises SQLite's errors.
+    It is equal on all nodes at an entry of the log. `only` limits the rows to those of a table. Rests as
+    long as it works, because it holds the interpreter's lock. Raises SQLite's errors.
     """
     if rows(connection, "PRAGMA integrity_check(1)") != [("ok",)]:
         return ""
@@ -265,7 +265,7 @@ def digest_of(connection: Connection) -> str:
     digest.update(marshal.dumps(definitions, _FORMAT))
     tables = "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
     for table, without_rowid in sorted(rows(connection, tables)):
-        if table == REPLICA_TABLE or table.startswith("sqlite_"):
+        if table == REPLICA_TABLE or table.startswith("sqlite_") or (only and table != only):
             continue
         key = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
         columns = [quoted(name) for (name,) in rows(connection, key, table)]

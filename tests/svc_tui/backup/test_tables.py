@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import random
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -25,10 +26,11 @@ from engine.bucket.protocols import Digest
 from engine.deploy.deployment import RECORDS, DeploymentHistory
 from engine.service.secrets_key import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.names import parse_blobs, parse_tables
+from svc_tui.backup.names import parse_blobs, parse_tables, parse_verified
 from svc_tui.backup.restore import NOW_NS, restore
 from svc_tui.backup.shipper import Backup
-from svc_tui.backup.store import BackupStore
+from svc_tui.backup.store import BackupDamaged, BackupStore
+from svc_tui.backup.verify import verify, verify_tables
 from tests.engine.deploy.packing import component_artifact, deployment
 
 KEY = SecretsKey.create()
@@ -413,6 +415,53 @@ def test_artifacts_that_no_stored_deployment_needs_are_removed(service: Service)
         assert not parse_blobs(each.name for each in service.store.list())
 
     asyncio.run(scenario())
+
+
+def test_every_damaged_byte_is_found(service: Service) -> None:
+    service.write("create table item (id integer primary key, name text)")
+    blob = asyncio.run(service.add_blob(b"content"))
+    for number in range(3):
+        service.write(f"insert into item (name) values ('row {number}')")
+        service.ship()
+    objects = [each.name for each in service.store.list() if each.name != "service"]
+    chosen = random.Random(11)
+    for _ in range(200):
+        name = chosen.choice(objects)
+        path = service.root / "store" / name
+        sound = path.read_bytes()
+        damaged = bytearray(sound)
+        damaged[chosen.randrange(len(sound))] ^= 1 << chosen.randrange(8)
+        path.write_bytes(damaged)
+        [problem] = verify(service.store, lambda *_: None)[1]
+        assert (blob if name.startswith("blobs/") else name) in problem
+        path.write_bytes(sound)
+    assert verify(service.store, lambda *_: None) == (len(objects) + 1, [])
+
+
+def test_tables_are_compared_with_a_restore(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.write("create table item (id integer primary key, name text)", "create table other (id integer)")
+    service.ship()
+    service.write("insert into item values (1, 'first')")
+    assert "not stored yet" in verify_tables(service.store, service.path)
+    service.ship()
+    assert verify_tables(service.store, service.path) == ""
+    monkeypatch.setattr(shipper, "VERIFY_NS", 0)
+    alerts = list[tuple[str, str]]()
+    service.backup.alert = lambda *alert: alerts.append(alert)
+    service.write("insert into item values (2, 'second')")
+    service.ship()
+    assert alerts == [("shop", "")]
+    assert parse_verified(each.name for each in service.store.list()).keys() == {"shop"}
+    with closing(sqlite3.connect(service.path)) as connection, connection:
+        connection.execute("update item set name = 'foreign' where id = 1")
+    with pytest.raises(BackupDamaged, match=r"differs from its tables at transaction .*: item$"):
+        verify_tables(service.store, service.path)
+    service.backup._verified["shop"] = 0
+    service.ship()
+    assert "item" in alerts[-1][1]
+    service.ship()
+    assert verify_tables(service.store, service.path) == ""
+    assert digest(service.restore()) == digest(service.path)
 
 
 WRITER = """
