@@ -25,7 +25,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls compat soak fuzz fleet-faults clean
+.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls compat soak fuzz fleet-faults backup-faults clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -161,6 +161,10 @@ fuzz: $(VENV)/.installed-dev
 # Harms the nodes of a fleet under writes. FAULTS= names some faults; SEED= repeats a run; HOURS= chooses at random.
 fleet-faults: $(VENV)/.installed-dev js-and-go rust-target
 	@"$(BIN)/python" -m tests.faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS))
+
+# Kills a service with a backup under writes, and restores it each time. KILLS= is 500; SEED= repeats a run.
+backup-faults: $(VENV)/.installed-dev js-and-go rust-target
+	@"$(BIN)/python" -m tests.faults.backup_kills $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 clean:
 	@rm -rf "$(VENV)" .svc .mypy_cache .ruff_cache .pytest_cache .hypothesis dist bench-results.json

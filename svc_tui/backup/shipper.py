@@ -65,7 +65,7 @@ from svc_tui.backup.names import (
 )
 from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_file
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
-from svc_tui.backup.verify import verify_tables
+from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 
 SECONDS = 1.0
 """Interval of the backup."""
@@ -141,7 +141,7 @@ class Backup:
         self._shipped: dict[str, StoredTables] = {}
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
-        self._pruned = -math.inf
+        self._pruned = self._blobs_pruned = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
         self.alert: Callable[[str, str], None] = lambda project, text: None
@@ -187,8 +187,8 @@ class Backup:
             await cancel([running])
             with suppress(SvcError, Error, OSError, TimeoutError):
                 async with asyncio.timeout(END_SECONDS):
-                    await backup._ship(END_SECONDS)
-            store.end()
+                    await backup._ship(END_SECONDS, ends=True)
+            store.ended = True
             await cancel(backup._beside.values())
             for threads in (backup._threads, backup._slow_threads):
                 threads.shutdown(wait=False, cancel_futures=True)
@@ -259,21 +259,19 @@ class Backup:
             self.alert("", f"the backup waits: {self._problem}" if waits else "")
             await asyncio.sleep(max(0.0, end - time.monotonic()))
 
-    async def _ship(self, seconds: float = SECONDS) -> None:
-        """Store what has changed. What takes longer than `seconds` continues beside.
+    async def _ship(self, seconds: float = SECONDS, *, ends: bool = False) -> None:
+        """Store what has changed, only that if the service `ends`. Longer work continues beside.
 
         What fails is repeated by later calls, after a while. Raises the first failure of those.
         """
         if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
             self._checked = time.monotonic()
             self._has_begun = await self._in(self._threads, self._owner) == self._own
-        if time.monotonic() > self._pruned + PRUNE_SECONDS and not self._takes_snapshots():
-            await self._wait(MAX_RETRY_SECONDS)
-            if self._has_begun and not self._beside:
-                self._pruned = time.monotonic()
-                await self._in(self._threads, self._prune, time.time_ns() - self._days * _DAY_NS)
-                await self._prune_blobs()
-                self._has_begun = False  # Objects may have been removed: the store is read again.
+        is_idle = self._has_begun and not self._beside and not ends
+        if is_idle and time.monotonic() > self._pruned + PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            await self._in(self._threads, self._prune, time.time_ns() - self._days * _DAY_NS)
+            self._has_begun = False  # Objects may have been removed: the store is read again.
         if not self._has_begun:
             if not self._beside:
                 self._start("begin", "", self._in(self._threads, self._begin))
@@ -283,7 +281,8 @@ class Backup:
             self._start("values", "", self._ship_values())
             for path in changed:
                 self._start("tables", path.parent.parent.name, self._ship_tables(path))
-            self._start_verification(projects)
+            if not ends:
+                self._start_verification(projects)
             self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
             await self._wait(seconds)
         if self._failed:
@@ -303,7 +302,7 @@ class Backup:
         now, problem = time.time_ns(), ""
         self._verified[project] = now - VERIFY_NS + _VERIFY_AGAIN_NS
         try:
-            if await self._in(self._slow_threads, verify_tables, self._store, path):
+            if await self._in(self._slow_threads, verify_tables, self._store, path, VERIFY_SECONDS):
                 return
             await self._in(self._threads, self._note_verified, project, now)
         except BackupDamaged as error:
@@ -317,9 +316,6 @@ class Backup:
         self._store.put(name, b"")
         self._store.delete({each.name for each in self._store.list(f"{VERIFIED}/{project}")} - {name})
         self._verified[project] = time_ns
-
-    def _takes_snapshots(self) -> bool:
-        return any(kind == "snapshot" for kind, _ in self._beside)
 
     def _start(self, kind: str, project: str, work: Coroutine[Any, Any, None]) -> None:
         """Begin work unless it is under way, or failed a short while ago."""
@@ -360,6 +356,8 @@ class Backup:
         ]
 
     async def _ship_values(self) -> None:
+        if self._blobs_pruned < self._pruned:
+            await self._prune_blobs()
         values = await self._bucket.kv.list("")
         revisions = [(each.key, each.revision) for each in values]
         if revisions == self._values:
@@ -475,6 +473,7 @@ class Backup:
 
     async def _prune_blobs(self) -> None:
         """Remove artifacts that neither the service has nor a stored deployment needs."""
+        self._blobs_pruned = self._pruned
         stored = await self._in(self._threads, stored_blobs, self._store)
         unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
         if unused:

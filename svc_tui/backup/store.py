@@ -70,7 +70,8 @@ class BackupStore:
         self.url = url
         self._keys = {name: AESGCM(derived) for name, derived in key.derive(_PURPOSE).items()}
         self._current = next(iter(self._keys))
-        self._ended = False
+        self.ended = False
+        """Set to give up what is stored and read in pieces on other threads."""
         self._obstore: Any = obstore
         self._errors: Any = obstore.exceptions
         with self._translated("be opened"):
@@ -118,10 +119,6 @@ class BackupStore:
                 self._store, name, pieces, chunk_size=PART_BYTES, max_concurrency=PARALLEL_PARTS
             )
 
-    def end(self) -> None:
-        """Give up what `put_file` stores on other threads."""
-        self._ended = True
-
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects."""
         if names := list(names):
@@ -139,6 +136,7 @@ class BackupStore:
         with self._translated("be read"):
             stream = iter(self._obstore.get(self._store, name).stream(min_chunk_size=PIECE_BYTES))
         while True:
+            self._check_ended(name)
             with self._translated("be read"):
                 chunk = next(stream, None)
             buffer += bytes(chunk) if chunk is not None else b""
@@ -187,8 +185,7 @@ class BackupStore:
         yield _MAGIC + self._current.encode() + nonce
         waiting, place = b"", 0
         for piece in pieces:
-            if self._ended:
-                raise BackupError(f"{name} was not stored: the service ends")
+            self._check_ended(name)
             if place or waiting:
                 yield self._seal(cipher, nonce, name, place, waiting, last=False)
                 place += 1
@@ -202,6 +199,10 @@ class BackupStore:
             nonce + place.to_bytes(4, "big"), zlib.compress(piece, 1), _bound(name, place, last)
         )
         return (len(sealed) | last << 31).to_bytes(_SIZE_BYTES, "big") + sealed
+
+    def _check_ended(self, name: str) -> None:
+        if self.ended:
+            raise BackupError(f"{name} of the backup was given up: the service ends")
 
     def _damaged(self, name: str) -> BackupDamaged:
         return BackupDamaged(

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,11 @@ from svc_tui.backup.restore import restore_file
 from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.stored import StoredBucket, read_values
 
+_STEPS = 100_000
+"""Steps of SQLite after which a comparison looks for the end of the service."""
+VERIFY_SECONDS = 30.0
+"""How long a verification waits until what it compares is stored."""
+_LIST_SECONDS = 0.5
 COPIES = 3
 """Room for a verification, in sizes of the database: two copies, and some for others."""
 
@@ -52,11 +58,11 @@ def verify(store: BackupStore, progress: Callable[[int, int], None]) -> tuple[in
     return len(objects), problems + _gaps(*parse_tables(each.name for each in objects))
 
 
-def verify_tables(store: BackupStore, path: Path) -> str:
+def verify_tables(store: BackupStore, path: Path, seconds: float) -> str:
     """Compare the tables in a file with those of the backup at the same position.
 
-    Return what the backup lacks at this moment, empty if nothing. Raises `BackupDamaged` if they differ or
-    cannot be restored, other `BackupError`, SQLite's errors and OSError.
+    Return what the backup still lacks after some seconds, empty if nothing. Raises `BackupDamaged` if they
+    differ or cannot be restored, other `BackupError`, SQLite's errors and OSError.
     """
     project, digest = path.parent.parent.name, ""
     if shutil.disk_usage(path.parent).free < COPIES * path.stat().st_size:
@@ -64,14 +70,19 @@ def verify_tables(store: BackupStore, path: Path) -> str:
     with temporary_folder("svc-verify-", path.parent) as folder:
         save_snapshot(path, folder / "own.db")
         with closing(open_replica(folder / "own.db")) as own:
-            position = read_log_position(own)
-            snapshots, entries = parse_tables(each.name for each in store.list(f"{TABLES}/{project}"))
-            bases = [each for each in snapshots if each.journal == position.log]
-            bases = [each for each in bases if each.sequence <= position.sequence]
+            position, end = read_log_position(own), time.monotonic() + seconds
+            while True:
+                snapshots, entries = parse_tables(each.name for each in store.list(f"{TABLES}/{project}"))
+                bases = [each for each in snapshots if each.journal == position.log]
+                bases = [each for each in bases if each.sequence <= position.sequence]
+                parts = [each for each in entries if each.journal == position.log]
+                last = max([-1, *(each.sequence for each in bases), *(each.last for each in parts)])
+                if (bases and last >= position.sequence) or time.monotonic() > end:
+                    break
+                time.sleep(_LIST_SECONDS)
             if not bases:
                 return f"no snapshot of the tables of {project} is stored yet"
             base = max(bases, key=lambda each: each.sequence)
-            parts = [each for each in entries if each.journal == position.log]
             other_path = folder / project / "tables" / DATABASE_NAME
             try:
                 restored = restore_file(store, other_path, base, parts, last=position.sequence)
@@ -84,6 +95,8 @@ def verify_tables(store: BackupStore, path: Path) -> str:
                     raise BackupDamaged(f"{project}: {restored.problem}")
                 return f"the transactions {last + 1} to {position.sequence} of {project} are not stored yet"
             with closing(open_replica(other_path)) as other:
+                for each in (own, other):
+                    each.set_progress_handler(lambda: store.ended, _STEPS)
                 if (digest := digest_of(own)) and digest == digest_of(other):
                     return ""
                 names = sorted(name for name, _ in stored_tables(own).values())

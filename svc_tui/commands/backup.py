@@ -18,8 +18,8 @@ from engine.service.secrets_key import KEY_FILE, SecretsKey
 from svc_tui.backup.names import BLOBS, ID_FILE, SERVICE, Entries, Snapshot, parse_tables, parse_verified
 from svc_tui.backup.restore import NOW_NS, restore, text
 from svc_tui.backup.store import BackupDamaged, BackupStore
+from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 from svc_tui.backup.verify import verify as check
-from svc_tui.backup.verify import verify_tables
 from svc_tui.commands.bucket import absolute, summary
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
@@ -35,7 +35,7 @@ Key = Annotated[
 ]
 
 FULL_SECONDS = 90.0
-"""How long the transactions of a service that runs may take to be stored."""
+"""How long a verification is repeated, while the service writes what a restore lacks."""
 
 
 @backup.command()
@@ -124,8 +124,8 @@ def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
     for path in sorted(data.glob(f"projects/*/tables/{DATABASE_NAME}")):
         end = time.monotonic() + FULL_SECONDS
         try:
-            while (problem := verify_tables(store, path)) and time.monotonic() < end:
-                time.sleep(1.0)
+            while (problem := verify_tables(store, path, VERIFY_SECONDS)) and time.monotonic() < end:
+                pass
         except BackupDamaged as error:
             problem = error.message
         problems += [problem] if problem else []

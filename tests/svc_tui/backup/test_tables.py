@@ -29,7 +29,7 @@ from svc_tui.backup import shipper
 from svc_tui.backup.names import parse_blobs, parse_tables, parse_verified
 from svc_tui.backup.restore import NOW_NS, restore
 from svc_tui.backup.shipper import Backup
-from svc_tui.backup.store import BackupDamaged, BackupStore
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
 from svc_tui.backup.verify import verify, verify_tables
 from tests.engine.deploy.packing import component_artifact, deployment
 
@@ -438,13 +438,21 @@ def test_every_damaged_byte_is_found(service: Service) -> None:
     assert verify(service.store, lambda *_: None) == (len(objects) + 1, [])
 
 
+def test_verification_ends_with_the_service(service: Service) -> None:
+    service.write("create table item (id integer primary key, name text)")
+    service.ship()
+    service.store.ended = True
+    with pytest.raises(BackupError, match="the service ends"):
+        verify_tables(service.store, service.path, 0)
+
+
 def test_tables_are_compared_with_a_restore(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     service.write("create table item (id integer primary key, name text)", "create table other (id integer)")
     service.ship()
     service.write("insert into item values (1, 'first')")
-    assert "not stored yet" in verify_tables(service.store, service.path)
+    assert "not stored yet" in verify_tables(service.store, service.path, 0)
     service.ship()
-    assert verify_tables(service.store, service.path) == ""
+    assert verify_tables(service.store, service.path, 0) == ""
     monkeypatch.setattr(shipper, "VERIFY_NS", 0)
     alerts = list[tuple[str, str]]()
     service.backup.alert = lambda *alert: alerts.append(alert)
@@ -455,12 +463,12 @@ def test_tables_are_compared_with_a_restore(service: Service, monkeypatch: pytes
     with closing(sqlite3.connect(service.path)) as connection, connection:
         connection.execute("update item set name = 'foreign' where id = 1")
     with pytest.raises(BackupDamaged, match=r"differs from its tables at transaction .*: item$"):
-        verify_tables(service.store, service.path)
+        verify_tables(service.store, service.path, 0)
     service.backup._verified["shop"] = 0
     service.ship()
     assert "item" in alerts[-1][1]
     service.ship()
-    assert verify_tables(service.store, service.path) == ""
+    assert verify_tables(service.store, service.path, 0) == ""
     assert digest(service.restore()) == digest(service.path)
 
 
