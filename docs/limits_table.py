@@ -409,6 +409,7 @@ LIMITS: dict[str, list[Row]] = {
         ("log records", "7 days and 256 MiB per project", "", "the oldest are removed"),
         ("reading of log records, each step", f"{READ_SECONDS:.0f} s", "", "`timeout`"),
         ("log records in one response", f"{logs.MAX_RECORDS:,}, {size(WINDOW_BYTES)}", "", "fewer are sent"),
+        ("moments that a backup can be restored to", "7 days", "`--log-days`", "older objects are removed"),
         ("usage", f"{RETENTION_MINUTES // (24 * 60)} days", "", "the oldest is removed"),
     ],
     "Accounts": [
