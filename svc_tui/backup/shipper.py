@@ -210,6 +210,7 @@ class Backup:
             )
         write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
         self._own, self._checked = own, time.monotonic()
+        self._store.remove_partial()
         self._blobs = set(stored_blobs(self._store))
         self._shipped, self._values = {}, None
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))

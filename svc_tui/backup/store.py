@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -118,6 +119,13 @@ class BackupStore:
             self._obstore.put(
                 self._store, name, pieces, chunk_size=PART_BYTES, max_concurrency=PARALLEL_PARTS
             )
+
+    def remove_partial(self) -> None:
+        """Remove what killed uploads left in a folder, while none is under way. Raises OSError."""
+        if self.url.startswith("file:"):
+            for path in Path(unquote(urlsplit(self.url).path)).rglob("*#[0-9]*"):
+                if path.is_file():
+                    path.unlink()
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects."""

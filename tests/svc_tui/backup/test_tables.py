@@ -315,6 +315,17 @@ def test_foreign_objects_are_ignored(service: Service) -> None:
     assert digest(service.restore()) == digest(service.path)
 
 
+def test_partial_uploads_to_a_folder_are_removed(service: Service) -> None:
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    [snapshot] = (service.root / "store").glob("tables/shop/*/snapshot/*")
+    partial = snapshot.with_name(f"{snapshot.name}#1")
+    partial.write_bytes(b"a killed upload")
+    service.start()
+    assert not partial.exists()
+    assert digest(service.restore()) == digest(service.path)
+
+
 def test_table_with_a_text_key_is_stored_without_snapshots(service: Service) -> None:
     service.write("create table item (id text primary key not null, v)")
     service.ship()
