@@ -131,7 +131,8 @@ STATEMENTS = (
 
 
 def test_restore_equals_the_tables_at_every_moment(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipper, "GAP_SECONDS", 0)
+    for name, value in {"GAP_SECONDS": 0, "MAX_PARTS": 6, "SNAPSHOT_BYTES": 3000}.items():
+        monkeypatch.setattr(shipper, name, value)
     chosen = random.Random(7)
     service.write(
         "create table item (id integer primary key, name text)",
