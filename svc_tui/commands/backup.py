@@ -40,7 +40,7 @@ FULL_SECONDS = 90.0
 
 @backup.command()
 def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
-    """Show which moments of each project's tables can be restored, and their space."""
+    """Show the moments that can be restored, and their space."""
     objects = _open(url, key)[0].list()
     snapshots, entries = parse_tables(each.name for each in objects)
     found: list[Snapshot | Entries] = [*snapshots, *entries]
