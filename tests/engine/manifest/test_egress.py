@@ -1,6 +1,12 @@
-import pytest
+import socket
+from ipaddress import IPv4Address, ip_address
 
-from engine.manifest.egress import Egress, Origin, parse_authority, parse_rule
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine.manifest.egress import Egress, Origin, is_address, parse_authority, parse_rule
+from tests.support.examples import examples
 
 POLICY = Egress.parse(
     ("https://api.example.com", "https://*.example.org", "http://127.0.0.1:9000", "http://[::1]:8080")
@@ -135,6 +141,44 @@ def test_empty_port_is_default_port() -> None:
 def test_invalid_authority_raises(authority: str) -> None:
     with pytest.raises(ValueError):
         parse_authority("http", authority)
+
+
+NUMBERS = ("{}", "0{}", "00{}", "+{}", "0{:o}", "00{:o}", "0o{:o}", "0x{:x}", "0X{:X}", "0x0{:x}")
+PARTS = st.lists(st.sampled_from(("{}", *NUMBERS)), min_size=1, max_size=4)
+SIGNS = st.sampled_from([*".:[]%@_-/ \t\0０１。．①ſ", "%2e", "::", "::ffff:", "0x", "xn--", "localhost", ""])
+
+
+@st.composite
+def spellings(draw: st.DrawFn) -> str:
+    """An address in one to four numbers of any base, with changes."""
+    address, forms = int(draw(st.ip_addresses(v=4))), draw(PARTS)
+    last = 8 * (5 - len(forms))
+    numbers = [*IPv4Address(address).packed[: len(forms) - 1], address % (1 << last)]
+    host = ".".join(form.format(number) for form, number in zip(forms, numbers, strict=True))
+    if draw(st.booleans()):
+        host = f"[{draw(st.ip_addresses(v=6))}]"
+    for sign in draw(st.lists(SIGNS, max_size=2)):
+        at = draw(st.integers(0, len(host)))
+        host = host[:at] + sign + host[at:]
+    return host
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(authority=spellings())
+@example(authority="127.0.0.1")
+@example(authority="[0:0::1]:80")
+def test_host_that_the_system_reads_as_an_address_is_in_its_canonical_form(authority: str) -> None:
+    try:
+        host = parse_authority("http", authority).host
+    except ValueError:
+        return
+    assert host.isascii()
+    try:
+        ((*_, found),) = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        assert not is_address(host)
+    else:
+        assert is_address(host) and host == str(ip_address(found[0]))
 
 
 @pytest.mark.parametrize("scheme", ["", "ftp", "HTTP", "https ", "file"])

@@ -1,11 +1,13 @@
 import asyncio
 import socket
 import threading
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 
 import httpcore
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.manifest.egress import Egress
 from engine.wasm.outbound.dialer import (
@@ -16,6 +18,7 @@ from engine.wasm.outbound.dialer import (
     SystemResolver,
     is_public,
 )
+from tests.support.examples import examples
 
 WRAPPED = """
 ::ffff:0:7f00:1 64:ff9b::e000:1 2002:a9fe:a9fe:: 2002:6440:1:: 2001:0:7f00:1:: 2001:20::1
@@ -79,6 +82,25 @@ def test_private_addresses_are_not_public(address: str) -> None:
 )
 def test_global_addresses_are_public(address: str) -> None:
     assert is_public(ip_address(address))
+
+
+WITHIN = {
+    "mapped": (0xFFFF, 32, 0),
+    "compatible": (0, 32, 0),
+    "translated": (0xFFFF0000, 32, 0),
+    "NAT64": (0x64FF9B << 64, 32, 0),
+    "local NAT64": (0x64FF9B00010000 << 40, 32, 0),
+    "6to4": (0x2002, 112, 80),
+}
+"""Bits before an IPv4 address within an IPv6 one, their distance from its end, and that of the address."""
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(address=st.ip_addresses(v=4), kind=st.sampled_from([*WITHIN]), rest=st.integers(0, (1 << 80) - 1))
+def test_address_within_another_is_public_only_if_it_is(address: IPv4Address, kind: str, rest: int) -> None:
+    prefix, distance, at = WITHIN[kind]
+    outer = IPv6Address(prefix << distance | int(address) << at | rest % (1 << at))
+    assert is_public(address) or not is_public(outer)
 
 
 class Names:

@@ -1,6 +1,9 @@
 """Copies of tables on disks that are full or damaged, and files that cannot be opened."""
 
 import asyncio
+import re
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +12,8 @@ import pytest
 from doors.tables.sqlite.connections import apsw
 from tests.doors.tables.replication.memory_log import MemoryLogs
 from tests.doors.tables.replication.nodes import Node, answer, asides, run_nodes
-from tests.support.full_disk import on_small_disk
+from tests.support.examples import is_fuzzing
+from tests.support.full_disk import ROOT, on_small_disk
 
 PROGRAM = "tests.doors.tables.replication.full_disk_program"
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)"
@@ -23,6 +27,17 @@ EXPECTED = [(3000, 3000 * 3001 // 2)]
 @pytest.mark.slow
 def test_full_disk_is_reported_and_retried(tmp_path: Path) -> None:
     assert on_small_disk(PROGRAM, tmp_path, "nodes", 24) == "whole\n"
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+def test_disk_that_fails_at_any_step_leaves_whole_snapshots(tmp_path: Path) -> None:
+    first, distance = ("1", "1") if is_fuzzing() else ("2", "7")
+    module = "tests.doors.tables.replication.failing_snapshots"
+    command = [sys.executable, "-m", module, str(tmp_path), first, distance]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    printed = process.stdout + process.stderr
+    assert re.fullmatch(r"whole, after [1-9][0-9]* and [1-9][0-9]* failures\n", process.stdout), printed
 
 
 def test_file_that_cannot_be_opened_is_reported_and_retried(
