@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from argon2 import Parameters, PasswordHasher, extract_parameters
 
 from engine.control.auth import routes
 from svc_tui.client import ApiError
@@ -93,6 +94,25 @@ def test_wrong_password_and_unknown_user_return_equal_errors(service: Service, o
     wrong = refused(service, "", "POST", "/v1/login", {"user": "ann", "password": "wrong"})
     unknown = refused(service, "", "POST", "/v1/login", {"user": "stranger", "password": "wrong"})
     assert wrong.members == unknown.members and wrong.code == "unauthenticated"
+
+
+def test_unknown_user_cannot_be_found_by_the_time_or_the_throttle(
+    service: Service, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify, verified = PasswordHasher.verify, list[Parameters]()
+
+    def recorded(hasher: PasswordHasher, hashed: str, password: str) -> bool:
+        verified.append(extract_parameters(hashed))
+        return verify(hasher, hashed, password)
+
+    monkeypatch.setattr(PasswordHasher, "verify", recorded)
+    outcomes = []
+    for user in ("ann", "stranger"):
+        verified.clear()
+        guess = {"user": user, "password": "a wrong one"}
+        codes = [refused(service, "", "POST", "/v1/login", guess).code for _ in range(7)]
+        outcomes.append((codes, [*verified]))
+    assert outcomes[0] == outcomes[1] and len(outcomes[0][1]) == 5
 
 
 def test_logout_ends_own_session_only(service: Service, owner: str) -> None:
