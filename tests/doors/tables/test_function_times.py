@@ -96,7 +96,10 @@ def _seconds(connection: Connection, sql: str, values: list[str | bytes | int]) 
     return time.thread_time() - began
 
 
-@pytest.mark.parametrize("limit", [MAX_VALUE, pytest.param(MAX_VALUE_BYTES, marks=pytest.mark.nightly)])
+LARGE = pytest.param(MAX_VALUE_BYTES, marks=[pytest.mark.nightly, pytest.mark.fuzz])
+
+
+@pytest.mark.parametrize("limit", [MAX_VALUE, LARGE])
 def test_no_function_computes_longer_than_about_a_second(
     tmp_path: Path, limit: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -287,6 +287,14 @@ def test_endless_migration_statement_times_out_and_is_rolled_back(database: Conn
     assert scalar(database, counted) == 100_000  # the next statement has no time limit
 
 
+def test_values_of_slow_functions_are_limited(database: Connection) -> None:
+    def patch(size: int) -> Migration:
+        return migration(f"create table t as select json_patch('[]', json_quote(hex(zeroblob({size})))) as a")
+
+    assert "string or blob too big" in refusal(database, patch(100_000))
+    apply(database, [patch(10_000)])
+
+
 def test_concurrent_applies_run_each_migration_once(database: Connection, tmp_path: Path) -> None:
     files = [
         migration("create table t (a); insert into t values (1)"),
