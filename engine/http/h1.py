@@ -122,6 +122,8 @@ class Http1Connection(Connection):
     _chunks: ChunkedDecoder | None = None
     _first = True
     _idle = True
+    _skipped = False
+    """Whether an empty line before the next request was ignored."""
     _continuing = False
 
     def connection_made(self, transport: Any) -> None:
@@ -154,8 +156,8 @@ class Http1Connection(Connection):
         One that is `nested` in the end of another begins in the next turn of the event loop, and so does one
         with a body, of which more is received by then.
         """
-        if self._buffer.startswith(b"\r\n"):  # Some clients send an empty line first (RFC 9112 2.2).
-            self._buffer, self._searched = self._buffer[2:], 0
+        if not self._skipped and self._buffer.startswith(b"\r\n"):  # RFC 9112 2.2
+            self._buffer, self._searched, self._skipped = self._buffer[2:], 0, True
         buffer = self._buffer
         end = buffer.find(b"\r\n\r\n", self._searched)
         if end < 0:
@@ -165,7 +167,7 @@ class Http1Connection(Connection):
         if self._first and buffer[:end] == PREFACE:
             self.manager.upgrade(self, buffer)
             return
-        self._first, self._idle, self._searched = False, False, 0
+        self._first, self._idle, self._skipped, self._searched = False, False, False, 0
         try:
             if end > HEADER_BYTES:
                 raise MalformedRequest(431)

@@ -234,6 +234,8 @@ def normalized(messages: list[Message]) -> Iterator[Message]:
 @example((SEEDS[2].replace(b"5;x=y", b"5;x=y\n"), []))
 @example((SEEDS[1].replace(b"content", b"transfer-encoding: chunked\r\ncontent"), []))
 @example((SEEDS[0].replace(b"accept", b"x:y\r\n folded: 1\r\naccept"), []))
+@example((b"\r\n" + SEEDS[0] + b"\r\n" + SEEDS[3], [0.01, 0.02, 0.03, 0.04]))
+@example((b"\r\n\r\n" + SEEDS[3], [0.1]))
 def test_request_is_rejected_or_parsed_as_by_h11(conversation: tuple[bytes, list[float]]) -> None:
     data, cuts = conversation
     places = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
