@@ -305,6 +305,7 @@ def shown(messages: list[Message], server: str) -> list[Message]:
 @settings(max_examples=examples(300), deadline=None)
 @given(conversation=conversations())
 @example(conversation=(SEEDS[0] + SEEDS[1] + SEEDS[2] + SEEDS[0], []))
+@example(conversation=(SEEDS[0].replace(b"accept", b"expect: x\r\naccept") + SEEDS[0], []))
 def test_request_has_the_boundaries_that_other_servers_find(
     read_by_both: ReadByBoth, conversation: tuple[bytes, list[float]]
 ) -> None:

@@ -6,15 +6,15 @@ nodes do not continue. Prints how many snapshots were not stored, and how many n
 """
 
 import asyncio
-import hashlib
 import sys
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
 from doors.tables.replication import follower
 from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.snapshots import snapshot_file
-from doors.tables.sqlite.errors import Error
+from doors.tables.sqlite.errors import Connection, Error
 from tests.doors.tables.replication.memory_log import MemoryLogs
 from tests.doors.tables.replication.nodes import Node, answer, asides, content
 from tests.support.failing_disk import Disk, FailingVfs
@@ -24,9 +24,9 @@ INSERT = "INSERT INTO t (v) VALUES (hex(randomblob(9000)))"
 UPDATE = "UPDATE t SET v = hex(randomblob(9000))"
 
 
-async def store(node: Node, logs: MemoryLogs, disk: Disk, first: int, distance: int) -> int:
+async def store(root: Path, logs: MemoryLogs, node: Node, disk: Disk, first: int, distance: int) -> int:
     """Store snapshots until no operation fails; return how many failed."""
-    failures = 0
+    failures, stored = 0, root / "stored.db"
     for number in count(first, distance):
         await node.change(UPDATE)
         before, failed = logs.snapshots.get("shop"), False
@@ -40,8 +40,10 @@ async def store(node: Node, logs: MemoryLogs, disk: Disk, first: int, distance: 
         after = logs.snapshots.get("shop")
         assert failed == (after == before), (disk.failed, before, after)
         if after is not None:
-            newest = after.stored[0]
-            assert hashlib.sha256(logs.files[newest.digest]).hexdigest() == newest.digest
+            stored.write_bytes(logs.files[after.stored[0].digest])
+            with closing(Connection(str(stored))) as copy:
+                values = copy.execute("SELECT v FROM t").fetchall()
+            assert (values == await node.rows("SELECT v FROM t")) != failed, disk.failed
         failures += failed
         if not disk.failed:
             break
@@ -73,7 +75,7 @@ async def main(root: Path, first: int, distance: int) -> None:
     disk.install()
     node = Node(logs, root, "a")
     await node.change(TABLE, INSERT)
-    stored = await store(node, logs, disk, first, distance)
+    stored = await store(root, logs, node, disk, first, distance)
     began = await begin(root, logs, node, disk, first, distance)
     await node.close()
     del vfs

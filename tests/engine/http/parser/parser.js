@@ -4,7 +4,7 @@ const { Duplex } = require("node:stream");
 
 function parse(data, done) {
   const messages = [];
-  const server = http.createServer((request, response) => {
+  const answer = (request, response) => {
     const parts = [];
     request.on("data", (part) => parts.push(part));
     request.on("end", () => {
@@ -12,7 +12,9 @@ function parse(data, done) {
       messages.push([request.method, request.url, request.rawHeaders, body]);
       response.writeHead(404, { "content-length": "0" }).end();
     });
-  });
+  };
+  const server = http.createServer(answer);
+  server.on("checkExpectation", answer); // of any other kind than 100-continue
   const socket = new Duplex({ read() {}, write: (_part, _encoding, written) => written() });
   server.on("clientError", () => socket.destroy());
   socket.on("close", () => done(messages));
