@@ -2,14 +2,19 @@
 
 In one project, a heavy guest computes and never calls its host, or asks its host for the time without end
 (host calls are Python, and share the interpreter with the event loop). On a service, the heavy guests are of
-another project: 900 streams of ten HTTP/2 connections with windows of zero, 40 requests at once that take 80
-MB each of a memory budget of 1 GiB, two that derive keys by scrypt for minutes, or statements of a user
-without end, which count, collect, sort and search in values, four at a time. Rounds are interleaved, so that
-all sides see the same machine; the median of their ratios counts.
+another project: 900 streams of ten HTTP/2 connections with windows of zero, floods of unknown HTTP/2
+settings or of large heads from another process, 40 requests at once that take 80 MB each of a memory budget
+of 1 GiB, two that derive keys by scrypt for minutes, or statements of a user without end, which count,
+collect, sort and search in values, four at a time. Rounds are interleaved, so that all sides see the same
+machine; the median of their ratios counts.
 """
 
 import asyncio
 import contextlib
+import multiprocessing
+import os
+import socket
+import struct
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +25,7 @@ from statistics import median, quantiles
 import h2.config
 import h2.connection
 import h2.settings
+from hpack import Encoder, NeverIndexedHeaderTuple
 from httpx import AsyncClient
 
 from bench.processes import svc_dev, write_results
@@ -76,6 +82,7 @@ export default {
   },
 };
 """
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
 Heavy = Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -135,6 +142,45 @@ async def closed_windows(port: int, host: str) -> AsyncIterator[None]:
         for writer in writers:
             writer.close()
         await asyncio.sleep(5)
+
+
+def settings_flood() -> bytes:
+    """Return an HTTP/2 connection's frames with millions of unknown settings."""
+    settings = b"".join(struct.pack(">HI", 0x5000 + number % 0x4000, number) for number in range(2730))
+    return _PREFACE + _frame(4, 0, 0, settings) * 500
+
+
+def heads_flood(host: str) -> bytes:
+    """Return an HTTP/2 connection's frames with requests of large heads, compressed by Huffman codes."""
+    fields = {":method": "GET", ":path": "/", ":scheme": "http", ":authority": host, "x-large": "a" * 24_000}
+    never_indexed = [NeverIndexedHeaderTuple(*each) for each in fields.items()]
+    block = Encoder().encode(never_indexed, huffman=True)
+    return _PREFACE + b"".join(_frame(1, 5, 1 + 2 * number, block) for number in range(500))
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def _send_without_end(port: int, content: bytes) -> None:
+    os.nice(19)
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(content)
+
+
+@contextlib.asynccontextmanager
+async def flood(port: int, content: bytes) -> AsyncIterator[None]:
+    """Send the content on one connection after the other, until the block exits."""
+    process = multiprocessing.get_context("spawn").Process(target=_send_without_end, args=(port, content))
+    process.start()
+    await asyncio.sleep(0.5)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+        await asyncio.sleep(0.5)
 
 
 class FullMemory:
@@ -241,6 +287,8 @@ def beside_another_project(folder: Path) -> tuple[dict[str, list[float]], FullMe
         api = AsyncClient(base_url=serving.control, headers=headers, timeout=60)
         heavy: dict[str, Heavy] = {
             "windows": lambda: closed_windows(port, host),
+            "settings": lambda: flood(port, settings_flood()),
+            "heads": lambda: flood(port, heads_flood(host)),
             "memory": memory,
             "scrypt": lambda: endless(port, "/scrypt", host, 2),
             "statements": lambda: statements(api),

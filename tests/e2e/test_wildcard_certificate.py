@@ -54,6 +54,6 @@ def test_serve_with_rfc2136_obtains_a_wildcard_and_domains_by_http(
             listed = run(project, environ, "domain", "list", "--json")
             (domain,) = json.loads(listed.stdout)["domains"]
             assert domain["name"] == f"shop.{ZONE}"
-            assert domain["certificate"].startswith("valid until 20"), listed.stdout
+            assert domain["certificate"]["state"] == "valid", listed.stdout
         finally:
             server.stop()
