@@ -146,8 +146,8 @@ async def closed_windows(port: int, host: str) -> AsyncIterator[None]:
 
 def settings_flood() -> bytes:
     """Return an HTTP/2 connection's frames with millions of unknown settings."""
-    settings = b"".join(struct.pack(">HI", 0x5000 + number % 0x4000, number) for number in range(2730))
-    return _PREFACE + _frame(4, 0, 0, settings) * 500
+    settings = b"".join(struct.pack(">HI", 0x5000 + number, number) for number in range(60))
+    return _PREFACE + _frame(4, 0, 0, settings) * 20_000
 
 
 def heads_flood(host: str) -> bytes:
@@ -165,8 +165,13 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 def _send_without_end(port: int, content: bytes) -> None:
     os.nice(19)
     while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(content)
+        # A source of its own: the limits by address are not those of the other clients.
+        source = ("127.0.0.2", 0)
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), 5, source) as flooding,
+        ):
+            flooding.sendall(content)
 
 
 @contextlib.asynccontextmanager

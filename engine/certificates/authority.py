@@ -74,7 +74,9 @@ def _translated(url: str) -> Iterator[None]:
     except (errors.Error, JoseError, OSError, ValueError, KeyError) as error:
         response = error.args[0] if error.args else None
         missing = getattr(response, "status_code", None) in (404, 410)
-        message = f"the authority at {url} does not answer as expected: {error!r:.300}"
+        cause = getattr(response, "reason", None)  # That of a connection, within two errors of requests.
+        text = str(cause) if isinstance(cause, Exception) else repr(error)
+        message = f"the authority at {url} does not answer as expected: {text:.300}"
         raise AuthorityError(message, "notFound" if missing else "") from error
 
 

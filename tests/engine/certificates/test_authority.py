@@ -3,6 +3,7 @@
 import json
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -83,3 +84,10 @@ def test_authority_that_does_not_answer_is_an_error_with_its_url(
         assert settings.directory in exc_info.value.message
     finally:
         Limited.silent.clear()
+
+
+def test_untrusted_authority_is_an_error_with_the_reason(settings: AcmeSettings) -> None:
+    untrusted = replace(settings, ca_file="")
+    with pytest.raises(AuthorityError, match="certificate verify failed") as exc_info:
+        Authority(untrusted, new_key())
+    assert "MaxRetryError" not in exc_info.value.message
