@@ -329,7 +329,7 @@ class CertificateManager:
             _log.debug("no renewal information: %s", error.message)
             return
         if when is not None:
-            if when <= self._clock() < renewal_time(entry.chain):
+            if when <= self._clock() < entry.renew_at - _DAY:
                 project = owner.partition("/")[2]
                 text = (
                     f"the authority asks for the renewal of the certificate of {project or self._domain} now"

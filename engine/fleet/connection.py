@@ -110,7 +110,7 @@ class NatsConnection:
         if address.tls is not None:
             options["tls"] = address.tls
         client = Client()
-        client._transport = transport = AbortingTransport()
+        client._transport = AbortingTransport()  # type: ignore[no-untyped-call]
         if (nkey := address.nkey) is not None:
             options |= {"user": nkey.public, "signature_cb": nkey.sign}
             # The client accepts a seed only with the package nkeys and its own library for Ed25519.
@@ -143,7 +143,6 @@ class NatsConnection:
                 given_up = True
                 await _cancel(connecting)
                 await _close(client)
-                transport.close()  # type: ignore[no-untyped-call]
         raise ClusterRefused(
             f"cannot connect to the fleet at {address.shown}: {str(failure) or type(failure).__name__}",
             "Check that its nodes run and can be reached.",
@@ -289,6 +288,8 @@ async def _close(client: "Client") -> None:
     client.options |= {"allow_reconnect": False, "max_reconnect_attempts": 1}
     with suppress(Exception):  # A client that reconnects fails to send its last messages.
         await asyncio.wait_for(client.close(), CLOSE_SECONDS)
+    transport: Any = client._transport
+    transport.abort()  # A connection that stays open delays the end of uvloop for ever.
 
 
 def error_code(answer: Mapping[str, Any]) -> int | None:

@@ -16,16 +16,13 @@ CLOSE_SECONDS = 0.5
 class AbortingTransport(TcpTransport):
     """Aborts a connection that does not close in time."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
     def __bool__(self) -> bool:
         """Return true, so that the client does not replace this transport by its own."""
         return True
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
         """Connect to a server. The client does not close the connection of a failed handshake before."""
-        self._abort()
+        self.abort()
         await super().connect(uri, buffer_size, connect_timeout)
 
     async def readline(self) -> bytes:
@@ -46,8 +43,9 @@ class AbortingTransport(TcpTransport):
         try:
             await asyncio.wait_for(writer.wait_closed(), CLOSE_SECONDS)
         except TimeoutError:
-            self._abort()
+            self.abort()
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
+        """Close the TCP connection at once, if there is one."""
         if self._bare_io_writer is not None:
             self._bare_io_writer.transport.abort()

@@ -110,7 +110,8 @@ def charged(path: str, **members: Any) -> int:
 
 def test_cpu_time_of_an_operation_is_charged_to_the_run() -> None:
     few, many = (charged("derive", **{**PBKDF2, "iterations": count}) for count in (20_000, 2_000_000))
-    assert 0 < few < many / 4
+    # The CPU clock of a virtual machine leaves out stolen time, so it may count nothing of a few ms.
+    assert 0 <= few < many / 4
 
 
 def test_cpu_time_of_all_threads_of_an_operation_is_charged() -> None:

@@ -3,36 +3,39 @@
 import importlib.util
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
 from engine.certificates.manager import mismatch, self_signed
 from engine.certificates.settings import AcmeNotInstalled, DnsNotInstalled, require_acme, require_dns
 from engine.certificates.store import new_key
+from engine.errors import SvcError
 
 
-def test_require_acme_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("require", "package", "error", "extra"),
+    [
+        (require_acme, "acme", AcmeNotInstalled, "svc-tui[acme]"),
+        (require_dns, "lexicon", DnsNotInstalled, "svc-tui[acme,dns]"),
+    ],
+)
+def test_missing_package_is_an_error_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+    require: Callable[[], None],
+    package: str,
+    error: type[SvcError],
+    extra: str,
+) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
         sys.modules["engine.certificates.settings"],
         "find_spec",
-        lambda name: None if name == "acme" else find(name),
+        lambda name: None if name == package else find(name),
     )
-    with pytest.raises(AcmeNotInstalled) as exc_info:
-        require_acme()
-    assert "svc-tui[acme]" in exc_info.value.hint
-
-
-def test_require_dns_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        sys.modules["engine.certificates.settings"],
-        "find_spec",
-        lambda name: None if name == "lexicon" else find(name),
-    )
-    with pytest.raises(DnsNotInstalled) as exc_info:
-        require_dns()
-    assert "svc-tui[acme,dns]" in exc_info.value.hint
+    with pytest.raises(error) as exc_info:
+        require()
+    assert extra in exc_info.value.hint
 
 
 def test_mismatch_names_what_is_wrong() -> None:
