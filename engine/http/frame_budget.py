@@ -21,7 +21,7 @@ REQUEST_FRAMES = 8
 FIELD_BYTES_PER_FRAME = 100
 """Bytes of a header block that take as long as a frame."""
 BLOCK_BYTES = 16 << 10
-"""The largest header block before it is decoded, which takes up to 0.2 µs a byte."""
+"""The largest header block before it is decoded, which takes up to 0.1 µs a byte."""
 _PREFACE_BYTES = 24
 _HEAD_BYTES = 9
 _SETTING_BYTES = 6

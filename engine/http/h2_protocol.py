@@ -6,6 +6,7 @@ from typing import Any
 
 import h2.connection
 import h2.settings
+from hpack import hpack
 from hpack.exceptions import HPACKDecodingError, OversizedHeaderListError
 from hpack.hpack import Decoder
 from hpack.struct import HeaderTuple
@@ -15,8 +16,10 @@ from priority.priority import DeadlockError
 from engine.http.exchange import BODY_BYTES
 from engine.http.frame_budget import FIELD_BYTES_PER_FRAME
 from engine.http.h2_streams import Streams
+from engine.http.huffman import decode_huffman
 from engine.http.messages import HEADER_BYTES, MAX_FIELDS, is_request
 
+hpack.decode_huffman = decode_huffman  # type: ignore[attr-defined, assignment]
 _SETTINGS = frozenset(h2.settings.SettingCodes)
 
 
