@@ -45,6 +45,7 @@ END_SECONDS = 10.0
 """Time after `--grace` until the process ends without the threads that are in an endless step of SQLite."""
 MIN_MEMORY_MIB = 256
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_REGION = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX_DOMAIN_CHARS = 253 - 64
 """A DNS name has at most 253 characters (RFC 1035); `<resource>--<project>.` takes up to 64 of them."""
@@ -168,6 +169,15 @@ def serve(
             help="With --backup: days that can be restored to any moment (1-3650, default: 7).",
         ),
     ] = None,
+    region: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            envvar="SVC_REGION",
+            show_envvar=False,
+            help="Region of this machine, as in its log records (default: SVC_REGION).",
+        ),
+    ] = "",
     notify: Annotated[
         list[str] | None,
         typer.Option(
@@ -235,6 +245,10 @@ def serve(
         raise InvalidUsage("options --acme-… require --acme", "Pass --acme MAIL.")
     if log_days is not None and not backup:
         raise InvalidUsage("--log-days requires --backup", "Pass --backup URL.")
+    if region and not _REGION.fullmatch(region):
+        raise InvalidUsage(
+            f'"{region}" is not a name of a region', "Use at most 63 letters, digits, dots, - and _."
+        )
     collector = _collector(otlp) if otlp else None
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
     targets = _targets(notify) if notify else ()
@@ -288,6 +302,7 @@ def serve(
             otlp=collector,
             backup=backup,
             log_days=log_days or 7,
+            region=region,
             notify=targets,
             console=not no_console,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
