@@ -97,21 +97,17 @@ def provider(is_open: Callable[[Any], bool]) -> type[OpenAPIProvider]:
             view = self._app.view_functions[rule.endpoint]
             for operations in paths.values():
                 for operation in operations.values():
-                    _media(operation, view)
+                    for kind in getattr(view, _TAKES, ()):
+                        operation["requestBody"] = {"content": {kind: {}}}
+                    if kinds := getattr(view, _SENDS, ()):
+                        response = operation["responses"].pop(200, {"description": "Success."})
+                        schema: dict[str, Any] = next(iter(response.get("content", {}).values()), {})
+                        # The schema describes one line of a stream, not the whole stream.
+                        operation["responses"] = {200: response | {"content": dict.fromkeys(kinds, schema)}}
                     _complete(operation, is_open(view))
             return paths, components
 
     return Exact
-
-
-def _media(operation: dict[str, Any], view: Any) -> None:
-    for kind in getattr(view, _TAKES, ()):
-        operation["requestBody"] = {"content": {kind: {}}}
-    if kinds := getattr(view, _SENDS, ()):
-        response = operation["responses"].pop(200, {"description": "Success."})
-        schema: dict[str, Any] = next(iter(response.get("content", {}).values()), {})
-        # The schema describes one line of a stream, not the whole stream.
-        operation["responses"] = {200: response | {"content": dict.fromkeys(kinds, schema)}}
 
 
 def _complete(operation: dict[str, Any], is_open: bool) -> None:

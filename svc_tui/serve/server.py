@@ -64,7 +64,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         _backup(settings, bucket) as backup,
         open_runtime(settings, bucket, node) as runtime,
     ):
-        await _log_claim_code(settings, bucket)
+        try:
+            code = await claim_code(bucket)
+        except AccountError as error:
+            raise AccountError(f"{error.message}: {settings.data / layout.CONTROL}", error.hint) from error
+        if code is not None:
+            settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         if backup is not None:
             backup.alert = partial(runtime.monitor.report, "backup")
         with open_control(settings, runtime, bucket, node) as control:
@@ -102,15 +107,6 @@ async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[Ba
     store = await asyncio.to_thread(partial(BackupStore, create=True), settings.backup, key)
     async with Backup.running(store, settings.data, bucket, settings.log, settings.log_days) as backup:
         yield backup
-
-
-async def _log_claim_code(settings: ServiceSettings, bucket: Bucket) -> None:
-    try:
-        code = await claim_code(bucket)
-    except AccountError as error:
-        raise AccountError(f"{error.message}: {settings.data / layout.CONTROL}", error.hint) from error
-    if code is not None:
-        settings.log("info", f"this service has no owner yet; claim it with the code {code}")
 
 
 @contextlib.asynccontextmanager
