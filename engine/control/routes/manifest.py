@@ -9,10 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from quart import Blueprint
-from quart_schema import validate_request, validate_response
-
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.projects import unknown_project
 from engine.control.schemas import manifest as types
 from engine.deploy.deployment import Deployment, Live, RevisionConflict, revision_conflict
@@ -144,12 +141,11 @@ def _expect(content: bytes, digest: str) -> None:
         raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
 
 
-def blueprint(manifests: EditableManifest | DeployedManifest) -> Blueprint:
+def blueprint(manifests: EditableManifest | DeployedManifest) -> Routes:
     """Return the routes."""
-    routes = Blueprint("manifest", __name__)
+    routes = Routes("manifest", __name__)
 
     @routes.get("/v1/projects/<project>/manifest")
-    @validate_response(types.ManifestOut)
     async def show(project: str) -> types.ManifestOut:
         """Return the manifest; on a service, that of the live deployment. Requires the role viewer."""
         caller = require(project, "viewer")
@@ -159,16 +155,12 @@ def blueprint(manifests: EditableManifest | DeployedManifest) -> Blueprint:
         return manifest.model_copy(update={"editable": False, "digest": None})
 
     @routes.post("/v1/projects/<project>/manifest/plan")
-    @validate_request(types.ManifestPlanRequest)
-    @validate_response(types.ManifestEditOut)
     async def planned(project: str, data: types.ManifestPlanRequest) -> types.ManifestEditOut:
         """Return the change of svc.toml that edits make, without writing it. Requires the role deployer."""
         require(project, "deployer")
         return await manifests.plan(project, data.changes)
 
     @routes.post("/v1/projects/<project>/manifest/write")
-    @validate_request(types.ManifestWriteRequest)
-    @validate_response(types.ManifestEditOut)
     async def written(project: str, data: types.ManifestWriteRequest) -> types.ManifestEditOut:
         """Write changes to svc.toml, or activate a deployment with them. Requires the role deployer.
 

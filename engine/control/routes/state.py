@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
-from quart import Blueprint
-from quart_schema import validate_querystring, validate_response
 
 from engine.certificates.state import CertificateState
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.projects import Projects, unknown_project
 from engine.control.routes.quotas import (
     MemorySource,
@@ -187,13 +185,11 @@ def dev_url(port: int, project: str, resource: str = "") -> str:
     return f"http://{subdomain}localhost:{port}"
 
 
-def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
+def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Routes:
     """Return the route. `doors` maps each Door's name to its measure function, if it stores tables."""
-    routes = Blueprint("state", __name__)
+    routes = Routes("state", __name__)
 
     @routes.get("/v1/projects/<project>/state")
-    @validate_querystring(StateQuery)
-    @validate_response(ProjectState)
     async def state(project: str, query_args: StateQuery) -> ProjectState:
         """Return the state of a project's resources, mounts and Doors. Requires the role viewer."""
         require(project, "viewer")
