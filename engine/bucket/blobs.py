@@ -87,7 +87,6 @@ class VerifyingReader:
         return chunk
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -150,7 +149,6 @@ class Upload:
         return True
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._descriptor)
 
 

@@ -27,7 +27,6 @@ class SingleProject:
     folder: Path
 
     async def names(self) -> Iterable[str]:
-        """Return the project's name."""
         return (self.name,)
 
     def data_dir(self, project: str) -> Path:

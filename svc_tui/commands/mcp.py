@@ -10,15 +10,6 @@ from engine.errors import SvcError
 from engine.manifest.load import find
 
 
-class McpNotInstalled(SvcError):
-    """The optional package of the extra `mcp` is missing."""
-
-    code = "mcp-not-installed"
-
-    def __init__(self) -> None:
-        super().__init__("the package mcp is not installed", "Install it: pip install 'svc-tui[mcp]'")
-
-
 def mcp(
     allow_writes: Annotated[
         bool,
@@ -31,7 +22,8 @@ def mcp(
     """Serve tools for coding agents on stdin and stdout (Model Context Protocol)."""
     root = find(Path.cwd())
     if find_spec("mcp") is None:
-        raise McpNotInstalled
+        hint = "Install it: pip install 'svc-tui[mcp]'"
+        raise SvcError("the package mcp is not installed", hint, code="mcp-not-installed")
     from svc_tui.mcp.server import run
     from svc_tui.mcp.tools import ProjectTools
 

@@ -220,7 +220,6 @@ class Runtime:
         )
 
     def status(self) -> StatusSource:
-        """Return the status of the projects."""
         return StatusSource(
             kind="service",
             project=self.serving.project,

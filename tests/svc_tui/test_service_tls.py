@@ -10,6 +10,7 @@ import pytest
 
 from engine.http.tls import Certificate, CertificateError
 from svc_tui.client import Client
+from svc_tui.serve import server
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 

@@ -44,11 +44,6 @@ QuotaSource = Callable[[str], Quota | None]
 """Returns the quota of a served project; `None` in development."""
 
 
-def no_quota(project: str) -> Quota | None:
-    """Return nothing: quotas are those of a service."""
-    return None
-
-
 class MemoryState(StrictModel):
     """The memory budget of all processes of a service, and what they have resident, in bytes."""
 
@@ -58,10 +53,6 @@ class MemoryState(StrictModel):
 
 MemorySource = Callable[[], MemoryState | None]
 """Returns the state now; `None` in development."""
-
-
-def no_memory_state() -> None:
-    """Return nothing: the memory budget is that of a service."""
 
 
 def blueprint(service: Deployer) -> Routes:

@@ -20,8 +20,6 @@ from engine.control.routes.quotas import (
     MemoryState,
     QuotaOut,
     QuotaSource,
-    no_memory_state,
-    no_quota,
 )
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
@@ -161,8 +159,8 @@ class StatusSource:
     rates: Callable[[str], RateMeter | None]
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
-    memory: MemorySource = no_memory_state
-    quota: QuotaSource = no_quota
+    memory: MemorySource = lambda: None
+    quota: QuotaSource = lambda project: None
     domains: Callable[[str], Names] = lambda project: {}
     certificate: Callable[[str, str], CertificateState | None] = lambda project, name: None
 

@@ -17,7 +17,7 @@ from quart_schema import document_response
 from engine.control.app import Routes, require
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
-from engine.control.routes.quotas import MemorySource, MemoryState, no_memory_state
+from engine.control.routes.quotas import MemorySource, MemoryState
 from engine.control.schemas import QueryModel
 from engine.usage.store import MINUTE_NS, USAGE_FILE, Key, UsageCount, UsageStore
 
@@ -55,7 +55,7 @@ class UsageOut(BaseModel):
     memory: MemoryState | None
 
 
-def blueprint(projects: Projects, memory: MemorySource = no_memory_state) -> Routes:
+def blueprint(projects: Projects, memory: MemorySource = lambda: None) -> Routes:
     """Return the route."""
     routes = Routes("usage", __name__)
     threads = ProjectThreads("usage")
