@@ -227,7 +227,7 @@ def preinitialize(component: bytes) -> bytes:
         instances = Counter(read_outline(component).modules())
         modules = [each for each in instances if component.find(FREEZE_EXPORT, each.start, each.end) >= 0]
         if len(modules) != 1 or instances[modules[0]] != 1:
-            raise UnsupportedBinary("not exactly one instance of one pre-initializable module")
+            return component  # Not exactly one instance of one pre-initializable module.
         (position,) = modules
         module = ModuleBinary(component[position.start : position.end])
         preinitialized = section(

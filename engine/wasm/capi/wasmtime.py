@@ -141,7 +141,10 @@ class LinkerInstance:
         self._pointer = address(instance)
 
     def add_func(self, name: str, callback: Any, *, blocking: bool) -> None:
-        """Define a host function; `callback` (from `host_functions`) must outlive the Linker."""
+        """Define a host function; `callback` (from `host_functions`) must outlive the Linker.
+
+        Raises `WasmtimeApiError`.
+        """
         raw = name.encode()
         add = _add_func_async if blocking else _add_func
         text = _take_error(add(self._pointer, raw, len(raw), ctypes.cast(callback, _P), None, None))

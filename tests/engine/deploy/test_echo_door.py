@@ -13,7 +13,7 @@ from svc_tui import composition
 from tests.engine.control.developing import Shop, develop
 from tests.svc_tui.hosted import static_shop
 
-SAID = "said"
+FILE = "bodies"
 
 
 class EchoDoor:
@@ -38,9 +38,9 @@ class OpenEcho:
         if self.limit == 0:
             return DoorResponse(507)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / SAID).open("ab") as file:
+        with (self.folder / FILE).open("ab") as file:
             file.write(request.body)
-        return DoorResponse(200, (self.folder / SAID).read_bytes())
+        return DoorResponse(200, (self.folder / FILE).read_bytes())
 
     def limit_storage(self, mebibytes: int | None) -> None:
         self.limit = mebibytes
@@ -51,7 +51,7 @@ class OpenEcho:
 
 def echo_stats(data: Path) -> tuple[int, int] | None:
     """Return the numbers of files and bytes in a project's data folder."""
-    file = data / EchoDoor.name / SAID
+    file = data / EchoDoor.name / FILE
     return (1, file.stat().st_size) if file.exists() else (0, 0)
 
 
@@ -67,7 +67,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "door_stats", lambda: {**stats(), EchoDoor.name: echo_stats})
 
 
-async def said(doors: Doors, body: bytes) -> DoorResponse:
+async def sent(doors: Doors, body: bytes) -> DoorResponse:
     request = DoorRequest("POST", "/", query="", headers=(), body=body, caller=Caller("web", "01id"))
     answer = doors.open[EchoDoor.name].door.answer(request)
     return answer if isinstance(answer, DoorResponse) else await answer
@@ -81,14 +81,14 @@ def test_new_door_answers_stores_and_obeys_the_quota(tmp_path: Path) -> None:
     async def test() -> None:
         doors = await opened(tmp_path)
         assert doors.environment["SVC_ECHO_ENDPOINT"] == "http://echo.svc.internal"
-        assert (await said(doors, b"a")).body == b"a"
-        assert (await said(doors, b"b")).body == b"ab"
+        assert (await sent(doors, b"a")).body == b"a"
+        assert (await sent(doors, b"b")).body == b"ab"
         doors.limit_storage(0)
-        assert (await said(doors, b"c")).status == 507
+        assert (await sent(doors, b"c")).status == 507
         assert doors.uses == {("echo", "web"): 3}
         await doors.aclose()
         again = await opened(tmp_path)
-        assert (await said(again, b"c")).body == b"abc"
+        assert (await sent(again, b"c")).body == b"abc"
         await again.aclose()
 
     asyncio.run(test())
@@ -99,7 +99,7 @@ def test_state_of_a_project_shows_the_new_door_and_its_data(tmp_path: Path) -> N
 
     async def test(shop: Shop) -> None:
         doors = await opened(root / ".svc")
-        await said(doors, b"hello")
+        await sent(doors, b"hello")
         await doors.aclose()
         found = {door["name"]: door for door in (await shop.state())["doors"]}
         assert found["echo"] == {"name": "echo", "tables": 1, "bytes": 5, "records": None, "users": []}
