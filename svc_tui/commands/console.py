@@ -10,6 +10,7 @@ import typer
 
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_project
+from svc_tui.commands.options import option
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
 from svc_tui.console.engine import DEFAULT_PORT, connect_folder, connect_service
 from svc_tui.console.start import LoginActions, StartActions, read_keymap
@@ -20,32 +21,27 @@ from svc_tui.user_home import Home
 def console(
     port: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "PORT",
+            f"Port of the applications (default: {DEFAULT_PORT}, or a free one).",
             "--port",
             "-p",
-            metavar="PORT",
             min=0,
             max=65535,
-            help=f"Port of the applications (default: {DEFAULT_PORT}, or a free one).",
         ),
     ] = None,
     service: Annotated[
         bool, typer.Option("--service", help="Open a deployed project instead of this folder.")
     ] = False,
-    project: Annotated[str, typer.Option(metavar="NAME", help="Deployed project to open.")] = "",
+    project: Annotated[str, option("NAME", "Deployed project to open.")] = "",
     web: Annotated[
         bool, typer.Option("--web", help="Serve the Console in a browser (one-time key).")
     ] = False,
     web_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT", min=0, max=65535, help="Port of the page (default: 8000, or a free one)."
-        ),
+        int | None, option("PORT", "Port of the page (default: 8000, or a free one).", min=0, max=65535)
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve the page on.")] = "127.0.0.1",
-    web_url: Annotated[
-        str, typer.Option(metavar="URL", help="Public URL of the page behind a TLS proxy.")
-    ] = "",
+    host: Annotated[str, option("ADDRESS", "Address to serve the page on.")] = "127.0.0.1",
+    web_url: Annotated[str, option("URL", "Public URL of the page behind a TLS proxy.")] = "",
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow serving the page without encryption.")
     ] = False,

@@ -16,7 +16,7 @@ from engine.manifest.model import Resource
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, option
 from svc_tui.deploy import uploader
 from svc_tui.deploy.build import built_line
 from svc_tui.deploy.format import certificate_lines, domain_lines, live_lines, plan_lines
@@ -27,9 +27,7 @@ from svc_tui.user_home import Home
 
 def deploy(
     plan: Annotated[bool, typer.Option("--plan", help="Show the changes without deploying.")] = False,
-    message: Annotated[
-        str, typer.Option("--message", "-m", metavar="TEXT", help="Message of the deployment.")
-    ] = "",
+    message: Annotated[str, option("TEXT", "Message of the deployment.", "--message", "-m")] = "",
     allow_new_capability: Annotated[
         bool, typer.Option("--allow-new-capability", help="Allow resources to use new capabilities.")
     ] = False,

@@ -27,7 +27,7 @@ from svc_tui.atomic_export import write_export
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.client.discovery import project_client
-from svc_tui.commands.options import AsJson, Yes, table_names
+from svc_tui.commands.options import AsJson, Yes, argument, option, table_names
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
@@ -105,7 +105,7 @@ def open_tables(context: typer.Context) -> Iterator[Tables]:
         yield Tables(client, project.root, f"/v1/projects/{project.name}/")
 
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.", autocompletion=table_names)]
+Table = Annotated[str, argument("TABLE", "Name of the table.", autocompletion=table_names)]
 
 
 @tables.command("list")
@@ -191,10 +191,8 @@ def _row_count(table: Any) -> str:
 def create(
     context: typer.Context,
     table: Table,
-    words: Annotated[
-        list[str], typer.Argument(metavar="COLUMN[, COLUMN]…", help=f"Columns: {COLUMN_SYNTAX}.")
-    ],
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Note on the table.")] = "",
+    words: Annotated[list[str], argument("COLUMN[, COLUMN]…", f"Columns: {COLUMN_SYNTAX}.")],
+    note: Annotated[str, option("TEXT", "Note on the table.")] = "",
 ) -> None:
     """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
     with open_tables(context) as tables:
@@ -207,9 +205,7 @@ def create(
 def alter(
     context: typer.Context,
     table: Table,
-    words: Annotated[
-        list[str], typer.Argument(metavar="CHANGE[, CHANGE]…", help=f"Changes: {', '.join(CHANGE_SYNTAX)}.")
-    ],
+    words: Annotated[list[str], argument("CHANGE[, CHANGE]…", f"Changes: {', '.join(CHANGE_SYNTAX)}.")],
     yes: Yes = False,
 ) -> None:
     """Alter a table in one transaction. Example: svc tables alter users add age integer, drop mail"""
@@ -227,7 +223,7 @@ def alter(
 def rename(
     context: typer.Context,
     table: Table,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="New name.")],
+    name: Annotated[str, argument("NAME", "New name.")],
 ) -> None:
     """Rename a table. Views, triggers and foreign keys that use it change with it."""
     with open_tables(context) as tables:
@@ -252,14 +248,12 @@ def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
 def index(
     context: typer.Context,
     table: Table,
-    columns: Annotated[
-        list[str] | None, typer.Argument(metavar="[COLUMN]…", help="Columns, in order.")
-    ] = None,
+    columns: Annotated[list[str] | None, argument("[COLUMN]…", "Columns, in order.")] = None,
     unique: Annotated[
         bool, typer.Option("--unique", help="Refuse rows with the same values in the columns.")
     ] = False,
     name: Annotated[str, typer.Option(help="Name of the index (default: from table and columns).")] = "",
-    drop: Annotated[str, typer.Option(metavar="NAME", help="Drop this index instead of creating one.")] = "",
+    drop: Annotated[str, option("NAME", "Drop this index instead of creating one.")] = "",
 ) -> None:
     """Create or drop an index."""
     if bool(drop) == bool(columns):
@@ -291,21 +285,20 @@ _INTEGERS = range(-(2**63), 2**63)
 @tables.command()
 def query(
     context: typer.Context,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement, with $1, $2 for values.")],
+    sql: Annotated[str, argument("SQL", "One statement, with $1, $2 for values.")],
     values: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[VALUE]…", help="Values: numbers, true, false, null, base64:…, or text."),
+        list[str] | None, argument("[VALUE]…", "Values: numbers, true, false, null, base64:…, or text.")
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Allow the statement to change rows and tables.")
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            f"Maximum number of rows (default: {TERMINAL_LIMIT} on a terminal, else {MAX_LIMIT}).",
             min=0,
             max=MAX_LIMIT,
-            help=f"Maximum number of rows (default: {TERMINAL_LIMIT} on a terminal, else {MAX_LIMIT}).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
@@ -420,9 +413,7 @@ _CHUNK_BYTES = 1 << 18
 _FORMAT_HINT = f"Pass --format and one of {', '.join(FORMATS)}."
 Format = Annotated[
     str,
-    typer.Option(
-        "--format", metavar="FORMAT", help=f"{', '.join(FORMATS)} (default: by the file extension)."
-    ),
+    option("FORMAT", f"{', '.join(FORMATS)} (default: by the file extension).", "--format"),
 ]
 
 
@@ -431,9 +422,7 @@ def import_(
     context: typer.Context,
     words: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[TABLE] FILE", help="File, or - for stdin. TABLE defaults to the name of the file."
-        ),
+        argument("[TABLE] FILE", "File, or - for stdin. TABLE defaults to the name of the file."),
     ],
     format: Format = "",
     create: Annotated[
@@ -537,7 +526,7 @@ def _preview(result: Any, table: str) -> None:
 def export(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE] [FILE]", help="Table and file (default: stdout).")
+        list[str] | None, argument("[TABLE] [FILE]", "Table and file (default: stdout).")
     ] = None,
     format: Format = "",
     everything: Annotated[bool, typer.Option("--all", help="Export all tables, as sql or db.")] = False,
@@ -608,7 +597,7 @@ def migrate(
 @tables.command()
 def migration(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the file after its number.")],
+    name: Annotated[str, argument("NAME", "Name of the file after its number.")],
 ) -> None:
     """Write a migration from changes that have none. It is recorded as applied here."""
     if context.obj or not re.fullmatch(r"[\w-]+", name):
