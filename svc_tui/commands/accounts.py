@@ -26,7 +26,7 @@ from svc_tui.client.credentials import (
     service_url,
 )
 from svc_tui.client.discovery import ensure_usable
-from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes, argument, option
+from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.units import plural
 from svc_tui.user_home import Home
@@ -43,9 +43,7 @@ def login(
         str, option("CODE", "Become the first owner with the claim code that svc serve printed.")
     ] = "",
     password_stdin: PasswordStdin = False,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow http:// to another machine (unencrypted).")
-    ] = False,
+    insecure: Annotated[bool, flag("Allow http:// to another machine (unencrypted).", "--insecure")] = False,
     data: Annotated[
         Path | None,
         option("DIR", "Data directory on this machine to use without a login (default: data in SVC_HOME)."),
@@ -123,7 +121,7 @@ def _folder(data: Path | None) -> Credentials:
 
 
 def logout(
-    everywhere: Annotated[bool, typer.Option("--everywhere", help="Log out on all machines.")] = False,
+    everywhere: Annotated[bool, flag("Log out on all machines.", "--everywhere")] = False,
 ) -> None:
     """End the session with the service and delete the stored credentials."""
     store = CredentialStore.from_environment(os.environ)

@@ -17,7 +17,7 @@ from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.stepwise_json import dump_verbatim
-from svc_tui.commands.options import AsJson, Yes, argument, option
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option
 from svc_tui.logs import ServiceOption
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stdout import toned
@@ -55,9 +55,9 @@ def make(
         Path | None, option("FILE", "File (default: REQUEST.svccap).", "--output", "-o")
     ] = None,
     with_artifacts: Annotated[
-        bool, typer.Option("--with-artifacts", help="Include the artifacts that handled the request.")
+        bool, flag("Include the artifacts that handled the request.", "--with-artifacts")
     ] = False,
-    no_rows: Annotated[bool, typer.Option("--no-rows", help="Leave out the rows of the tables.")] = False,
+    no_rows: Annotated[bool, flag("Leave out the rows of the tables.", "--no-rows")] = False,
     redact: Annotated[
         list[str] | None, option("NAME", "Redact a field, key, parameter or column; repeatable.")
     ] = None,

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_project
-from svc_tui.commands.options import option
+from svc_tui.commands.options import flag, option
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
 from svc_tui.console.engine import DEFAULT_PORT, connect_folder, connect_service
 from svc_tui.console.start import LoginActions, StartActions, read_keymap
@@ -30,21 +28,15 @@ def console(
             max=65535,
         ),
     ] = None,
-    service: Annotated[
-        bool, typer.Option("--service", help="Open a deployed project instead of this folder.")
-    ] = False,
+    service: Annotated[bool, flag("Open a deployed project instead of this folder.", "--service")] = False,
     project: Annotated[str, option("NAME", "Deployed project to open.")] = "",
-    web: Annotated[
-        bool, typer.Option("--web", help="Serve the Console in a browser (one-time key).")
-    ] = False,
+    web: Annotated[bool, flag("Serve the Console in a browser (one-time key).", "--web")] = False,
     web_port: Annotated[
         int | None, option("PORT", "Port of the page (default: 8000, or a free one).", min=0, max=65535)
     ] = None,
     host: Annotated[str, option("ADDRESS", "Address to serve the page on.")] = "127.0.0.1",
     web_url: Annotated[str, option("URL", "Public URL of the page behind a TLS proxy.")] = "",
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow serving the page without encryption.")
-    ] = False,
+    insecure: Annotated[bool, flag("Allow serving the page without encryption.", "--insecure")] = False,
 ) -> None:
     """Open the Console: Board, Tables and Logs of the project in this folder or of a deployed one."""
     folder = None if service or project else current_project()

@@ -10,8 +10,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from engine.door import Severity
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
@@ -19,7 +17,7 @@ from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, RecordRange, TimelineFollower, open_reader, select
 from engine.timeline.record import SEVERITIES, RequestRecord, StoredRecord, encode, severity, to_json
-from svc_tui.commands.options import option, resource_names
+from svc_tui.commands.options import flag, option, resource_names
 from svc_tui.logs import (
     AGE_EXAMPLES,
     LogFormatter,
@@ -41,9 +39,7 @@ TREE_WIDTH = 120
 
 
 def logs(
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Stream new records until you press Ctrl+C.")
-    ] = False,
+    follow: Annotated[bool, flag("Stream new records until you press Ctrl+C.", "--follow", "-f")] = False,
     resource: Annotated[
         str | None, option("NAME", "Show records of one resource.", autocompletion=resource_names)
     ] = None,
@@ -51,9 +47,7 @@ def logs(
     until: Annotated[str | None, option("TIME", f"Minimum age: {AGE_EXAMPLES}.")] = None,
     level: Annotated[str | None, option("LEVEL", "Minimum level, from trace to fatal.")] = None,
     request: Annotated[str | None, option("ID", "Show one request; 8 characters are enough.")] = None,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="With --request: show its spans and calls on a time axis.")
-    ] = False,
+    tree: Annotated[bool, flag("With --request: show its spans and calls on a time axis.", "--tree")] = False,
     grep: Annotated[str | None, option("RE", "Show records that match a regular expression.")] = None,
     tail: Annotated[
         int | None,
@@ -68,10 +62,8 @@ def logs(
     sql: Annotated[
         str | None, option("SELECT", "Query the views requests, spans, records, lines and metrics.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document per record or row.")
-    ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="With --sql: print CSV.")] = False,
+    as_json: Annotated[bool, flag("Print one JSON document per record or row.", "--json")] = False,
+    as_csv: Annotated[bool, flag("With --sql: print CSV.", "--csv")] = False,
 ) -> None:
     """Show requests, log records and output of your code, oldest first."""
     root = find(Path.cwd())

@@ -4,20 +4,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.errors import SvcError
 from engine.manifest.load import find
+from svc_tui.commands.options import flag
 
 
 def mcp(
     allow_writes: Annotated[
-        bool,
-        typer.Option("--allow-writes", help="Allow SQL that changes tables, and replays of any method."),
+        bool, flag("Allow SQL that changes tables, and replays of any method.", "--allow-writes")
     ] = False,
-    service: Annotated[
-        bool, typer.Option("--service", help="Work on the deployed project instead of svc dev.")
-    ] = False,
+    service: Annotated[bool, flag("Work on the deployed project instead of svc dev.", "--service")] = False,
 ) -> None:
     """Serve tools for coding agents on stdin and stdout (Model Context Protocol)."""
     root = find(Path.cwd())

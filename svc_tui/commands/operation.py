@@ -8,7 +8,7 @@ import typer
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import load
 from svc_tui.client.credentials import call_service, current_project
-from svc_tui.commands.options import AsJson, argument, option
+from svc_tui.commands.options import AsJson, argument, flag, option
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import size
 
@@ -86,9 +86,7 @@ def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
 
 
 def gc(
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show what would be removed, without removing it.")
-    ] = False,
+    plan: Annotated[bool, flag("Show what would be removed, without removing it.", "--plan")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove data that no deployment needs from the service."""

@@ -18,19 +18,22 @@ def option(metavar: str, help: str, *flags: str, **settings: Any) -> Any:
     return typer.Option(*flags, metavar=metavar, help=help, **settings)
 
 
+def flag(help: str, *flags: str) -> Any:
+    """Return the declaration of an option without a value."""
+    return typer.Option(*flags, help=help)
+
+
 def argument(metavar: str, help: str, **settings: Any) -> Any:
     """Return the declaration of an argument."""
     return typer.Argument(metavar=metavar, help=help, **settings)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AsJson = Annotated[bool, flag("Print one JSON document.", "--json")]
 MaxBody = Annotated[int, option("MIB", "Maximum request body size in MiB.", min=1, max=1024)]
-PasswordStdin = Annotated[
-    bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
-]
+PasswordStdin = Annotated[bool, flag("Read the password from the first line of stdin.", "--password-stdin")]
 RoleName = Annotated[Role, option("ROLE", "Role: viewer, deployer or owner.", "--role")]
 Workers = Annotated[int, option("N", "Number of worker processes.", "--workers", "-w", min=1, max=64)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
+Yes = Annotated[bool, flag("Skip the confirmation prompt.", "--yes", "-y")]
 
 
 def template_names(incomplete: str) -> list[str]:

@@ -16,6 +16,7 @@ from svc_tui.commands.options import (
     AsJson,
     Yes,
     argument,
+    flag,
     option,
     resource_names,
     starter_names,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from engine.deploy.deployment import DrawnMount
 
 DEFAULT_TEMPLATE = "notes"
-Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
+Plan = Annotated[bool, flag("Show the change without writing it.", "--plan")]
 
 
 def new(
@@ -89,9 +90,7 @@ def add(
             autocompletion=resource_names,
         ),
     ] = "",
-    public: Annotated[
-        bool, typer.Option("--public", help="Give it an address of its own instead of a mount.")
-    ] = False,
+    public: Annotated[bool, flag("Give it an address of its own instead of a mount.", "--public")] = False,
     table: Annotated[str, option("TABLE", "Create a table that it reads and writes.", "--table", "-t")] = "",
     plan: Plan = False,
     as_json: AsJson = False,
@@ -162,9 +161,7 @@ def add_mount(
         str,
         argument("TARGET", "Resource that handles the requests.", autocompletion=resource_names),
     ],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an existing mount of this pattern.")
-    ] = False,
+    replace: Annotated[bool, flag("Replace an existing mount of this pattern.", "--replace")] = False,
     plan: Plan = False,
     as_json: AsJson = False,
 ) -> None:

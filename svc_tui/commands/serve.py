@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from engine.certificates.settings import LETS_ENCRYPT, AcmeSettings, require_acme, require_dns
 from engine.errors import InvalidUsage
 from engine.event_loop import run
@@ -29,7 +27,7 @@ from engine.manifest.egress import Collector, parse_collector
 from engine.otlp.installation import require_otlp
 from svc_tui.client.credentials import is_loopback
 from svc_tui.commands.fleet import parse_address
-from svc_tui.commands.options import MaxBody, Workers, option
+from svc_tui.commands.options import MaxBody, Workers, flag, option
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.serve.systemd import SystemdHandoff, check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
@@ -102,10 +100,7 @@ def serve(
         ),
     ] = "",
     proxied: Annotated[
-        bool,
-        typer.Option(
-            "--proxied", help="A reverse proxy terminates TLS: public URLs are https:// without a port."
-        ),
+        bool, flag("A reverse proxy terminates TLS: public URLs are https:// without a port.", "--proxied")
     ] = False,
     trusted_proxy: Annotated[
         list[str] | None,
@@ -163,14 +158,14 @@ def serve(
         ),
     ] = None,
     no_console: Annotated[
-        bool, typer.Option("--no-console", help="Do not serve the Console to browsers at /console/.")
+        bool, flag("Do not serve the Console to browsers at /console/.", "--no-console")
     ] = False,
     name: Annotated[str, option("NAME", "Name of the systemd units and of their system user.")] = "svc",
     print_unit: Annotated[
-        bool, typer.Option("--print-unit", help="Print a systemd service unit for these options and exit.")
+        bool, flag("Print a systemd service unit for these options and exit.", "--print-unit")
     ] = False,
     print_socket: Annotated[
-        bool, typer.Option("--print-socket", help="Print the matching systemd socket unit and exit.")
+        bool, flag("Print the matching systemd socket unit and exit.", "--print-socket")
     ] = False,
 ) -> None:
     """Run the service: serve deployed projects and accept deploys."""

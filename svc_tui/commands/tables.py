@@ -27,7 +27,7 @@ from svc_tui.atomic_export import write_export
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.client.discovery import project_client
-from svc_tui.commands.options import AsJson, Yes, argument, option, table_names
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option, table_names
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
@@ -55,7 +55,7 @@ tables = typer.Typer(help="Show, query, change, import and export the project's 
 def _tables(
     context: typer.Context,
     service: Annotated[
-        bool, typer.Option("--service", help="Use the project on the service you are logged in to.")
+        bool, flag("Use the project on the service you are logged in to.", "--service")
     ] = False,
 ) -> None:
     context.obj = service
@@ -249,9 +249,7 @@ def index(
     context: typer.Context,
     table: Table,
     columns: Annotated[list[str] | None, argument("[COLUMN]…", "Columns, in order.")] = None,
-    unique: Annotated[
-        bool, typer.Option("--unique", help="Refuse rows with the same values in the columns.")
-    ] = False,
+    unique: Annotated[bool, flag("Refuse rows with the same values in the columns.", "--unique")] = False,
     name: Annotated[str, typer.Option(help="Name of the index (default: from table and columns).")] = "",
     drop: Annotated[str, option("NAME", "Drop this index instead of creating one.")] = "",
 ) -> None:
@@ -289,9 +287,7 @@ def query(
     values: Annotated[
         list[str] | None, argument("[VALUE]…", "Values: numbers, true, false, null, base64:…, or text.")
     ] = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Allow the statement to change rows and tables.")
-    ] = False,
+    write: Annotated[bool, flag("Allow the statement to change rows and tables.", "--write")] = False,
     limit: Annotated[
         int | None,
         option(
@@ -301,8 +297,8 @@ def query(
             max=MAX_LIMIT,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, flag("Print one JSON document a row.", "--json")] = False,
+    as_csv: Annotated[bool, flag("Print CSV.", "--csv")] = False,
 ) -> None:
     """Run one SQL statement. Example: svc tables query 'select * from users where id = $1' 7"""
     if as_json and as_csv:
@@ -425,12 +421,10 @@ def import_(
         argument("[TABLE] FILE", "File, or - for stdin. TABLE defaults to the name of the file."),
     ],
     format: Format = "",
-    create: Annotated[
-        bool, typer.Option("--create", help="Create the table, with types inferred from all rows.")
-    ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace all existing rows.")] = False,
+    create: Annotated[bool, flag("Create the table, with types inferred from all rows.", "--create")] = False,
+    replace: Annotated[bool, flag("Replace all existing rows.", "--replace")] = False,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Show the inferred columns and first rows without importing.")
+        bool, flag("Show the inferred columns and first rows without importing.", "--preview")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -529,7 +523,7 @@ def export(
         list[str] | None, argument("[TABLE] [FILE]", "Table and file (default: stdout).")
     ] = None,
     format: Format = "",
-    everything: Annotated[bool, typer.Option("--all", help="Export all tables, as sql or db.")] = False,
+    everything: Annotated[bool, flag("Export all tables, as sql or db.", "--all")] = False,
 ) -> None:
     """Export a table, or with --all every table. Example: svc tables export users users.csv"""
     arguments = list(words or ())
@@ -569,9 +563,7 @@ def _counted(chunks: Iterator[bytes], report: Callable[[str], None]) -> Iterator
 @tables.command()
 def migrate(
     context: typer.Context,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="List the pending migrations without applying them.")
-    ] = False,
+    plan: Annotated[bool, flag("List the pending migrations without applying them.", "--plan")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Apply pending migrations in one transaction. They run in the order of their names."""

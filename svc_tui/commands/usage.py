@@ -22,7 +22,7 @@ from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from engine.usage.store import MINUTE_NS, Key, UsageCount, UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
-from svc_tui.commands.options import AsJson, option
+from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.logs import (
     AGE_EXAMPLES,
     SORTS,
@@ -196,7 +196,7 @@ _MIN_COLUMNS = 58
 def top(
     since: Annotated[str, option("TIME", f"Length of the window: {AGE_EXAMPLES}; at most 1h.")] = "1m",
     sort: Annotated[str, option("COLUMN", f"Order: {', '.join(SORTS)}.")] = "rate",
-    once: Annotated[bool, typer.Option("--once", help="Print the tables once and exit.")] = False,
+    once: Annotated[bool, flag("Print the tables once and exit.", "--once")] = False,
     service: ServiceOption = None,
     as_json: AsJson = False,
 ) -> None:
