@@ -34,6 +34,10 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
         "Other users of the machine see options in the list of processes, and not variables.",
         [("`SVC_JOIN`", "Token of the fleet to join, as `--join`.")],
     ),
+    "svc serve --region": (
+        "A variable of the machine, where each has the same unit.",
+        [("`SVC_REGION`", "Region of the machine in its log records, as `--region`.")],
+    ),
     "svc serve --notify": (
         "Other users of the machine see options in the list of processes and in units, and not variables.",
         [("`SVC_NOTIFY`", "Receivers of alerts, separated by spaces, as `--notify`.")],

@@ -38,7 +38,7 @@ from engine.files import reserve
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.statement_memory import MAX_COLLECTED_BYTES
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
-from engine.gateway.client_rate import MAX_ADDRESSES
+from engine.gateway.routes import MAX_ADDRESSES
 from engine.http.buffered import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import BODY_BYTES

@@ -109,5 +109,4 @@ class SeriesTable:
         return changed
 
     def series(self) -> Iterable[Series]:
-        """Return all series."""
         return self._series.values()

@@ -147,7 +147,6 @@ class Members:
 
 
 def encode(result: Result) -> bytes:
-    """Return a result as JSON."""
     return json.dumps(result, separators=(",", ":"), default=_base64).encode()
 
 

@@ -150,12 +150,10 @@ def _is_consistent(numbers: rsa.RSAPrivateNumbers) -> bool:
 
 
 def spki(key: PublicKey) -> bytes:
-    """Return a public key as SPKI."""
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def pkcs8(key: PrivateKey) -> bytes:
-    """Return a private key as PKCS #8."""
     return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 

@@ -79,7 +79,13 @@ def decompressed(request: DoorRequest) -> bytes:
     if coding in ("", "identity"):
         data = request.body
     elif coding in _WBITS:
-        data = _decompress(request.body, coding)
+        decompressor = zlib.decompressobj(wbits=_WBITS[coding])
+        try:
+            data = decompressor.decompress(request.body, MAX_REQUEST_BYTES + 1)
+        except zlib.error:
+            raise Refused(400, f"the body is not {coding}, though content-encoding says so") from None
+        if not decompressor.eof and len(data) <= MAX_REQUEST_BYTES:
+            raise Refused(400, f"the body ends in the middle of its {coding} data")
     else:
         raise Refused(415, f"content-encoding is {coding}: send gzip, deflate or none")
     if len(data) > MAX_REQUEST_BYTES:
@@ -109,18 +115,6 @@ def refusal(encoding: Encoding, refused: Refused) -> DoorResponse:
 
 def _headers(encoding: Encoding) -> Headers:
     return (("content-type", b"application/json" if encoding == "json" else b"application/x-protobuf"),)
-
-
-def _decompress(data: bytes, coding: str) -> bytes:
-    """Return the decompressed data, at most one byte more than the limit. Raises `Refused`."""
-    decompressor = zlib.decompressobj(wbits=_WBITS[coding])
-    try:
-        plain = decompressor.decompress(data, MAX_REQUEST_BYTES + 1)
-    except zlib.error:
-        raise Refused(400, f"the body is not {coding}, though content-encoding says so") from None
-    if not decompressor.eof and len(plain) <= MAX_REQUEST_BYTES:
-        raise Refused(400, f"the body ends in the middle of its {coding} data")
-    return plain
 
 
 QUICK_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}

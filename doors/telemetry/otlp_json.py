@@ -229,7 +229,11 @@ def _value(any_value: Any, depth: int = 0) -> Value:
             case "doubleValue":
                 return _double(inner)
             case "bytesValue" if isinstance(inner, str):
-                return _bytes(inner)
+                plain = inner.replace("-", "+").replace("_", "/").rstrip("=")
+                try:
+                    return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+                except (binascii.Error, ValueError):
+                    raise BadRecord("bytesValue is not base64") from None
             case "arrayValue":
                 return [_value(item, depth + 1) for item in _list(_object(inner, kind), "values")]
             case "kvlistValue":
@@ -303,15 +307,6 @@ def _double(value: Any) -> float:
         except (ValueError, OverflowError):
             pass
     raise BadRecord("doubleValue is not a number")
-
-
-def _bytes(text: str) -> bytes:
-    """Decode base64 in either alphabet, with or without padding. Raises `BadRecord`."""
-    plain = text.replace("-", "+").replace("_", "/").rstrip("=")
-    try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        raise BadRecord("bytesValue is not base64") from None
 
 
 def _id(fields: dict[str, Any], name: str, length: int) -> str:

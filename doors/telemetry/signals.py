@@ -200,19 +200,15 @@ def to_text(value: Value) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float):
-        return _number(value)
+        # As in JavaScript: 1e3 is `1000`; NaN and infinities have names.
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        if value.is_integer() and abs(value) < 2**53:
+            return str(int(value))
+        return repr(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-
-
-def _number(value: float) -> str:
-    """Return a double as in JavaScript: 1e3 is `1000`; NaN and infinities by name."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return repr(value)
 
 
 def _plain(value: object) -> str:

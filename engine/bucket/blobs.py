@@ -87,7 +87,6 @@ class VerifyingReader:
         return chunk
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -150,7 +149,6 @@ class Upload:
         return True
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._descriptor)
 
 
@@ -225,22 +223,13 @@ class FolderBlobs:
             durable.sync_folder(self._folder)
 
     async def get(self, digest: Digest) -> bytes:
-        """See the protocol."""
         return b"".join([chunk async for chunk in self.read(digest)])
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See the protocol."""
         reading = VerifyingReader(self._path(digest), digest)
         try:
             while chunk := await self._threads.call(self._checked, reading.next, digest):
                 yield chunk
-        finally:
-            reading.close()
-
-    def _verify(self, digest: Digest) -> None:
-        reading = VerifyingReader(self._path(digest), digest)
-        try:
-            self._checked(reading.rest, digest)
         finally:
             reading.close()
 
@@ -265,7 +254,11 @@ class FolderBlobs:
         await self._threads.call(self._copy_to, digest, target)
 
     def _copy_to(self, digest: Digest, target: Path) -> None:
-        self._verify(digest)
+        reading = VerifyingReader(self._path(digest), digest)
+        try:
+            self._checked(reading.rest, digest)
+        finally:
+            reading.close()
         path = self._path(digest)
         try:
             os.link(path, target)
@@ -276,7 +269,6 @@ class FolderBlobs:
                 shutil.copyfileobj(content, copy)
 
     async def touch(self, digest: Digest) -> bool:
-        """See the protocol."""
         return await self._threads.call(self._touch, digest)
 
     def _touch(self, digest: Digest) -> bool:
@@ -291,12 +283,10 @@ class FolderBlobs:
         return True
 
     async def list(self) -> AsyncGenerator[BlobInfo, None]:
-        """See the protocol."""
         for info in await self._threads.call(_listing, self._folder):
             yield info
 
     async def delete(self, digest: Digest, before_ns: int) -> bool:
-        """See the protocol."""
         return await self._threads.call(self._delete, digest, before_ns)
 
     def _delete(self, digest: Digest, before_ns: int) -> bool:
@@ -313,7 +303,6 @@ class FolderBlobs:
         return True
 
     async def received(self, digest: Digest, owner: str = "") -> int:
-        """See the protocol."""
         return await self._threads.call(received, self._uploads / _upload_name(digest, owner))
 
     async def upload(
@@ -349,7 +338,6 @@ class FolderBlobs:
         return upload.received
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
-        """See the protocol."""
         busy = set(self._busy)
         return await self._threads.call(delete_stale, self._uploads, before_ns, busy, count_only)
 

@@ -107,7 +107,10 @@ async def _copy_blobs(
             if info.digest in have:
                 report.skipped += 1
             else:
-                await _copy_blob(source, target, info)
+                with suppress(BlobMissing):  # It was deleted meanwhile.
+                    await upload_blob(
+                        target.blobs, info.digest, info.size, partial(_skip, source, info.digest)
+                    )
             report.blobs += 1
             report.size += info.size
             progress(report)
@@ -119,12 +122,6 @@ async def _copy_blobs(
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from failed
     return infos
-
-
-async def _copy_blob(source: Bucket, target: Bucket, info: BlobInfo) -> None:
-    """Copy one blob; the target verifies its digest. A blob that is deleted meanwhile is skipped."""
-    with suppress(BlobMissing):
-        await upload_blob(target.blobs, info.digest, info.size, partial(_skip, source, info.digest))
 
 
 async def upload_blob(

@@ -73,7 +73,12 @@ class Database:
         connection = None
         try:
             connection = apsw.Connection(str(path))
-            self._prepare(connection)
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            for setting in ("journal_mode=wal", "synchronous=full", "fullfsync=1"):
+                connection.execute(f"pragma {setting}").fetchall()
+            if (problems := connection.execute("pragma quick_check(1)").fetchall()) != [("ok",)]:
+                raise apsw.CorruptError(str(problems[0][0]))
+            connection.execute(_SCHEMA)
         except (apsw.Error, OSError) as error:
             if connection is not None:
                 connection.close()
@@ -81,15 +86,6 @@ class Database:
         self._connection = connection
         self._thread = threading.Thread(target=self._work, name="bucket", daemon=True)
         self._thread.start()
-
-    @staticmethod
-    def _prepare(connection: apsw.Connection) -> None:
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        for setting in ("journal_mode=wal", "synchronous=full", "fullfsync=1"):
-            connection.execute(f"pragma {setting}").fetchall()
-        if (problems := connection.execute("pragma quick_check(1)").fetchall()) != [("ok",)]:
-            raise apsw.CorruptError(str(problems[0][0]))
-        connection.execute(_SCHEMA)
 
     async def read(self, work: Callable[[Execute], T]) -> T:
         """Return the result of `work`, which must not write. Raises its errors, and `BucketError`."""
@@ -216,7 +212,6 @@ class DatabaseKeyValue:
         self._database = database
 
     async def get(self, key: str) -> VersionedValue | None:
-        """See the protocol."""
         check_name(key)
         rows = await self._database.read(lambda run: run(_GET, key))
         return VersionedValue(key, *rows[0]) if rows else None
@@ -237,7 +232,6 @@ class DatabaseKeyValue:
         return await self._database.write(work)
 
     async def list(self, prefix: str) -> list[VersionedValue]:
-        """See the protocol."""
         first = check_name(prefix) if prefix else ""
         rows = await self._database.read(lambda run: run(_LIST, first, first + _END))
         return [VersionedValue(*row) for row in rows]
@@ -269,7 +263,6 @@ class FolderBucket:
         self._open = True
 
     async def aclose(self) -> None:
-        """See the protocol."""
         if self._open:
             self._open = False
             await self.blobs.aclose()

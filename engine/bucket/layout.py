@@ -26,7 +26,7 @@ MAX_HOLDER_BYTES = 200
 _OF_AN_EMPTY_FOLDER = frozenset({LOCK, VERSION + ".new", "lost+found"})
 """Files that an interrupted creation leaves, and the folder in the root of an ext4 filesystem."""
 
-CURRENT = 5
+CURRENT = 6
 """Raise it with each change of what a data directory stores, so that an older svc refuses the folder."""
 Step = Callable[[Path], None]
 STEPS: Mapping[int, Step] = {version: lambda root: None for version in range(1, CURRENT)}
@@ -38,7 +38,12 @@ _LINE = re.compile(r"svc bucket, layout ([1-9][0-9]{0,8})\n")
 def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = STEPS) -> None:
     """Create or upgrade the bucket in a folder whose lock is held. Raises `BucketError`."""
     try:
-        _check_not_moved(root)
+        if (root / MOVED).exists():
+            location = (root / MOVED).read_text()
+            raise BucketError(
+                f"the bucket {root} was moved to {location}",
+                f"Use that. To use the old content here, remove {root / MOVED}.",
+            )
         version = _version(root)
         if version is None:
             check_format(root)
@@ -64,15 +69,6 @@ def mark_moved(root: Path, location: str) -> None:
     """Mark a bucket as moved to a place, so that it is not opened again. Raises `BucketError`."""
     with disk_errors(root):
         durable.write(root / MOVED, location.encode())
-
-
-def _check_not_moved(root: Path) -> None:
-    if (root / MOVED).exists():
-        location = (root / MOVED).read_text()
-        raise BucketError(
-            f"the bucket {root} was moved to {location}",
-            f"Use that. To use the old content here, remove {root / MOVED}.",
-        )
 
 
 def _version(root: Path) -> int | None:

@@ -8,12 +8,20 @@ of bodies that are not JSON; and if public, no session.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
 from importlib.metadata import version
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel
 from quart import Blueprint, Quart, Response, current_app, g, request
-from quart_schema import Info, QuartSchema, RequestSchemaValidationError, validate_response
+from quart_schema import (
+    Info,
+    QuartSchema,
+    RequestSchemaValidationError,
+    validate_querystring,
+    validate_request,
+    validate_response,
+)
 from quart_schema.openapi import OpenAPIProvider
 from werkzeug.exceptions import HTTPException
 
@@ -97,21 +105,17 @@ def provider(is_open: Callable[[Any], bool]) -> type[OpenAPIProvider]:
             view = self._app.view_functions[rule.endpoint]
             for operations in paths.values():
                 for operation in operations.values():
-                    _media(operation, view)
+                    for kind in getattr(view, _TAKES, ()):
+                        operation["requestBody"] = {"content": {kind: {}}}
+                    if kinds := getattr(view, _SENDS, ()):
+                        response = operation["responses"].pop(200, {"description": "Success."})
+                        schema: dict[str, Any] = next(iter(response.get("content", {}).values()), {})
+                        # The schema describes one line of a stream, not the whole stream.
+                        operation["responses"] = {200: response | {"content": dict.fromkeys(kinds, schema)}}
                     _complete(operation, is_open(view))
             return paths, components
 
     return Exact
-
-
-def _media(operation: dict[str, Any], view: Any) -> None:
-    for kind in getattr(view, _TAKES, ()):
-        operation["requestBody"] = {"content": {kind: {}}}
-    if kinds := getattr(view, _SENDS, ()):
-        response = operation["responses"].pop(200, {"description": "Success."})
-        schema: dict[str, Any] = next(iter(response.get("content", {}).values()), {})
-        # The schema describes one line of a stream, not the whole stream.
-        operation["responses"] = {200: response | {"content": dict.fromkeys(kinds, schema)}}
 
 
 def _complete(operation: dict[str, Any], is_open: bool) -> None:
@@ -135,6 +139,40 @@ def public_route(view: _F) -> _F:
     """Mark a route that needs no session."""
     setattr(view, _OPEN, True)
     return view
+
+
+class Routes(Blueprint):
+    """Routes, validated by the annotations of their functions: of `data`, `query_args`, and the response.
+
+    A response is validated if it is a model, also beside a status.
+    """
+
+    def _method_route(self, method: str, rule: str, options: dict[str, Any]) -> Callable[[_F], _F]:
+        def added(view: _F) -> _F:
+            validated: Callable[..., Any] = view
+            returned, *_ = get_args(view.__annotations__["return"]) or (view.__annotations__["return"],)
+            if isinstance(returned, type) and (issubclass(returned, BaseModel) or is_dataclass(returned)):
+                validated = validate_response(returned)(validated)
+            if model := view.__annotations__.get("data"):
+                validated = validate_request(model)(validated)
+            if model := view.__annotations__.get("query_args"):
+                validated = validate_querystring(model)(validated)
+            self.route(rule, methods=[method], **options)(validated)
+            return view
+
+        return added
+
+    def get(self, rule: str, **options: Any) -> Callable[[_F], _F]:
+        return self._method_route("GET", rule, options)
+
+    def post(self, rule: str, **options: Any) -> Callable[[_F], _F]:
+        return self._method_route("POST", rule, options)
+
+    def put(self, rule: str, **options: Any) -> Callable[[_F], _F]:
+        return self._method_route("PUT", rule, options)
+
+    def delete(self, rule: str, **options: Any) -> Callable[[_F], _F]:
+        return self._method_route("DELETE", rule, options)
 
 
 def _is_open(view: Any) -> bool:
@@ -255,11 +293,10 @@ class HealthResponse(BaseModel):
 
 
 def _health(in_fleet: bool) -> Blueprint:
-    blueprint = Blueprint("health", __name__)
+    blueprint = Routes("health", __name__)
 
     @blueprint.get("/v1/health")
     @public_route
-    @validate_response(HealthResponse)
     async def health() -> HealthResponse:
         """Report that the service runs, and its version."""
         return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"), fleet=in_fleet)

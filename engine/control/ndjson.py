@@ -14,7 +14,6 @@ KEEPALIVE_SECONDS = 1.0
 
 
 def line(document: Mapping[str, Any]) -> bytes:
-    """Return a document as one line."""
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 

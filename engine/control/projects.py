@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from quart import Blueprint
-from quart_schema import validate_response
-
-from engine.control.app import principal
+from engine.control.app import Routes, principal
 from engine.control.errors import NotFound
 
 
@@ -30,7 +27,6 @@ class SingleProject:
     folder: Path
 
     async def names(self) -> Iterable[str]:
-        """Return the project's name."""
         return (self.name,)
 
     def data_dir(self, project: str) -> Path:
@@ -54,12 +50,11 @@ def unknown_project(project: str) -> NotFound:
     )
 
 
-def blueprint(projects: Projects) -> Blueprint:
+def blueprint(projects: Projects) -> Routes:
     """Return the route."""
-    routes = Blueprint("projects", __name__)
+    routes = Routes("projects", __name__)
 
     @routes.get("/v1/projects")
-    @validate_response(ProjectList)
     async def visible() -> ProjectList:
         """List the projects in which the caller has a role."""
         caller = principal()

@@ -175,7 +175,10 @@ class StreamedConnection(ASGIHTTPConnection):
             if self._read_error is None:
                 raise
             if isinstance(self._response, ndjson.NdjsonResponse):
-                await self._send_error(send, self._read_error)
+                line = ndjson.line({"error": problem_members(self._read_error)})
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_LINE_SECONDS):
+                        await send({"type": "http.response.body", "body": line, "more_body": False})
         finally:
             if request.access is not None:
                 request.access.unwatch()
@@ -195,12 +198,6 @@ class StreamedConnection(ASGIHTTPConnection):
         elif self._read_error is None and not self._sent:
             self._read_error = error
             self._limit.reschedule(asyncio.get_running_loop().time())
-
-    async def _send_error(self, send: Any, error: SvcError) -> None:
-        line = ndjson.line({"error": problem_members(error)})
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_LINE_SECONDS):
-                await send({"type": "http.response.body", "body": line, "more_body": False})
 
     async def handle_messages(self, request: Request, receive: Any) -> None:
         """Forward body messages to the request until the client disconnects."""

@@ -140,7 +140,9 @@ def pack(artifact: Artifact) -> Packed:
         sources = _component(artifact)
         kind: ArtifactKind = "component"
     elif isinstance(artifact, StaticBundle):
-        sources = _image_files(artifact)
+        digests = {digest for file in read_index(artifact) for digest, _ in file.encodings.values()}
+        blobs = {f"{BLOBS}/{digest}": blob_path(artifact.folder, digest) for digest in sorted(digests)}
+        sources = {INDEX: artifact.folder / INDEX, **blobs}
         kind = "image"
     else:
         raise PackageError(
@@ -169,12 +171,6 @@ def _component(artifact: ComponentArtifact) -> dict[str, bytes | Path]:
     if artifact.source_map is not None:
         sources[SOURCE_MAP] = artifact.source_map
     return sources
-
-
-def _image_files(artifact: StaticBundle) -> dict[str, bytes | Path]:
-    digests = {digest for file in read_index(artifact) for digest, _ in file.encodings.values()}
-    blobs = {f"{BLOBS}/{digest}": blob_path(artifact.folder, digest) for digest in sorted(digests)}
-    return {INDEX: artifact.folder / INDEX, **blobs}
 
 
 def _measured(source: bytes | Path) -> PackageFile:

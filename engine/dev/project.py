@@ -325,7 +325,6 @@ class DevProject:
         await asyncio.shield(self._compilation)
 
     def _report_once(self, line: str) -> None:
-        """Report a line once."""
         if line not in self._reported:
             self._reported.add(line)
             self._config.report(line)

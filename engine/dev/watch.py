@@ -150,7 +150,12 @@ class Watcher:
             if event.mask & flags.Q_OVERFLOW:
                 self._report(self._add(self._root).union(*self._included.values()))
             elif folder is not None and event.mask & flags.IGNORED:
-                self._lose(folder, event.wd)
+                del self._folders[event.wd]
+                if self._watches.get(folder) == event.wd:
+                    del self._watches[folder]
+                    self._report(self._included.get(folder, set()) | self._add(folder))
+                    if folder in self._included:
+                        self._watch(folder)
             elif folder is not None and event.name:
                 path = folder / event.name
                 self._report({path})
@@ -160,15 +165,6 @@ class Watcher:
                     for watch in [self._watches[each] for each in self._watches if each.is_relative_to(path)]:
                         with contextlib.suppress(OSError):
                             self._inotify.rm_watch(watch)
-
-    def _lose(self, folder: Path, watch: int) -> None:
-        """Forget a watch that has ended. The folder may have been replaced by another, or may return."""
-        del self._folders[watch]
-        if self._watches.get(folder) == watch:
-            del self._watches[folder]
-            self._report(self._included.get(folder, set()) | self._add(folder))
-            if folder in self._included:
-                self._watch(folder)
 
     def _add(self, top: Path) -> set[Path]:
         """Watch a folder and those in it, except ignored ones; note links; return all that is in them."""

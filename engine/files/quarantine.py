@@ -11,16 +11,12 @@ from engine.errors import SvcError
 from engine.files.database_files import move_database
 
 
-class QuarantineError(SvcError):
-    """A corrupt file could not be moved."""
-
-
 def quarantine_database(path: Path, name: str, is_corrupt: Callable[[Path], bool]) -> Path | None:
     """Rename a corrupt SQLite file and its side files; return the new path.
 
     Calls `is_corrupt(path)` under an exclusive lock on the folder. Returns `None` if the file is not corrupt:
-    another process may have replaced it. `name` describes the file in the error. Raises `QuarantineError`,
-    and any error of `is_corrupt`.
+    another process may have replaced it. `name` describes the file in the error. Raises `SvcError`, and
+    any error of `is_corrupt`.
     """
     try:
         lock = os.open(path.parent, os.O_RDONLY)
@@ -30,7 +26,7 @@ def quarantine_database(path: Path, name: str, is_corrupt: Callable[[Path], bool
         finally:
             os.close(lock)
     except OSError as error:
-        raise QuarantineError(
+        raise SvcError(
             f"cannot move the corrupt {name} {path}: {error.strerror}",
             "Move the file away to start with an empty one.",
         ) from error

@@ -21,19 +21,6 @@ def write_sealed(target: Path, *content: bytes | memoryview) -> None:
     write_atomic(target, *content, digest.digest(), sync=True)
 
 
-def read_sealed(path: Path) -> bytes | None:
-    """Return the content of a file, or `None` if it does not exist or is not as it was written.
-
-    Raises OSError if it cannot be read.
-    """
-    try:
-        with path.open("rb", buffering=0) as file:
-            content = file.read(max(0, os.fstat(file.fileno()).st_size - SEAL_BYTES))
-            return content if file.read(SEAL_BYTES + 1) == sha256(content).digest() else None
-    except FileNotFoundError:
-        return None
-
-
 def is_sealed(path: Path) -> bool:
     """Return whether a file exists and is as it was written. Raises OSError if it cannot be read."""
     try:

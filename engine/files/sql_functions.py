@@ -58,7 +58,10 @@ def register_functions(connection: apsw.Connection) -> None:
         def call(*values: Value) -> Any:
             nonlocal sleep_at
             if monotonic() > sleep_at:
-                _let_others_run()
+                try:
+                    get_running_loop()  # There, statements are short.
+                except RuntimeError:
+                    sleep(_SLEEP_SECONDS)
                 sleep_at = monotonic() + _HOLD_SECONDS
             return function(*values)
 
@@ -68,14 +71,6 @@ def register_functions(connection: apsw.Connection) -> None:
         connection.create_scalar_function(
             name, sleeping(function), count, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
         )
-
-
-def _let_others_run() -> None:
-    """Sleep, unless on an event loop, where statements are short."""
-    try:
-        get_running_loop()
-    except RuntimeError:
-        sleep(_SLEEP_SECONDS)
 
 
 class Work:

@@ -105,22 +105,18 @@ class Gateway:
         try:
             outcome = await self._serve(traced)
         except Exception:
-            await self._internal_error(traced)
+            text = traceback.format_exc()
+            self._timeline_of("").append(PlatformRecord(time.time_ns(), "", "ERROR", text, traced.id))
+            if traced.started:
+                traced.abort()
+            else:
+                await self._problem(traced, "internal", None)
             return
         finally:
             if traced.recording is not None:
                 self._timeline_of(traced.recording.project).recordings.append(traced.recording)
         if outcome.aborted:
             traced.abort()
-
-    async def _internal_error(self, exchange: TracedExchange) -> None:
-        """Respond to an error of the service itself; the timeline gets the traceback."""
-        text = traceback.format_exc()
-        self._timeline_of("").append(PlatformRecord(time.time_ns(), "", "ERROR", text, exchange.id))
-        if exchange.started:
-            exchange.abort()
-        else:
-            await self._problem(exchange, "internal", None)
 
     async def _serve(self, exchange: TracedExchange) -> _SpanOutcome:
         span = SpanContext.from_header(exchange.header(b"traceparent"))

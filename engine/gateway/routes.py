@@ -7,18 +7,50 @@ request uses one table from start to end.
 import asyncio
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.eager import in_task
 from engine.errors import SvcError
-from engine.gateway.client_rate import ClientRate
+from engine.http.connection_limits import client_key
 from engine.http.exchange import Exchange
 from engine.manifest.domains import below
-from engine.manifest.model import Project, Resource, host_label, normal_path
+from engine.manifest.model import Project, Resource, host_label, normal_path, parse_rate
 from engine.wasm.execution.request import GuestRequest, RunReport
+
+MAX_ADDRESSES = 10_000
+"""Addresses that are remembered; of more, the one without requests for longest counts as new."""
+
+
+class ClientRate:
+    """A token bucket for each client address, of which IPv6 addresses of one /64 network share one.
+
+    A bucket is stored as the time in ns at which it is full again. Use on one event loop.
+    """
+
+    def __init__(self, rate: str, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        """`rate` is a valid key of a manifest."""
+        requests, seconds = parse_rate(rate)
+        self._token_ns = seconds * 10**9 // requests
+        self._bucket_ns = self._token_ns * requests
+        self._clock = clock
+        self._full_at: OrderedDict[str, int] = OrderedDict()
+
+    def take(self, address: str) -> int:
+        """Use a token of an address; return 0, or the nanoseconds until the next token."""
+        key, now = client_key(address), self._clock()
+        full_at = max(self._full_at.get(key, now), now) + self._token_ns
+        if full_at - now > self._bucket_ns:
+            return full_at - now - self._bucket_ns
+        self._full_at[key] = full_at
+        self._full_at.move_to_end(key)
+        if len(self._full_at) > MAX_ADDRESSES:
+            self._full_at.popitem(last=False)
+        return 0
+
 
 _AUTHORITY = re.compile(
     r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.~!$&'()*+,;=%-]*))(:(?P<port>[0-9]{0,5}))?", re.ASCII

@@ -45,7 +45,6 @@ class SpanContext:
         return cls(new, span, "", "01")
 
     def child(self) -> "SpanContext":
-        """Return a new child span."""
         return SpanContext(self.trace_id, os.urandom(8).hex(), self.span_id, self.flags)
 
     @property

@@ -95,18 +95,15 @@ class Acceptor:
                 return
             if not self._limiter.acquire(address):
                 accepted.close()
-                self._warn(address)
+                if self._loop.time() - self._warned >= WARNING_INTERVAL_SECONDS:
+                    self._warned = self._loop.time()
+                    client, limit = client_key(address), self._limiter.limit
+                    _log.warning("%s has %d connections; further ones are closed", client, limit)
                 continue
             self._open[accepted] = address
             task = self._loop.create_task(self._set_up(accepted))
             self.tasks.add(task)
             task.add_done_callback(functools.partial(self._end_set_up, accepted))
-
-    def _warn(self, address: str) -> None:
-        if self._loop.time() - self._warned >= WARNING_INTERVAL_SECONDS:
-            self._warned = self._loop.time()
-            client, limit = client_key(address), self._limiter.limit
-            _log.warning("%s has %d connections; further ones are closed", client, limit)
 
     async def _set_up(self, accepted: socket.socket) -> None:
         def release() -> None:

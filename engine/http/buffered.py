@@ -30,7 +30,6 @@ class BufferedBytes:
 
     @property
     def exceeded(self) -> bool:
-        """Return whether the limit is exceeded."""
         return self.size > self.limit
 
 

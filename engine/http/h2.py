@@ -123,7 +123,14 @@ class Http2Connection(Connection):
             if self.lingering:
                 continue
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
-            await self._await_room()
+            # Read nothing while a body is full: its address or project has too many unread bytes.
+            while self.unread.size > SMALL_PART_BYTES and any(body.full for body in self.bodies):
+                if self.disconnected.is_set():
+                    break
+                self._room.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(timeouts.PEER_CHECK_SECONDS):
+                        await self._room.wait()
             try:
                 for part, added in self._frames.receive(data, self.loop.time()):
                     if cost + added > FRAMES_PER_TURN:
@@ -163,16 +170,6 @@ class Http2Connection(Connection):
         if data := self._protocol.connection.data_to_send():
             self.write(data)
             self._frames.sent(len(data))
-
-    async def _await_room(self) -> None:
-        """Read nothing while a body is full: its address or project has too many unread bytes."""
-        while self.unread.size > SMALL_PART_BYTES and any(body.full for body in self.bodies):
-            if self.disconnected.is_set():
-                break
-            self._room.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeouts.PEER_CHECK_SECONDS):
-                    await self._room.wait()
 
     def _update_timeout(self) -> None:
         """Apply the keep-alive timeout, or the header timeout to a partial frame or header block."""

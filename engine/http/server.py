@@ -89,7 +89,6 @@ class Server:
         return Http1Connection(self, remove)
 
     def opened(self, connection: Connection) -> None:
-        """Add a connection."""
         self._connections.add(connection)
 
     def count_address(self, counts: BufferedCounts, client: tuple[str, int] | None) -> list[BufferedBytes]:

@@ -17,7 +17,9 @@ from difflib import unified_diff
 from itertools import chain, starmap
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import ConfigDict, StringConstraints
 
 from engine.bucket.durable import rename, sync
 from engine.errors import SvcError
@@ -38,6 +40,7 @@ from engine.manifest.problems import (
 from engine.manifest.schema import ResourceTable
 from engine.manifest.validate import cycle_findings, mount_findings, parses
 
+ShortText = Annotated[str, StringConstraints(max_length=2048)]
 _INDENT = re.compile(r"[ \t]*")
 _MARK = "\ufeff"
 """The byte order mark that some editors write before UTF-8."""
@@ -51,47 +54,61 @@ class Splice(NamedTuple):
     text: str
 
 
+class _ChangeModel:
+    """A change of the control API: pydantic parses it from JSON with exactly these members."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(
+        extra="forbid", json_schema_extra=lambda schema: schema["required"].append("op")
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class AddMount:
+class AddMount(_ChangeModel):
     """Mount `target` at `pattern` of `resource`. An existing equal mount stays as it is."""
 
-    resource: str
-    pattern: str
-    target: str
+    resource: ShortText
+    pattern: ShortText
+    target: ShortText
+    op: Literal["add"] = "add"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeMount:
+class ChangeMount(_ChangeModel):
     """Change the pattern of the mount `pattern` of `resource` to `to`, and its target to `target`."""
 
-    resource: str
-    pattern: str
-    to: str
-    target: str
+    resource: ShortText
+    pattern: ShortText
+    to: ShortText
+    target: ShortText
+    op: Literal["change"] = "change"
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveMount:
+class RemoveMount(_ChangeModel):
     """Remove the mount `pattern` of `resource`."""
 
-    resource: str
-    pattern: str
+    resource: ShortText
+    pattern: ShortText
+    op: Literal["remove"] = "remove"
 
 
 @dataclass(frozen=True, slots=True)
-class AddOrigin:
+class AddOrigin(_ChangeModel):
     """Allow calls of `resource` to `origin`, an entry of `egress`. An equal entry stays as it is."""
 
-    resource: str
-    origin: str
+    resource: ShortText
+    origin: ShortText
+    op: Literal["add-origin"] = "add-origin"
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveOrigin:
+class RemoveOrigin(_ChangeModel):
     """Remove the entry `origin` of `egress` of `resource`."""
 
-    resource: str
-    origin: str
+    resource: ShortText
+    origin: ShortText
+    op: Literal["remove-origin"] = "remove-origin"
 
 
 MountChange = AddMount | ChangeMount | RemoveMount
@@ -227,7 +244,10 @@ def _mounts_after(project: Project, change: MountChange) -> dict[str, str]:
     else:
         pattern, conflict = change.to, change.to in mounts and change.to != change.pattern
         hint = "Choose another path."
-    _check(project, pattern, change.target)
+    problem = pattern_problem(pattern)
+    if problem is not None:
+        raise EditRefused(*problem)
+    _resource(project, change.target)
     if conflict:
         message = f"{change.resource} has {mounts[pattern]} mounted at {pattern} already"
         raise EditRefused(message, hint, code="conflict")
@@ -294,14 +314,6 @@ def _resource(project: Project, name: str) -> Resource:
     if resource is None:
         raise EditRefused(f'unknown resource "{name}"', did_you_mean(name, list(project.resources)))
     return resource
-
-
-def _check(project: Project, pattern: str, target: str) -> None:
-    """Refuse an invalid pattern or target; the edited manifest is validated as a whole later."""
-    problem = pattern_problem(pattern)
-    if problem is not None:
-        raise EditRefused(*problem)
-    _resource(project, target)
 
 
 def _checked(
@@ -414,7 +426,11 @@ def added(text: str, resource: str, pattern: str, target: str) -> Splice:
     positions = find_positions(text)
     mount = f"{_quoted(pattern)} = {_quoted(target)}"
     if mounts in positions.pairs:
-        return _into_inline(text, positions, mounts, mount)
+        pair, elements = positions.pairs[mounts], _inside(positions, mounts)
+        if elements:
+            return Splice(elements[-1].end, elements[-1].end, f", {mount}")
+        blank = text[pair.value + 1 : pair.end - 1]
+        return Splice(pair.end - 1, pair.end - 1, f"{mount}{blank}" if blank else f" {mount} ")
     if mounts in positions.headers:
         siblings = _below(positions, mounts)
         if not siblings:
@@ -525,14 +541,6 @@ def _below(positions: Positions, path: KeyPath) -> list[Pair]:
 
 def _inside(positions: Positions, table: KeyPath) -> list[Pair]:
     return sorted((pair for pair in positions.pairs.values() if pair.base == table), key=attrgetter("start"))
-
-
-def _into_inline(text: str, positions: Positions, mounts: KeyPath, mount: str) -> Splice:
-    pair, elements = positions.pairs[mounts], _inside(positions, mounts)
-    if elements:
-        return Splice(elements[-1].end, elements[-1].end, f", {mount}")
-    blank = text[pair.value + 1 : pair.end - 1]
-    return Splice(pair.end - 1, pair.end - 1, f"{mount}{blank}" if blank else f" {mount} ")
 
 
 def _after(text: str, positions: Positions, last: Pair, table: KeyPath, key: str) -> Splice:

@@ -334,7 +334,8 @@ def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
     if kind == "unknown_lane":
         return f"unknown lane {_quoted(value)}", did_you_mean(str(value), list(registered_lanes()))
     if kind in ("greater_than_equal", "less_than_equal"):
-        low, high = _range(key)
+        bounds = {type(rule).__name__: rule for rule in _number(key).metadata}
+        low, high = bounds["Ge"].ge, bounds["Le"].le
         return f"{value} is out of range", f"Allowed: {low} to {high}."
     if kind == "too_short":
         return "no resource is defined", f"Add {_example('resource')}."
@@ -361,11 +362,6 @@ def _known(path: KeyPath) -> list[str]:
     if "redirects" in path[2:3]:
         model = RedirectTable
     return list(model.model_fields)
-
-
-def _range(key: str) -> tuple[Any, Any]:
-    bounds = {type(rule).__name__: rule for rule in _number(key).metadata}
-    return bounds["Ge"].ge, bounds["Le"].le
 
 
 def _number(key: str) -> FieldInfo:

@@ -59,24 +59,6 @@ class ResourceMeter:
     `records` by severity. `sql_failures` are statements that failed.
     """
 
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "compute_ns",
-        "failures",
-        "fetch_bytes_in",
-        "fetch_bytes_out",
-        "fetch_times",
-        "fetches",
-        "memory",
-        "records",
-        "requests",
-        "sql_failures",
-        "sql_times",
-        "times",
-        "waits",
-    )
-
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()

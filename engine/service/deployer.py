@@ -356,7 +356,8 @@ class Deployer:
             await self.reload(project)
             return result
 
-        return await self._uninterruptible(steps())
+        # The steps run to completion even if the caller is canceled.
+        return await asyncio.shield(spawn(self._committing, steps()))
 
     async def collect_garbage(self, *, count_only: bool = False, files_only: bool = False) -> GcReport:
         """Remove data that no recorded deployment needs, or only count it. Raises `GarbageError`.
@@ -403,10 +404,6 @@ class Deployer:
                 or served[0].domains != await self.domains.proven(project)
             ):
                 await self._serve(live)
-
-    async def _uninterruptible(self, steps: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to completion even if the caller is canceled."""
-        return await asyncio.shield(spawn(self._committing, steps))
 
     async def aclose(self) -> None:
         """Stop loading, and wait for activations in progress."""

@@ -19,7 +19,6 @@ class QuotaStore:
         self._cells = cells
 
     async def get(self, project: str) -> Quota:
-        """Return the quota of a project."""
         return _quota(await self._cells.get(KEY_PREFIX + project))
 
     async def change(self, project: str, limits: Mapping[str, int | None]) -> Quota:

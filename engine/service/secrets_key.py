@@ -41,7 +41,6 @@ class SecretsKey:
 
     @classmethod
     def create(cls) -> "SecretsKey":
-        """Return a new key."""
         return cls([os.urandom(KEY_BYTES)])
 
     @classmethod

@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.files.sqlite_file import SqliteFile
+from engine.timeline.record import Origin
 
 TIMELINE_FILE = "timeline.db"
 WAL_BYTES = 16 << 20
@@ -35,9 +36,10 @@ _TYPES = {
     "peak_memory": "integer",
     "bytes_in": "integer",
     "bytes_out": "integer",
+    **dict.fromkeys(Origin._fields, "text not null default ''"),
 }
 FIELDS = tuple(_TYPES)
-"""Columns besides `cursor` and `written_ms`; those from `parent` on belong to requests."""
+"""Columns besides `cursor` and `written_ms`; those from `parent` to `bytes_out` belong to requests."""
 
 BOUNDS = "select (select min(cursor) from record), (select max(cursor) from record)"
 """The first and last cursor. Two queries: a single one for both would scan the table."""
@@ -99,12 +101,8 @@ alter table metric rename to old_metric;
 insert into metric select *, '' from old_metric;
 drop table old_metric;
 """
-_READ_OLD = """
-create temp view record as
-  select *, '' as node, null as node_cursor, null as node_ms from main.record;
-create temp view origin as select *, '' as node from main.origin;
-"""
-"""The views through which the file of an older svc is read."""
+_ADDED = {"node": "''", "node_cursor": "null", "node_ms": "null", **dict.fromkeys(Origin._fields, "''")}
+"""Columns that the file of an older svc may lack, and their values there."""
 
 
 class TimelineError(SvcError):
@@ -129,7 +127,7 @@ class TimelineDatabase(SqliteFile):
 
     title, located = "the timeline", "the timeline in {}"
     actions = "read the timeline", "write the timeline"
-    version = 2
+    version = 3
     error_type = TimelineError
     corrupt_type = CorruptTimeline
     newer_type = NewerTimeline
@@ -144,24 +142,37 @@ class TimelineDatabase(SqliteFile):
                 self.change(self._create_tables)
             self.run(_EXCHANGES)
             self.run(_METRICS)
-            if not self.has_nodes():
-                self.change(self._add_nodes)
+            if self._missing_columns():
+                self.change(self._add_columns)
             self.empty = False
         else:
-            if not self.empty and not self.has_nodes():
-                self.run(_READ_OLD)
+            if not self.empty and (missing := self._missing_columns()):
+                added = [f"{_ADDED[name]} as {name}" for name in missing]
+                self.run(f"create temp view record as select *, {', '.join(added)} from main.record")
+                if not self.has_nodes():
+                    self.run("create temp view origin as select *, '' as node from main.origin")
             self.run("pragma query_only = on")
 
     def has_nodes(self) -> bool:
-        """Return whether the tables have the columns for the records of a fleet: version 1 has none."""
-        return bool(self.run("pragma user_version")[0][0] >= self.version)
+        """Return whether the tables have the columns for the records of a fleet."""
+        return self.has_column("node")
 
-    def _add_nodes(self) -> None:
-        if self.has_nodes():
-            return  # Another process was first.
-        self.run(_COPIES)
-        if not self.run("select 1 from pragma_table_info('metric', 'main') where name = 'node'"):
+    def has_column(self, name: str, table: str = "record") -> bool:
+        """Return whether a table of the file has a column: that of an older svc may lack some."""
+        return bool(self.run("select 1 from pragma_table_info(?, 'main') where name = ?", (table, name)))
+
+    def _missing_columns(self) -> list[str]:
+        found = {name for (name,) in self.run("select name from pragma_table_info('record', 'main')")}
+        return [name for name in _ADDED if name not in found]
+
+    def _add_columns(self) -> None:
+        missing = self._missing_columns()  # None if another process was first.
+        if "node" in missing:
+            self.run(_COPIES)
+        if not self.has_column("node", "metric"):
             self.run(_OLD_METRICS)
+        for name in set(missing) & set(Origin._fields):
+            self.run(f"alter table record add column {name} {_TYPES[name]}")
         self.run(f"pragma user_version = {self.version}")
 
     def _interrupted(self) -> SvcError:

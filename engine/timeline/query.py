@@ -239,7 +239,13 @@ class TimelineReader:
         requests = whole_requests and (
             record_filter.resource is None and record_filter.pattern is None and not record_filter.roots
         )
-        cursors, roots = self._counted(count, record_filter, after, last, requests)
+        cursors: list[int] = []
+        roots: set[str] = set()
+        for cursor, root in self._backwards(record_filter, after, last, _COUNTED_SQL if requests else "true"):
+            if len(cursors) >= count:
+                break
+            cursors.append(cursor)
+            roots.add(root)
         if requests:
             cursors += self._inner_spans(roots, record_filter, after, last)
         return sorted(cursors)
@@ -276,19 +282,6 @@ class TimelineReader:
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""
         return dict(self._database.run("select * from peer")) if self._database.has_nodes() else {}
-
-    def _counted(
-        self, count: int, record_filter: RecordFilter, after: int, last: int, requests: bool
-    ) -> tuple[list[int], set[str]]:
-        """Return the cursors of the last `count` records, newest first, and the ids of their requests."""
-        cursors: list[int] = []
-        roots: set[str] = set()
-        for cursor, root in self._backwards(record_filter, after, last, _COUNTED_SQL if requests else "true"):
-            if len(cursors) >= count:
-                break
-            cursors.append(cursor)
-            roots.add(root)
-        return cursors, roots
 
     def _inner_spans(
         self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int

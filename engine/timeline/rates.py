@@ -181,19 +181,14 @@ def _bucket(wall_ns: int) -> int:
     return (shift << _BUCKET_BITS) + (wall_ns >> shift) if shift > 0 else wall_ns
 
 
-def _middle(bucket: int) -> int:
-    """Return the duration in the middle of a bucket."""
-    shift = (bucket >> _BUCKET_BITS) - 1
-    if shift <= 0:
-        return bucket
-    low = (bucket - (shift << _BUCKET_BITS)) << shift
-    return low + (1 << shift >> 1)
-
-
 def _percentile(walls: dict[int, int], count: int, share: float) -> int | None:
     remaining = count * share
     for wall in sorted(walls):
         remaining -= walls[wall]
         if remaining <= 0:
-            return _middle(wall)
+            shift = (wall >> _BUCKET_BITS) - 1
+            if shift <= 0:
+                return wall
+            low = (wall - (shift << _BUCKET_BITS)) << shift
+            return low + (1 << shift >> 1)
     return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from engine.door import Severity
 from engine.grant import Grant
@@ -145,6 +145,15 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=
 _call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
 
 
+class Origin(NamedTuple):
+    """Texts about the service that recorded a record, or empty; fields of files, JSON and SQL."""
+
+    region: str = ""
+
+
+_NO_ORIGIN = Origin()
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
     """A record with its cursor in the timeline. Cursors only increase.
@@ -155,9 +164,10 @@ class StoredRecord:
     cursor: int
     record: Record
     node: str = ""
+    origin: Origin = _NO_ORIGIN
 
 
-def encode(record: Record) -> tuple[Any, ...]:
+def encode(record: Record, origin: Origin = _NO_ORIGIN) -> tuple[Any, ...]:
     """Return the values of `FIELDS`."""
     number = SEVERITY_NUMBERS[level(record)]
     if isinstance(record, RequestRecord):
@@ -176,6 +186,7 @@ def encode(record: Record) -> tuple[Any, ...]:
             _text(record.method),
             _text(record.target),
             *_request_values(record),
+            *origin,
         )
     if isinstance(record, StructuredRecord):
         time_ns, kind, body = min(max(record.time_ns, 0), _LATEST), "structured", _text(record.body)
@@ -185,13 +196,15 @@ def encode(record: Record) -> tuple[Any, ...]:
         grant = record.grant if isinstance(record, PlatformRecord) else None
         time_ns, body = record.time_ns, _text(record.text)
         span = ("", "", None if grant is None else _grant(grant))
-    return (time_ns, kind, number, record.resource, record.request_id, body, *span, *_NO_REQUEST)
+    head = (time_ns, kind, number, record.resource, record.request_id, body)
+    return (*head, *span, *_NO_REQUEST, *origin)
 
 
 def decode(cursor: int, row: Sequence[Any], node: str = "") -> StoredRecord:
     """Return the record of a row, given the values of `FIELDS`; an error record for corrupt values."""
     try:
-        return StoredRecord(cursor, _decode(row), node)
+        own = len(row) - len(Origin._fields)
+        return StoredRecord(cursor, _decode(row[:own]), node, Origin(*row[own:]))
     except (KeyError, TypeError, ValueError, RecursionError):
         time_ns = row[0] if type(row[0]) is int else 0
         return StoredRecord(cursor, PlatformRecord(time_ns, "", "ERROR", "this record is corrupt"), node)
@@ -337,7 +350,7 @@ def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
     """
     record = entry.record
     head = {
-        **({"node": entry.node} if entry.node else {}),
+        **{name: text for name, text in (("node", entry.node), *entry.origin._asdict().items()) if text},
         "cursor": entry.cursor,
         "kind": record_kind(record),
         "time": format_utc(record.time_ns),
@@ -434,7 +447,8 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
             )
         case other:
             raise ValueError(other)
-    return StoredRecord(int(document["cursor"]), record, document.get("node", ""))
+    origin = Origin(**{name: document.get(name, "") for name in Origin._fields})
+    return StoredRecord(int(document["cursor"]), record, document.get("node", ""), origin)
 
 
 def parse_utc(text: str) -> int:

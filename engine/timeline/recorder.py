@@ -31,6 +31,7 @@ from engine.timeline.database import (
 )
 from engine.timeline.query import of_node, open_reader, text_bytes
 from engine.timeline.record import (
+    Origin,
     PlatformRecord,
     Record,
     RequestRecord,
@@ -125,10 +126,14 @@ def read_page(path: Path, node: str, after: int) -> dict[str, Any]:
     return {"content": content, "end": not rows, "lost": lost, "copied": copied}
 
 
-_ROW = f"({', '.join('?' * (len(FIELDS) + 5))})"
+_COLUMNS = ("cursor", "written_ms", *FIELDS, "node", "node_cursor", "node_ms")
+_ROW = f"({', '.join('?' * len(_COLUMNS))})"
 _ROWS_PER_INSERT = (128, 16, 4, 1)
 """Rows per statement. Other threads run while SQLite does, so few long statements delay them least."""
-_INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _ROWS_PER_INSERT}
+_INSERT = {
+    rows: f"insert into record ({', '.join(_COLUMNS)}) values {', '.join([_ROW] * rows)}"
+    for rows in _ROWS_PER_INSERT
+}
 _ROWS_PER_TRIM = 10_000
 _MAX_TRIM_STEPS = 20
 _EXCHANGE = "insert or replace into exchange values (?, ?, ?, ?, ?, ?)"
@@ -184,8 +189,9 @@ class TimelineStore:
     old end. Only the records of a node of a fleet with the largest share are removed between those of others.
     """
 
-    def __init__(self, path: Path, retention: Retention | None = None) -> None:
-        """Open the file; create it if it does not exist."""
+    def __init__(self, path: Path, retention: Retention | None = None, origin: Origin | None = None) -> None:
+        """Open the file; create it if it does not exist. New records get the `origin`."""
+        self._origin = origin or Origin()
         self._retention = retention or Retention()
         self._database = TimelineDatabase(path, write=True)
         self._page_bytes: int = self._database.run("pragma page_size")[0][0]
@@ -194,7 +200,11 @@ class TimelineStore:
         self, records: Sequence[Record | Recording | CopiedBatch], now_ns: int, series: Iterable[Series] = ()
     ) -> Appended:
         """Add records and recordings in order, then copies, and replace series, in one transaction."""
-        rows = [encode(record) for record in records if not isinstance(record, Recording | CopiedBatch)]
+        rows = [
+            encode(record, self._origin)
+            for record in records
+            if not isinstance(record, Recording | CopiedBatch)
+        ]
         recordings = [record for record in records if isinstance(record, Recording)]
         exchanges = [(each, *encode_exchange(to_exchange(each))) for each in recordings]
         copies = [
@@ -285,7 +295,9 @@ class TimelineStore:
             end = min(first + _ROWS_PER_TRIM, last)
             self._database.run(f"{remove} and written_ms < ?", (end, oldest_ms))
             return True
-        used = self._used_bytes()
+        ((pages,),) = self._database.run("pragma page_count")
+        ((free,),) = self._database.run("pragma freelist_count")
+        used = int(pages - free) * self._page_bytes
         if used <= self._retention.max_bytes:
             return False
         share = 1 - 0.95 * self._retention.max_bytes / used
@@ -300,11 +312,6 @@ class TimelineStore:
         oldest = f"select cursor from record where {condition} and cursor < ? order by {column} limit ?"
         self._database.run(f"delete from record where cursor in ({oldest})", (largest, last, rows))
         return bool(self._database.run("select changes()")[0][0])
-
-    def _used_bytes(self) -> int:
-        ((pages,),) = self._database.run("pragma page_count")
-        ((free,),) = self._database.run("pragma freelist_count")
-        return int(pages - free) * self._page_bytes
 
     def replaced(self) -> bool:
         """Return whether the file was removed or replaced."""
@@ -349,6 +356,7 @@ class TimelineRecorder:
         max_pending_bytes: int = MAX_PENDING_BYTES,
         now_ns: Callable[[], int] = time.time_ns,
         publisher: Publisher | None = None,
+        origin: Origin | None = None,
     ) -> None:
         """Write to the file at `path`, which is created with the first record. `publisher` gets them, too.
 
@@ -362,6 +370,7 @@ class TimelineRecorder:
         self._max_pending_bytes = max_pending_bytes
         self._now_ns = now_ns
         self._publisher = publisher
+        self._origin = origin
         self._last = UNKNOWN
         """Cursor of the last record of this node."""
         self._store: TimelineStore | None = None
@@ -439,7 +448,13 @@ class TimelineRecorder:
         """Write all queued records in batches; return whether all were written."""
         while (batch := self._next_batch()) or self._changed:
             try:
-                store = self._open()
+                if self._store is not None and self._store.replaced():
+                    self._close_file()
+                if self._store is None:
+                    self._store = TimelineStore(self._path, self._retention, self._origin)
+                    if self._publisher is not None:
+                        self._store.name(self._publisher.node)
+                store = self._store
                 written = store.append(batch, self._now_ns(), self._changed.values())
             except NewerTimeline:
                 raise
@@ -451,22 +466,18 @@ class TimelineRecorder:
             with self._lock:
                 self._bytes -= sum(map(size_of, batch))
             self._changed.clear()
-            self._publish(batch, written)
+            if self._publisher is not None and (written.rows or written.series):
+                self._publisher.publish(self._last, written.rows, written.series)
+            if written.rows:
+                self._last = written.rows[-1][0]
+            copies = [each for each in batch if isinstance(each, CopiedBatch)]
+            for copy, (position, gap) in zip(copies, written.copied, strict=True):
+                copy.on_written(position, gap)
             self._warn_omitted()
             self._failing = False
             if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:
                 self._trim(store)
         return True
-
-    def _publish(self, batch: list[Entry], written: Appended) -> None:
-        """Send what was written to other nodes, and report copies."""
-        if self._publisher is not None and (written.rows or written.series):
-            self._publisher.publish(self._last, written.rows, written.series)
-        if written.rows:
-            self._last = written.rows[-1][0]
-        copies = [each for each in batch if isinstance(each, CopiedBatch)]
-        for copy, (position, gap) in zip(copies, written.copied, strict=True):
-            copy.on_written(position, gap)
 
     def _trim(self, store: TimelineStore) -> None:
         self._trimmed = time.monotonic()
@@ -497,15 +508,6 @@ class TimelineRecorder:
             batch.append(self._pending.popleft())
             room -= COPY_WEIGHT if isinstance(batch[-1], CopiedBatch) else 1
         return batch
-
-    def _open(self) -> TimelineStore:
-        if self._store is not None and self._store.replaced():
-            self._close_file()
-        if self._store is None:
-            self._store = TimelineStore(self._path, self._retention)
-            if self._publisher is not None:
-                self._store.name(self._publisher.node)
-        return self._store
 
     def _warn_omitted(self) -> None:
         """Record that measurements were omitted, at most once in `OMITTED_SECONDS`."""

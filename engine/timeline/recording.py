@@ -87,7 +87,13 @@ class Redaction:
         media = content_type.partition(";")[0].strip().lower()
         # curl sends JSON with the content type of a form unless it is given another one.
         if body.lstrip()[:1] in (b"{", b"["):
-            return self._json(body)
+            try:
+                document = load_verbatim(body)
+                redacted = self.document(document)
+            except (ValueError, RecursionError):  # It was cut, or has several documents.
+                return _JSON_FIELD.sub(self._cut_field, body.decode("latin-1")).encode("latin-1", "replace")
+            text = dump_verbatim(redacted)
+            return body if redacted == document else text.encode(errors="backslashreplace")
         if media == "application/x-www-form-urlencoded":
             return self._pairs(_FORM_FIELD, body.decode("latin-1"), "key").encode("latin-1")
         if media == "multipart/form-data":
@@ -107,15 +113,6 @@ class Redaction:
         if name is None or value is None or isinstance(value, bool):
             return value
         return self._value("key", name, value)
-
-    def _json(self, body: bytes) -> bytes:
-        try:
-            document = load_verbatim(body)
-            redacted = self.document(document)
-        except (ValueError, RecursionError):  # It was cut, or has several documents.
-            return _JSON_FIELD.sub(self._cut_field, body.decode("latin-1")).encode("latin-1", "replace")
-        text = dump_verbatim(redacted)
-        return body if redacted == document else text.encode(errors="backslashreplace")
 
     def _value(self, location: str, name: str, value: Any) -> Any:
         return value if value in _FLAGS else self.replace(location, name, value)

@@ -19,7 +19,7 @@ from engine.files.sql_functions import DENIED_FUNCTIONS, Work, register_function
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 from engine.timeline.database import TimelineDatabase
-from engine.timeline.record import SEVERITY_NUMBERS
+from engine.timeline.record import SEVERITY_NUMBERS, Origin
 from engine.trace import call_id
 
 TIMEOUT_SECONDS = 10.0
@@ -45,6 +45,8 @@ _LEVEL = "case level {} end".format(
 _SPANS = "from main.record as span where span.request_id = record.request_id and span.request_id <> ''"
 _NODE = "/* node */ "
 """Place of the column `node` in the views of a fleet."""
+_ORIGIN = "/* origin */"
+"""Place of the columns about the service that recorded a record."""
 _VIEWS = {
     "requests": f"""
         select {_NODE}cursor, {_TIME} as time, time_ns, request_id, trace_id, resource,
@@ -54,14 +56,14 @@ _VIEWS = {
           round(wall_ns / 1e6, 3) as wall_ms,
           (select round(sum(span.compute_ns) / 1e6, 3) {_SPANS} and span.kind = 'request') as compute_ms,
           (select max(span.peak_memory) {_SPANS} and span.kind = 'request') as peak_memory,
-          bytes_in, bytes_out
+          bytes_in, bytes_out{_ORIGIN}
         from main.record where kind = 'request' and root = 1""",
     "spans": f"""
         select {_NODE}cursor, {_TIME} as time, time_ns, request_id, trace_id, span_id, parent, resource,
           kind, null as name, method, target, status, code,
           level >= {SEVERITY_NUMBERS["ERROR"]} as failed, body as detail,
           round(wall_ns / 1e6, 3) as wall_ms, round(compute_ns / 1e6, 3) as compute_ms, peak_memory,
-          bytes_in, bytes_out, null as attributes
+          bytes_in, bytes_out, null as attributes{_ORIGIN}
         from main.record where kind = 'request'
         union all
         select {_NODE}cursor, strftime('%Y-%m-%dT%H:%M:%fZ', (time_ns + (value ->> 2)) / 1e9, 'unixepoch'),
@@ -72,16 +74,17 @@ _VIEWS = {
           value ->> 0, value ->> 1, null, null, nullif(value ->> 4, 0), value ->> 5, value ->> 5 <> '', null,
           round((value ->> 3) / 1e6, 3), null, null,
           iif(value ->> 0 = 'span', null, value ->> 7 ->> 'bytes_in'),
-          iif(value ->> 0 = 'span', null, value ->> 7 ->> 'bytes_out'), value -> 7
+          iif(value ->> 0 = 'span', null, value ->> 7 ->> 'bytes_out'), value -> 7{_ORIGIN}
         from main.record, json_each(attributes, '$[1]')
         where kind = 'request' and attributes is not null""",
     "records": f"""
         select {_NODE}cursor, {_TIME} as time, time_ns, {_LEVEL} as level, resource, request_id, body,
           iif(kind = 'structured', attributes, null) as attributes,
-          iif(kind = 'platform', attributes, null) as grant
+          iif(kind = 'platform', attributes, null) as grant{_ORIGIN}
         from main.record where kind in ('structured', 'platform')""",
     "lines": f"""
-        select {_NODE}cursor, {_TIME} as time, time_ns, kind as stream, resource, request_id, body as text
+        select {_NODE}cursor, {_TIME} as time, time_ns, kind as stream, resource, request_id,
+          body as text{_ORIGIN}
         from main.record where kind in ('stdout', 'stderr')""",
     "metrics": f"""
         select {_NODE}{_TIME} as time, time_ns, resource, name, kind, unit, attributes, value,
@@ -111,8 +114,11 @@ class _SqlTimeline(TimelineDatabase):
         if self.run("pragma user_version")[0][0]:
             own = self.run("select node from main.origin")[0][0] if self.has_nodes() else ""
             node = f"coalesce(nullif(node, ''), {apsw.format_sql_value(own)}) as node, " if own else ""
+            columns = (each if self.has_column(each) else f"'' as {each}" for each in Origin._fields)
+            origin = "".join(f", {column}" for column in columns)
             for name, select in _VIEWS.items():
-                self.run(f"create temp view {name} as {select.replace(_NODE, node)}")
+                view = select.replace(_NODE, node).replace(_ORIGIN, origin)
+                self.run(f"create temp view {name} as {view}")
             if not self.run("select 1 from main.sqlite_master where name = 'metric'"):
                 self.run(f"drop view metrics; create temp view metrics as {_NO_METRICS}")
         register_functions(self._database)

@@ -144,7 +144,14 @@ class WorkerPool:
             reading = asyncio.create_task(self._read_messages(worker))
             await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
-                await self._stop(worker, reading)
+                if worker.process.returncode is None:
+                    worker.process.terminate()
+                try:
+                    await asyncio.wait_for(worker.process.wait(), self._config.grace + EXTRA_SECONDS)
+                except TimeoutError:
+                    worker.process.kill()
+                    await worker.process.wait()
+                await reading
                 break
             status = await worker.process.wait()
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -202,14 +209,3 @@ class WorkerPool:
                 await worker.set_published(message.number)
         await worker.set_exited()
         worker.channel.close()
-
-    async def _stop(self, worker: _Worker, reading: asyncio.Task[None]) -> None:
-        """Terminate a worker; kill it after the timeout."""
-        if worker.process.returncode is None:
-            worker.process.terminate()
-        try:
-            await asyncio.wait_for(worker.process.wait(), self._config.grace + EXTRA_SECONDS)
-        except TimeoutError:
-            worker.process.kill()
-            await worker.process.wait()
-        await reading

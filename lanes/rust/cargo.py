@@ -65,7 +65,9 @@ class Messages:
             return
         code = (message.get("code") or {}).get("code")
         rendered = message.get("rendered") or ""
-        span = _local(message["spans"])
+        span = next((span for span in message["spans"] if span["is_primary"]), None)
+        while span is not None and span.get("expansion") and _foreign(span["file_name"]):
+            span = span["expansion"]["span"]
         full_text = f"{text} [{code}]" if code and level != "warning" else text
         file = _file(span["file_name"], folder, self.root) if span else ""
         diagnostic = Diagnostic(
@@ -91,14 +93,6 @@ def package(identifier: str) -> str:
     url = urlsplit(identifier.removeprefix("path+"))
     name, _, version = url.fragment.rpartition("@")
     return name if version and name else Path(unquote(url.path)).name
-
-
-def _local(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the position to show; for an error in a foreign macro, the line that calls it."""
-    span = next((span for span in spans if span["is_primary"]), None)
-    while span is not None and span.get("expansion") and _foreign(span["file_name"]):
-        span = span["expansion"]["span"]
-    return span
 
 
 def _foreign(name: str) -> bool:

@@ -204,17 +204,13 @@ class RustLane:
             raise timeout_error(request, self._limit_secs, str(error)) from None
         if result.status != 0:
             raise await explain(request, result)
-        _report_warnings(request, result.messages)
+        for warning in result.messages.warnings[:_WARNINGS_SHOWN]:
+            position = f"{warning.file}:{warning.line}:{warning.column}"
+            request.report(f"{request.resource.name}: {position}: warning: {warning.message}")
+        more = len(result.messages.warnings) - _WARNINGS_SHOWN
+        if more > 0:
+            request.report(f"{request.resource.name}: and {more} more warning{'s' if more > 1 else ''}")
         return await asyncio.to_thread(copy_component, request, result.messages)
 
     async def aclose(self) -> None:
         """Do nothing: no process runs between builds."""
-
-
-def _report_warnings(request: BuildRequest, messages: Messages) -> None:
-    for warning in messages.warnings[:_WARNINGS_SHOWN]:
-        position = f"{warning.file}:{warning.line}:{warning.column}"
-        request.report(f"{request.resource.name}: {position}: warning: {warning.message}")
-    more = len(messages.warnings) - _WARNINGS_SHOWN
-    if more > 0:
-        request.report(f"{request.resource.name}: and {more} more warning{'s' if more > 1 else ''}")

@@ -212,18 +212,14 @@ class BoardScreen(ConsoleScreen):
                 self._editor.stop_connecting()
             manifest, plan = self._model.manifest, self._draft.plan
             if self._deployed and plan and manifest and plan.digest != manifest.digest:
-                await self._show_other_change()
+                with suppress(SvcError):  # The next save names it too if the edits no longer apply.
+                    live = (await self.client.call("GET", "/deployments"))["activations"][0]
+                    text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
+                    self.notify(f"{text}; your edits are planned again", timeout=6, markup=False)
             await self._draft.replan()
             self._show_draft()
         await self._draw()
         await self._load_requests()
-
-    async def _show_other_change(self) -> None:
-        """Notify the user of the deployment that became live while there are unsaved edits."""
-        with suppress(SvcError):  # The next save names it too if the edits no longer apply.
-            live = (await self.client.call("GET", "/deployments"))["activations"][0]
-            text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
-            self.notify(f"{text}; your edits are planned again", timeout=6, markup=False)
 
     async def _load_requests(self) -> None:
         """Fetch and show the last requests of the selected item."""

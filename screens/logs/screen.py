@@ -314,12 +314,6 @@ class LogsScreen(ConsoleScreen):
         if filter == self._source.filter and self._source.complete:
             return
         self._anchor_cursor = self._cursor() if restore_cursor and not self.rows.following else None
-        self._replace_source(filter)
-
-    def _new_source(self, filter: RecordSelection) -> RecordSource:
-        return RecordSource(self.client, filter, self._on_error, self._now)
-
-    def _replace_source(self, filter: RecordSelection) -> None:
         old = self._source
         old.stop()
         self._source = self._new_source(filter)
@@ -328,6 +322,9 @@ class LogsScreen(ConsoleScreen):
         self._update_filter_bar()
         if self.client.state == "live":
             self._source.start()
+
+    def _new_source(self, filter: RecordSelection) -> RecordSource:
+        return RecordSource(self.client, filter, self._on_error, self._now)
 
     def _on_error(self, error: SvcError) -> None:
         """Show an error of the stream. Reading resumes by itself after a lost connection."""

@@ -82,7 +82,11 @@ def read(text: str, type: TypeInfo) -> Any:
     word = text.strip()
     match type.form:
         case "int":
-            return _integer(word)
+            if not _INTEGER.fullmatch(word):
+                raise ValueError("this is not a whole number")
+            if not _MIN_INTEGER <= int(word) <= _MAX_INTEGER:
+                raise ValueError("this number needs more than 64 bits")
+            return int(word)
         case "float":
             return _number(word)
         case "bool" if word.lower() in (*type.true_words, *type.false_words):
@@ -108,14 +112,6 @@ def read(text: str, type: TypeInfo) -> Any:
                 raise ValueError(f"write a {type.name} as base64") from None
             return {"base64": word}
     return text
-
-
-def _integer(word: str) -> int:
-    if not _INTEGER.fullmatch(word):
-        raise ValueError("this is not a whole number")
-    if not _MIN_INTEGER <= int(word) <= _MAX_INTEGER:
-        raise ValueError("this number needs more than 64 bits")
-    return int(word)
 
 
 def _number(word: str) -> float:

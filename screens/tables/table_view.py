@@ -257,7 +257,11 @@ class TableView(ConsoleScreen):
         if self._grid is None or table != self._grid.table:
             names = await self.client.table_names()
             if not table and not names:
-                self._show_no_tables()
+                self._grid = None
+                self.rows.empty = NO_TABLES
+                self.rows.set_source(TextLines(), (ListColumn("", 1),))
+                self._update_status()
+                self.refresh_bindings()
                 return
             table = table or names[0]
         draft = self._drafts.setdefault(table, Draft())
@@ -291,13 +295,6 @@ class TableView(ConsoleScreen):
         """Close a grid, which may be closed already."""
         with suppress(SvcError):
             await self.client.call("DELETE", f"/grid/{grid.id}")
-
-    def _show_no_tables(self) -> None:
-        self._grid = None
-        self.rows.empty = NO_TABLES
-        self.rows.set_source(TextLines(), (ListColumn("", 1),))
-        self._update_status()
-        self.refresh_bindings()
 
     def _open_if_named(self, name: str | None) -> None:
         if name:

@@ -69,7 +69,12 @@ def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
         yield from _statement_lines(call)
     for call in capsule.documents[FETCHES]:
         yield []
-        yield from _fetch_lines(call)
+        request, response = call["request"], call["response"]
+        status = str(response["status"]) if response is not None else "no response"
+        yield [("fetch  ", "violet"), (sanitize(f"{request['method']} {request['url']}  {status}"), "")]
+        for message in (request, response or {"body": ""}):
+            if body := b64decode(message["body"]).decode(errors="replace"):
+                yield [("     ", ""), (_cut(sanitize(body)), "dim")]
 
 
 def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
@@ -85,15 +90,6 @@ def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
             (" → ", "dim"),
             (_text(change["after"]), "good"),
         ]
-
-
-def _fetch_lines(call: Mapping[str, Any]) -> Iterator[Line]:
-    request, response = call["request"], call["response"]
-    status = str(response["status"]) if response is not None else "no response"
-    yield [("fetch  ", "violet"), (sanitize(f"{request['method']} {request['url']}  {status}"), "")]
-    for message in (request, response or {"body": ""}):
-        if body := b64decode(message["body"]).decode(errors="replace"):
-            yield [("     ", ""), (_cut(sanitize(body)), "dim")]
 
 
 def _text(value: Any) -> str:

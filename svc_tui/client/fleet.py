@@ -109,7 +109,6 @@ class ObservedFleet:
 
 
 def lag_text(lag_ms: int) -> str:
-    """Return a lag as text."""
     return f"{duration(lag_ms * 1_000_000)} behind" if lag_ms else "current"
 
 

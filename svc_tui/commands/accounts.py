@@ -26,7 +26,7 @@ from svc_tui.client.credentials import (
     service_url,
 )
 from svc_tui.client.discovery import ensure_usable
-from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes
+from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.units import plural
 from svc_tui.user_home import Home
@@ -36,30 +36,17 @@ _HINT = "Pass --user and --password-stdin, or set SVC_URL and SVC_TOKEN."
 
 def login(
     url: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL", help="URL of the service's control API (default: SVC_URL).", show_default=False
-        ),
+        str, argument("URL", "URL of the service's control API (default: SVC_URL).", show_default=False)
     ] = "",
-    user: Annotated[
-        str, typer.Option("--user", "-u", metavar="NAME", help="Your user name on the service.")
-    ] = "",
+    user: Annotated[str, option("NAME", "Your user name on the service.", "--user", "-u")] = "",
     claim: Annotated[
-        str,
-        typer.Option(
-            metavar="CODE", help="Become the first owner with the claim code that svc serve printed."
-        ),
+        str, option("CODE", "Become the first owner with the claim code that svc serve printed.")
     ] = "",
     password_stdin: PasswordStdin = False,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow http:// to another machine (unencrypted).")
-    ] = False,
+    insecure: Annotated[bool, flag("Allow http:// to another machine (unencrypted).", "--insecure")] = False,
     data: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Data directory on this machine to use without a login (default: data in SVC_HOME).",
-        ),
+        option("DIR", "Data directory on this machine to use without a login (default: data in SVC_HOME)."),
     ] = None,
 ) -> None:
     """Log in to a service, or claim a new one.
@@ -134,7 +121,7 @@ def _folder(data: Path | None) -> Credentials:
 
 
 def logout(
-    everywhere: Annotated[bool, typer.Option("--everywhere", help="Log out on all machines.")] = False,
+    everywhere: Annotated[bool, flag("Log out on all machines.", "--everywhere")] = False,
 ) -> None:
     """End the session with the service and delete the stored credentials."""
     store = CredentialStore.from_environment(os.environ)
@@ -183,15 +170,12 @@ token = typer.Typer(help="Manage API tokens for programs such as CI.")
 
 @token.command("create")
 def create_token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, for example ci.")],
+    name: Annotated[str, argument("NAME", "Name of the token, for example ci.")],
     role: RoleName = "deployer",
     project: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Project to grant access to; repeatable (default: all)."),
+        list[str] | None, option("NAME", "Project to grant access to; repeatable (default: all).")
     ] = None,
-    days: Annotated[
-        int, typer.Option(metavar="DAYS", min=1, max=365, help="Days until the token expires.")
-    ] = 90,
+    days: Annotated[int, option("DAYS", "Days until the token expires.", min=1, max=365)] = 90,
     as_json: AsJson = False,
 ) -> None:
     """Create a token and print it once."""
@@ -225,9 +209,7 @@ def list_tokens(as_json: AsJson = False) -> None:
 
 
 @token.command("rm")
-def revoke_token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")], yes: Yes = False
-) -> None:
+def revoke_token(name: Annotated[str, argument("NAME", "Name of the token.")], yes: Yes = False) -> None:
     """Revoke a token at once."""
     if not yes:
         prompt.confirm(f"revoke the token {name}?")
@@ -238,10 +220,8 @@ def revoke_token(
 ALL_PROJECTS = "*"
 _STDIN_HINT = "Pass --password-stdin, and pipe the password."
 user = typer.Typer(help="Manage users, roles and passwords.")
-ProjectName = Annotated[
-    str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
-]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+ProjectName = Annotated[str, option("NAME", "Project of the role (default: all).", "--project")]
+Name = Annotated[str, argument("NAME", "Name of the user.")]
 
 
 @user.command("list")
@@ -293,7 +273,7 @@ def set_role(
     name: Name,
     role: Annotated[
         Literal["viewer", "deployer", "owner", "none"],
-        typer.Argument(metavar="ROLE", help="Role: viewer, deployer, owner or none."),
+        argument("ROLE", "Role: viewer, deployer, owner or none."),
     ],
     project: ProjectName = ALL_PROJECTS,
 ) -> None:
@@ -308,7 +288,7 @@ def set_role(
 
 @user.command("password")
 def change_password(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Another user; requires the owner role.")] = "",
+    name: Annotated[str, argument("NAME", "Another user; requires the owner role.")] = "",
     password_stdin: PasswordStdin = False,
 ) -> None:
     """Change your password, or set the password of another user.

@@ -12,18 +12,16 @@ from engine.bucket.copy import CopyReport
 from engine.bucket.folder import FolderBucket
 from engine.deploy.verify import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, argument
 from svc_tui.serve.storage import check_tables, copy_storage, open_bucket
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import plural, size
 
 bucket = typer.Typer(help="Copy, back up, restore and verify a service's storage.")
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Data directory of a service, also of a node of a fleet.")
-]
-New = Annotated[Path, typer.Argument(metavar="TO", help="New data directory: missing or empty.")]
-Backup = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]
+Data = Annotated[Path, argument("DATA", "Data directory of a service, also of a node of a fleet.")]
+New = Annotated[Path, argument("TO", "New data directory: missing or empty.")]
+Backup = Annotated[Path, argument("FOLDER", "Folder of the backup.")]
 
 
 @bucket.command()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from engine.artifact import ComponentArtifact, StaticBundle
@@ -18,7 +17,7 @@ from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
 from engine.wasm.compile.code_cache import compile_component
 from engine.wasm.compile.component_file import error_context
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, flag
 from svc_tui.deploy.build import build_each, build_resource
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import duration
@@ -55,7 +54,7 @@ class _BuildResult:
 
 
 def build(
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Rebuild unchanged resources too.")] = False,
+    no_cache: Annotated[bool, flag("Rebuild unchanged resources too.", "--no-cache")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build every resource as a deploy does and print the sha256 of each artifact."""

@@ -17,7 +17,7 @@ from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.stepwise_json import dump_verbatim
-from svc_tui.commands.options import AsJson, Yes
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option
 from svc_tui.logs import ServiceOption
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stdout import toned
@@ -45,27 +45,23 @@ capsule = typer.Typer(
     help="Make a file of one request, and replay it elsewhere. `svc capsule ID` means `svc capsule make ID`.",
     no_args_is_help=True,
 )
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Capsule.")]
+File = Annotated[Path, argument("FILE", "Capsule.")]
 
 
 @capsule.command()
 def make(
-    request: Annotated[str, typer.Argument(metavar="REQUEST", help="Id of a recorded request.")],
+    request: Annotated[str, argument("REQUEST", "Id of a recorded request.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File (default: REQUEST.svccap).")
+        Path | None, option("FILE", "File (default: REQUEST.svccap).", "--output", "-o")
     ] = None,
     with_artifacts: Annotated[
-        bool, typer.Option("--with-artifacts", help="Include the artifacts that handled the request.")
+        bool, flag("Include the artifacts that handled the request.", "--with-artifacts")
     ] = False,
-    no_rows: Annotated[bool, typer.Option("--no-rows", help="Leave out the rows of the tables.")] = False,
+    no_rows: Annotated[bool, flag("Leave out the rows of the tables.", "--no-rows")] = False,
     redact: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Redact a field, key, parameter or column; repeatable."),
+        list[str] | None, option("NAME", "Redact a field, key, parameter or column; repeatable.")
     ] = None,
-    no_redact: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Do not redact this name; repeatable."),
-    ] = None,
+    no_redact: Annotated[list[str] | None, option("NAME", "Do not redact this name; repeatable.")] = None,
     service: ServiceOption = None,
     yes: Yes = False,
     as_json: AsJson = False,

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_project
+from svc_tui.commands.options import flag, option
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
 from svc_tui.console.engine import DEFAULT_PORT, connect_folder, connect_service
 from svc_tui.console.start import LoginActions, StartActions, read_keymap
@@ -20,35 +19,24 @@ from svc_tui.user_home import Home
 def console(
     port: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "PORT",
+            f"Port of the applications (default: {DEFAULT_PORT}, or a free one).",
             "--port",
             "-p",
-            metavar="PORT",
             min=0,
             max=65535,
-            help=f"Port of the applications (default: {DEFAULT_PORT}, or a free one).",
         ),
     ] = None,
-    service: Annotated[
-        bool, typer.Option("--service", help="Open a deployed project instead of this folder.")
-    ] = False,
-    project: Annotated[str, typer.Option(metavar="NAME", help="Deployed project to open.")] = "",
-    web: Annotated[
-        bool, typer.Option("--web", help="Serve the Console in a browser (one-time key).")
-    ] = False,
+    service: Annotated[bool, flag("Open a deployed project instead of this folder.", "--service")] = False,
+    project: Annotated[str, option("NAME", "Deployed project to open.")] = "",
+    web: Annotated[bool, flag("Serve the Console in a browser (one-time key).", "--web")] = False,
     web_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT", min=0, max=65535, help="Port of the page (default: 8000, or a free one)."
-        ),
+        int | None, option("PORT", "Port of the page (default: 8000, or a free one).", min=0, max=65535)
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve the page on.")] = "127.0.0.1",
-    web_url: Annotated[
-        str, typer.Option(metavar="URL", help="Public URL of the page behind a TLS proxy.")
-    ] = "",
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow serving the page without encryption.")
-    ] = False,
+    host: Annotated[str, option("ADDRESS", "Address to serve the page on.")] = "127.0.0.1",
+    web_url: Annotated[str, option("URL", "Public URL of the page behind a TLS proxy.")] = "",
+    insecure: Annotated[bool, flag("Allow serving the page without encryption.", "--insecure")] = False,
 ) -> None:
     """Open the Console: Board, Tables and Logs of the project in this folder or of a deployed one."""
     folder = None if service or project else current_project()

@@ -6,8 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from doors.tables.migrations import ignored
 from engine.artifact import Artifact
 from engine.errors import SvcError
@@ -16,7 +14,7 @@ from engine.manifest.model import Resource
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy import uploader
 from svc_tui.deploy.build import built_line
 from svc_tui.deploy.format import certificate_lines, domain_lines, live_lines, plan_lines
@@ -26,15 +24,13 @@ from svc_tui.user_home import Home
 
 
 def deploy(
-    plan: Annotated[bool, typer.Option("--plan", help="Show the changes without deploying.")] = False,
-    message: Annotated[
-        str, typer.Option("--message", "-m", metavar="TEXT", help="Message of the deployment.")
-    ] = "",
+    plan: Annotated[bool, flag("Show the changes without deploying.", "--plan")] = False,
+    message: Annotated[str, option("TEXT", "Message of the deployment.", "--message", "-m")] = "",
     allow_new_capability: Annotated[
-        bool, typer.Option("--allow-new-capability", help="Allow resources to use new capabilities.")
+        bool, flag("Allow resources to use new capabilities.", "--allow-new-capability")
     ] = False,
     discard_mounts: Annotated[
-        bool, typer.Option("--discard-mounts", help="Undo mounts drawn in the Console that svc.toml lacks.")
+        bool, flag("Undo mounts drawn in the Console that svc.toml lacks.", "--discard-mounts")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -4,13 +4,12 @@ import webbrowser
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import typer
 from rich.text import Text
 
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson, Yes, resource_names
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option, resource_names
 from svc_tui.deploy.format import change_lines, live_lines, local_time, one_line, rollback_text
 from svc_tui.terminal import prompt, stderr, stdout
 
@@ -48,12 +47,9 @@ def _line(deployment: dict[str, Any]) -> Text:
 
 def rollback(
     deployment: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="Deployment to activate (default: the one that was live before)."),
+        str, argument("ID", "Deployment to activate (default: the one that was live before).")
     ] = "",
-    message: Annotated[
-        str, typer.Option("--message", "-m", metavar="REASON", help="Reason of the rollback.")
-    ] = "",
+    message: Annotated[str, option("REASON", "Reason of the rollback.", "--message", "-m")] = "",
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -97,13 +93,11 @@ def _before(client: Client, project: str) -> str:
 def open_resource(
     resource: Annotated[
         str,
-        typer.Argument(
-            metavar="RESOURCE",
-            help="A public resource (default: the project's front).",
-            autocompletion=resource_names,
+        argument(
+            "RESOURCE", "A public resource (default: the project's front).", autocompletion=resource_names
         ),
     ] = "",
-    show: Annotated[bool, typer.Option("--print", help="Print the URL without opening it.")] = False,
+    show: Annotated[bool, flag("Print the URL without opening it.", "--print")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Open a deployed resource in the browser."""

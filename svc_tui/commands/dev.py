@@ -9,15 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.files.temporary import temporary_folder
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import bind, bind_reuseport, raise_fd_limit
 from engine.manifest.load import find, load
-from svc_tui.commands.options import MaxBody, Workers
+from svc_tui.commands.options import MaxBody, Workers, argument, flag, option
 from svc_tui.project.scaffold import create_project, write_schema
 from svc_tui.terminal.signals import on_stop, run_command
 from svc_tui.user_home import Home
@@ -25,13 +23,10 @@ from svc_tui.user_home import Home
 
 def dev(
     port: Annotated[
-        int,
-        typer.Option(
-            "--port", "-p", metavar="PORT", min=0, max=65535, help="Port to listen on; 0 picks a free port."
-        ),
+        int, option("PORT", "Port to listen on; 0 picks a free port.", "--port", "-p", min=0, max=65535)
     ] = 3000,
     release: Annotated[
-        bool, typer.Option("--release", help="Serve optimized deploy builds instead of dev builds.")
+        bool, flag("Serve optimized deploy builds instead of dev builds.", "--release")
     ] = False,
     workers: Workers = 1,
     max_body: MaxBody = MAX_BODY >> 20,
@@ -53,9 +48,9 @@ def dev(
 
 def test(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND", help="Command to run, with its arguments.")
+        list[str] | None, argument("-- COMMAND", "Command to run, with its arguments.")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all requests.")] = False,
+    verbose: Annotated[bool, flag("Show all requests.", "--verbose", "-v")] = False,
 ) -> int:
     """Serve the project with new data while a command runs. Example: svc test -- npm test"""
     if not command:
@@ -88,13 +83,13 @@ _START_SECONDS = 0.3
 def demo(
     port: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "PORT",
+            "Port of the application (default: 3000, or a free one for the Console).",
             "--port",
             "-p",
-            metavar="PORT",
             min=0,
             max=65535,
-            help="Port of the application (default: 3000, or a free one for the Console).",
         ),
     ] = None,
 ) -> int:

@@ -13,13 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from engine.errors import SvcError
 from engine.lane import Lane, Tool
 from engine.manifest.load import find, load
 from engine.manifest.problems import ManifestError
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, flag
 from svc_tui.composition import lanes
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ExitCode
@@ -109,9 +107,7 @@ _STYLE = {"found": "green", "managed": "green", "installable": "yellow", "missin
 
 
 def doctor(
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Install missing toolchains that svc can install.")
-    ] = False,
+    fix: Annotated[bool, flag("Install missing toolchains that svc can install.", "--fix")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Check build prerequisites, and print the command that installs each missing one."""

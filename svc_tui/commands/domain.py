@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, argument
 from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line
 from svc_tui.terminal import stderr, stdout
 
@@ -30,7 +30,7 @@ def list_domains(as_json: AsJson = False) -> None:
 
 @domain.command()
 def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Domain, in svc.toml or not, or an address.")],
+    name: Annotated[str, argument("NAME", "Domain, in svc.toml or not, or an address.")],
     as_json: AsJson = False,
 ) -> None:
     """Show the DNS records that a domain needs, and whether it works."""

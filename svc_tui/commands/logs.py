@@ -10,8 +10,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from engine.door import Severity
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
@@ -19,7 +17,7 @@ from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, RecordRange, TimelineFollower, open_reader, select
 from engine.timeline.record import SEVERITIES, RequestRecord, StoredRecord, encode, severity, to_json
-from svc_tui.commands.options import resource_names
+from svc_tui.commands.options import flag, option, resource_names
 from svc_tui.logs import (
     AGE_EXAMPLES,
     LogFormatter,
@@ -41,49 +39,31 @@ TREE_WIDTH = 120
 
 
 def logs(
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Stream new records until you press Ctrl+C.")
-    ] = False,
+    follow: Annotated[bool, flag("Stream new records until you press Ctrl+C.", "--follow", "-f")] = False,
     resource: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Show records of one resource.", autocompletion=resource_names),
+        str | None, option("NAME", "Show records of one resource.", autocompletion=resource_names)
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"Minimum age: {AGE_EXAMPLES}.")] = None,
-    level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="Minimum level, from trace to fatal.")
-    ] = None,
-    request: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Show one request; 8 characters are enough."),
-    ] = None,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="With --request: show its spans and calls on a time axis.")
-    ] = False,
-    grep: Annotated[
-        str | None, typer.Option(metavar="RE", help="Show records that match a regular expression.")
-    ] = None,
+    since: Annotated[str | None, option("TIME", f"Maximum age: {AGE_EXAMPLES}.")] = None,
+    until: Annotated[str | None, option("TIME", f"Minimum age: {AGE_EXAMPLES}.")] = None,
+    level: Annotated[str | None, option("LEVEL", "Minimum level, from trace to fatal.")] = None,
+    request: Annotated[str | None, option("ID", "Show one request; 8 characters are enough.")] = None,
+    tree: Annotated[bool, flag("With --request: show its spans and calls on a time axis.", "--tree")] = False,
+    grep: Annotated[str | None, option("RE", "Show records that match a regular expression.")] = None,
     tail: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            f"Show the last N records (default: {DEFAULT_TAIL}; all with --since, --after, --request).",
             min=0,
-            help=f"Show the last N records (default: {DEFAULT_TAIL}; all with --since, --after, --request).",
         ),
     ] = None,
-    after: Annotated[
-        str | None,
-        typer.Option(metavar="CURSOR", help="Show records after this cursor."),
-    ] = None,
+    after: Annotated[str | None, option("CURSOR", "Show records after this cursor.")] = None,
     service: ServiceOption = None,
     sql: Annotated[
-        str | None,
-        typer.Option(metavar="SELECT", help="Query the views requests, spans, records, lines and metrics."),
+        str | None, option("SELECT", "Query the views requests, spans, records, lines and metrics.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document per record or row.")
-    ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="With --sql: print CSV.")] = False,
+    as_json: Annotated[bool, flag("Print one JSON document per record or row.", "--json")] = False,
+    as_csv: Annotated[bool, flag("With --sql: print CSV.", "--csv")] = False,
 ) -> None:
     """Show requests, log records and output of your code, oldest first."""
     root = find(Path.cwd())

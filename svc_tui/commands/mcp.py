@@ -4,34 +4,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.errors import SvcError
 from engine.manifest.load import find
-
-
-class McpNotInstalled(SvcError):
-    """The optional package of the extra `mcp` is missing."""
-
-    code = "mcp-not-installed"
-
-    def __init__(self) -> None:
-        super().__init__("the package mcp is not installed", "Install it: pip install 'svc-tui[mcp]'")
+from svc_tui.commands.options import flag
 
 
 def mcp(
     allow_writes: Annotated[
-        bool,
-        typer.Option("--allow-writes", help="Allow SQL that changes tables, and replays of any method."),
+        bool, flag("Allow SQL that changes tables, and replays of any method.", "--allow-writes")
     ] = False,
-    service: Annotated[
-        bool, typer.Option("--service", help="Work on the deployed project instead of svc dev.")
-    ] = False,
+    service: Annotated[bool, flag("Work on the deployed project instead of svc dev.", "--service")] = False,
 ) -> None:
     """Serve tools for coding agents on stdin and stdout (Model Context Protocol)."""
     root = find(Path.cwd())
     if find_spec("mcp") is None:
-        raise McpNotInstalled
+        hint = "Install it: pip install 'svc-tui[mcp]'"
+        raise SvcError("the package mcp is not installed", hint, code="mcp-not-installed")
     from svc_tui.mcp.server import run
     from svc_tui.mcp.tools import ProjectTools
 

@@ -8,7 +8,7 @@ import typer
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import load
 from svc_tui.client.credentials import call_service, current_project
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, argument, flag, option
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import size
 
@@ -22,18 +22,16 @@ UNITS = {
 }
 """Units of the limits, by their names in the API, in the order of the options."""
 MAX_LIMIT = 1_000_000_000
-Project = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
+Project = Annotated[str, argument("PROJECT", "Name of the project.")]
 
 
 def _limit(flag: str, metavar: str, summary: str) -> Any:
-    return typer.Option(flag, metavar=metavar, min=0, max=MAX_LIMIT, help=f"{summary}; 0 removes the limit.")
+    return option(metavar, f"{summary}; 0 removes the limit.", flag, min=0, max=MAX_LIMIT)
 
 
 @quota.command()
 def show(
-    project: Annotated[
-        str, typer.Argument(metavar="[PROJECT]", help="Name of a project (default: that of this folder).")
-    ] = "",
+    project: Annotated[str, argument("[PROJECT]", "Name of a project (default: that of this folder).")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Show the quota of a project."""
@@ -88,9 +86,7 @@ def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
 
 
 def gc(
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show what would be removed, without removing it.")
-    ] = False,
+    plan: Annotated[bool, flag("Show what would be removed, without removing it.", "--plan")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove data that no deployment needs from the service."""

@@ -5,25 +5,35 @@ Errors complete nothing.
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from engine.control.access import Role
 from engine.errors import SvcError
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-MaxBody = Annotated[
-    int, typer.Option(metavar="MIB", min=1, max=1024, help="Maximum request body size in MiB.")
-]
-PasswordStdin = Annotated[
-    bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
-]
-RoleName = Annotated[Role, typer.Option("--role", metavar="ROLE", help="Role: viewer, deployer or owner.")]
-Workers = Annotated[
-    int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
+
+def option(metavar: str, help: str, *flags: str, **settings: Any) -> Any:
+    """Return the declaration of an option with a value."""
+    return typer.Option(*flags, metavar=metavar, help=help, **settings)
+
+
+def flag(help: str, *flags: str) -> Any:
+    """Return the declaration of an option without a value."""
+    return typer.Option(*flags, help=help)
+
+
+def argument(metavar: str, help: str, **settings: Any) -> Any:
+    """Return the declaration of an argument."""
+    return typer.Argument(metavar=metavar, help=help, **settings)
+
+
+AsJson = Annotated[bool, flag("Print one JSON document.", "--json")]
+MaxBody = Annotated[int, option("MIB", "Maximum request body size in MiB.", min=1, max=1024)]
+PasswordStdin = Annotated[bool, flag("Read the password from the first line of stdin.", "--password-stdin")]
+RoleName = Annotated[Role, option("ROLE", "Role: viewer, deployer or owner.", "--role")]
+Workers = Annotated[int, option("N", "Number of worker processes.", "--workers", "-w", min=1, max=64)]
+Yes = Annotated[bool, flag("Skip the confirmation prompt.", "--yes", "-y")]
 
 
 def template_names(incomplete: str) -> list[str]:

@@ -13,7 +13,7 @@ from engine.manifest import MANIFEST
 from engine.manifest.egress import Egress, parse_rule
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, targets
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, option
 from svc_tui.logs import AGE_EXAMPLES, ServiceOption, open_timeline, parse_age, resolve_target
 from svc_tui.terminal import stderr, stdout
 
@@ -120,7 +120,7 @@ def _group() -> None:
 
 @policy.command("suggest")
 def suggest_(
-    since: Annotated[str, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}.")] = "1d",
+    since: Annotated[str, option("TIME", f"Maximum age: {AGE_EXAMPLES}.")] = "1d",
     service: ServiceOption = None,
     as_json: AsJson = False,
 ) -> None:

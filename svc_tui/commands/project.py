@@ -12,7 +12,16 @@ from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, targets
 from engine.manifest.problems import alternatives
-from svc_tui.commands.options import AsJson, Yes, resource_names, starter_names, template_names
+from svc_tui.commands.options import (
+    AsJson,
+    Yes,
+    argument,
+    flag,
+    option,
+    resource_names,
+    starter_names,
+    template_names,
+)
 from svc_tui.project import resource_starter
 from svc_tui.project.scaffold import TEMPLATES, create_project
 from svc_tui.terminal import prompt, stderr, stdout
@@ -21,26 +30,22 @@ if TYPE_CHECKING:
     from engine.deploy.deployment import DrawnMount
 
 DEFAULT_TEMPLATE = "notes"
-Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
+Plan = Annotated[bool, flag("Show the change without writing it.", "--plan")]
 
 
 def new(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="[NAME]",
+        argument(
+            "[NAME]",
+            "Folder to create, or `.`; its last part is the project's name. Asks for it on a terminal.",
             show_default=False,
-            help="Folder to create, or `.`; its last part is the project's name. Asks for it on a terminal.",
         ),
     ] = "",
     template: Annotated[
         str,
-        typer.Option(
-            "--template",
-            "-t",
-            metavar="TEMPLATE",
-            autocompletion=template_names,
-            help=f"{alternatives([*TEMPLATES])}.",
+        option(
+            "TEMPLATE", f"{alternatives([*TEMPLATES])}.", "--template", "-t", autocompletion=template_names
         ),
     ] = DEFAULT_TEMPLATE,
 ) -> None:
@@ -70,34 +75,23 @@ def _prompt(template: str) -> tuple[str, str]:
 def add(
     starter: Annotated[
         str,
-        typer.Argument(
-            metavar="STARTER",
-            help=f"{alternatives([*resource_starter.STARTERS])}.",
-            autocompletion=starter_names,
-        ),
+        argument("STARTER", f"{alternatives([*resource_starter.STARTERS])}.", autocompletion=starter_names),
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the resource and of its folder.")],
+    name: Annotated[str, argument("NAME", "Name of the resource and of its folder.")],
     mount: Annotated[
-        str,
-        typer.Option(
-            "--mount", "-m", metavar="PATTERN", show_default=False, help="Its mount (default: /NAME/*)."
-        ),
+        str, option("PATTERN", "Its mount (default: /NAME/*).", "--mount", "-m", show_default=False)
     ] = "",
     on: Annotated[
         str,
-        typer.Option(
-            metavar="RESOURCE",
+        option(
+            "RESOURCE",
+            "Resource to mount it on (default: the front).",
             show_default=False,
-            help="Resource to mount it on (default: the front).",
             autocompletion=resource_names,
         ),
     ] = "",
-    public: Annotated[
-        bool, typer.Option("--public", help="Give it an address of its own instead of a mount.")
-    ] = False,
-    table: Annotated[
-        str, typer.Option("--table", "-t", metavar="TABLE", help="Create a table that it reads and writes.")
-    ] = "",
+    public: Annotated[bool, flag("Give it an address of its own instead of a mount.", "--public")] = False,
+    table: Annotated[str, option("TABLE", "Create a table that it reads and writes.", "--table", "-t")] = "",
     plan: Plan = False,
     as_json: AsJson = False,
 ) -> None:
@@ -134,9 +128,9 @@ def add(
 mount = typer.Typer(help="List, add and remove mounts in svc.toml.")
 Parent = Annotated[
     str,
-    typer.Argument(metavar="RESOURCE", help="Resource that gets the mount.", autocompletion=resource_names),
+    argument("RESOURCE", "Resource that gets the mount.", autocompletion=resource_names),
 ]
-Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Path: /prefix/* or an exact /path.")]
+Pattern = Annotated[str, argument("PATTERN", "Path: /prefix/* or an exact /path.")]
 
 
 @mount.command("list")
@@ -165,13 +159,9 @@ def add_mount(
     pattern: Pattern,
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="TARGET", help="Resource that handles the requests.", autocompletion=resource_names
-        ),
+        argument("TARGET", "Resource that handles the requests.", autocompletion=resource_names),
     ],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an existing mount of this pattern.")
-    ] = False,
+    replace: Annotated[bool, flag("Replace an existing mount of this pattern.", "--replace")] = False,
     plan: Plan = False,
     as_json: AsJson = False,
 ) -> None:

@@ -14,7 +14,7 @@ from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson, Yes
+from svc_tui.commands.options import AsJson, Yes, argument
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_BYTES = 64 << 10
@@ -30,7 +30,7 @@ def _secrets() -> Iterator[tuple[Client, str]]:
 
 @secret.command("set")
 def set_secret(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment variable.")],
+    name: Annotated[str, argument("NAME", "Name of the environment variable.")],
 ) -> None:
     """Set a secret. Prompts for the value without echo, or reads it from piped stdin."""
     with _secrets() as (client, path):
@@ -63,9 +63,7 @@ def _check_size(subject: str, value: bytes) -> None:
 
 @secret.command("push")
 def push_secrets(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with lines NAME=value.")] = Path(
-        ENV_FILE
-    ),
+    file: Annotated[Path, argument("FILE", "File with lines NAME=value.")] = Path(ENV_FILE),
     yes: Yes = False,
 ) -> None:
     """Set the declared secrets that a file such as .env has values for."""
@@ -103,7 +101,7 @@ def list_secrets(as_json: AsJson = False) -> None:
 
 @secret.command("rm")
 def remove_secret(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment variable.")],
+    name: Annotated[str, argument("NAME", "Name of the environment variable.")],
     yes: Yes = False,
 ) -> None:
     """Remove a secret."""

@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from engine.certificates.settings import LETS_ENCRYPT, AcmeSettings, require_acme, require_dns
 from engine.errors import InvalidUsage
 from engine.event_loop import run
@@ -29,7 +27,7 @@ from engine.manifest.egress import Collector, parse_collector
 from engine.otlp.installation import require_otlp
 from svc_tui.client.credentials import is_loopback
 from svc_tui.commands.fleet import parse_address
-from svc_tui.commands.options import MaxBody, Workers
+from svc_tui.commands.options import MaxBody, Workers, flag, option
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.serve.systemd import SystemdHandoff, check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
@@ -45,150 +43,129 @@ END_SECONDS = 10.0
 """Time after `--grace` until the process ends without the threads that are in an endless step of SQLite."""
 MIN_MEMORY_MIB = 256
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_REGION = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX_DOMAIN_CHARS = 253 - 64
 """A DNS name has at most 253 characters (RFC 1035); `<resource>--<project>.` takes up to 64 of them."""
 
 
 def serve(
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Data directory (default: data in SVC_HOME).")
-    ] = None,
+    data: Annotated[Path | None, option("DIR", "Data directory (default: data in SVC_HOME).")] = None,
     join: Annotated[
         str,
-        typer.Option(
-            metavar="TOKEN",
+        option(
+            "TOKEN",
+            "Join the fleet of a token (default: SVC_JOIN); later starts of this node ignore it.",
             envvar="SVC_JOIN",
             show_envvar=False,
-            help="Join the fleet of a token (default: SVC_JOIN); later starts of this node ignore it.",
         ),
     ] = "",
     fleet_listen: Annotated[
         str,
-        typer.Option(
-            metavar="HOST[:PORT]",
-            help="With --join: address of this machine for other nodes (default: its address towards them, "
+        option(
+            "HOST[:PORT]",
+            "With --join: address of this machine for other nodes (default: its address towards them, "
             "port 4222).",
         ),
     ] = "",
     listen: Annotated[
         str,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Address to serve applications on (default: 127.0.0.1:8080; with --acme: [::]:443).",
+        option(
+            "HOST:PORT", "Address to serve applications on (default: 127.0.0.1:8080; with --acme: [::]:443)."
         ),
     ] = "",
-    control: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address to serve the control API on.")
-    ] = "127.0.0.1:8081",
-    domain: Annotated[
-        str, typer.Option(metavar="DOMAIN", help="Domain of the applications: <project>.DOMAIN.")
-    ] = "localhost",
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TLS certificate with its chain, as PEM.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Private key of the certificate, as PEM.")
-    ] = None,
-    acme: Annotated[
-        str,
-        typer.Option(metavar="MAIL", help="Obtain certificates by ACME, with this mail address."),
-    ] = "",
+    control: Annotated[str, option("HOST:PORT", "Address to serve the control API on.")] = "127.0.0.1:8081",
+    domain: Annotated[str, option("DOMAIN", "Domain of the applications: <project>.DOMAIN.")] = "localhost",
+    tls_cert: Annotated[Path | None, option("FILE", "TLS certificate with its chain, as PEM.")] = None,
+    tls_key: Annotated[Path | None, option("FILE", "Private key of the certificate, as PEM.")] = None,
+    acme: Annotated[str, option("MAIL", "Obtain certificates by ACME, with this mail address.")] = "",
     acme_http: Annotated[
         str,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Address of ACME challenges and redirects to https (default: port 80 of --listen's host).",
+        option(
+            "HOST:PORT",
+            "Address of ACME challenges and redirects to https (default: port 80 of --listen's host).",
         ),
     ] = "",
     acme_directory: Annotated[
-        str, typer.Option(metavar="URL", help="ACME directory of the certificate authority.")
+        str, option("URL", "ACME directory of the certificate authority.")
     ] = LETS_ENCRYPT,
     acme_ca_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Certificates to trust the authority by, as PEM.")
+        Path | None, option("FILE", "Certificates to trust the authority by, as PEM.")
     ] = None,
     acme_dns: Annotated[
         str,
-        typer.Option(
-            metavar="PROVIDER",
-            help="Obtain a wildcard certificate by DNS records at this provider: rfc2136, or one of lexicon.",
+        option(
+            "PROVIDER",
+            "Obtain a wildcard certificate by DNS records at this provider: rfc2136, or one of lexicon.",
         ),
     ] = "",
     proxied: Annotated[
-        bool,
-        typer.Option(
-            "--proxied", help="A reverse proxy terminates TLS: public URLs are https:// without a port."
-        ),
+        bool, flag("A reverse proxy terminates TLS: public URLs are https:// without a port.", "--proxied")
     ] = False,
     trusted_proxy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="CIDR",
-            help="Network of proxies whose X-Forwarded-For names the client; repeatable.",
-        ),
+        option("CIDR", "Network of proxies whose X-Forwarded-For names the client; repeatable."),
     ] = None,
     workers: Workers = 1,
     grace: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, max=900, help="Graceful-shutdown timeout in seconds.")
+        float, option("SECONDS", "Graceful-shutdown timeout in seconds.", min=0, max=900)
     ] = GRACE_SECONDS,
     per_address: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Maximum concurrent connections per client IP; 0: no limit."),
+        int, option("N", "Maximum concurrent connections per client IP; 0: no limit.", min=0)
     ] = PER_ADDRESS,
     max_body: MaxBody = MAX_BODY >> 20,
     memory: Annotated[
         int | None,
-        typer.Option(
-            metavar="MIB",
+        option(
+            "MIB",
+            "Memory budget of all processes in MiB (default: 80 % of the machine's or the cgroup's).",
             min=MIN_MEMORY_MIB,
-            help="Memory budget of all processes in MiB (default: 80 % of the machine's or the cgroup's).",
         ),
     ] = None,
     otlp: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="Send logs, traces and metrics of all projects to this collector by OTLP/HTTP.",
-        ),
+        str, option("URL", "Send logs, traces and metrics of all projects to this collector by OTLP/HTTP.")
     ] = "",
     backup: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="Back up within a second to s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER.",
-        ),
+        str, option("URL", "Back up within a second to s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER.")
     ] = "",
     log_days: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "N",
+            "With --backup: days that can be restored to any moment (1-3650, default: 7).",
             "--log-days",
-            metavar="N",
             min=1,
             max=3650,
-            help="With --backup: days that can be restored to any moment (1-3650, default: 7).",
         ),
     ] = None,
+    region: Annotated[
+        str,
+        option(
+            "NAME",
+            "Region of this machine, as in its log records (default: SVC_REGION).",
+            envvar="SVC_REGION",
+            show_envvar=False,
+        ),
+    ] = "",
     notify: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="URL",
+        option(
+            "URL",
+            "Send alerts to a webhook (https://…) or to a service of Apprise; repeatable (default: "
+            "SVC_NOTIFY).",
             envvar="SVC_NOTIFY",
             show_envvar=False,
-            help="Send alerts to a webhook (https://…) or to a service of Apprise; repeatable (default: "
-            "SVC_NOTIFY).",
         ),
     ] = None,
     no_console: Annotated[
-        bool, typer.Option("--no-console", help="Do not serve the Console to browsers at /console/.")
+        bool, flag("Do not serve the Console to browsers at /console/.", "--no-console")
     ] = False,
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the systemd units and of their system user.")
-    ] = "svc",
+    name: Annotated[str, option("NAME", "Name of the systemd units and of their system user.")] = "svc",
     print_unit: Annotated[
-        bool, typer.Option("--print-unit", help="Print a systemd service unit for these options and exit.")
+        bool, flag("Print a systemd service unit for these options and exit.", "--print-unit")
     ] = False,
     print_socket: Annotated[
-        bool, typer.Option("--print-socket", help="Print the matching systemd socket unit and exit.")
+        bool, flag("Print the matching systemd socket unit and exit.", "--print-socket")
     ] = False,
 ) -> None:
     """Run the service: serve deployed projects and accept deploys."""
@@ -235,6 +212,10 @@ def serve(
         raise InvalidUsage("options --acme-… require --acme", "Pass --acme MAIL.")
     if log_days is not None and not backup:
         raise InvalidUsage("--log-days requires --backup", "Pass --backup URL.")
+    if region and not _REGION.fullmatch(region):
+        raise InvalidUsage(
+            f'"{region}" is not a name of a region', "Use at most 63 letters, digits, dots, - and _."
+        )
     collector = _collector(otlp) if otlp else None
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
     targets = _targets(notify) if notify else ()
@@ -288,6 +269,7 @@ def serve(
             otlp=collector,
             backup=backup,
             log_days=log_days or 7,
+            region=region,
             notify=targets,
             console=not no_console,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,

@@ -27,7 +27,7 @@ from svc_tui.atomic_export import write_export
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.client.discovery import project_client
-from svc_tui.commands.options import AsJson, Yes, table_names
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option, table_names
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
@@ -55,7 +55,7 @@ tables = typer.Typer(help="Show, query, change, import and export the project's 
 def _tables(
     context: typer.Context,
     service: Annotated[
-        bool, typer.Option("--service", help="Use the project on the service you are logged in to.")
+        bool, flag("Use the project on the service you are logged in to.", "--service")
     ] = False,
 ) -> None:
     context.obj = service
@@ -105,7 +105,7 @@ def open_tables(context: typer.Context) -> Iterator[Tables]:
         yield Tables(client, project.root, f"/v1/projects/{project.name}/")
 
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.", autocompletion=table_names)]
+Table = Annotated[str, argument("TABLE", "Name of the table.", autocompletion=table_names)]
 
 
 @tables.command("list")
@@ -191,10 +191,8 @@ def _row_count(table: Any) -> str:
 def create(
     context: typer.Context,
     table: Table,
-    words: Annotated[
-        list[str], typer.Argument(metavar="COLUMN[, COLUMN]…", help=f"Columns: {COLUMN_SYNTAX}.")
-    ],
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Note on the table.")] = "",
+    words: Annotated[list[str], argument("COLUMN[, COLUMN]…", f"Columns: {COLUMN_SYNTAX}.")],
+    note: Annotated[str, option("TEXT", "Note on the table.")] = "",
 ) -> None:
     """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
     with open_tables(context) as tables:
@@ -207,9 +205,7 @@ def create(
 def alter(
     context: typer.Context,
     table: Table,
-    words: Annotated[
-        list[str], typer.Argument(metavar="CHANGE[, CHANGE]…", help=f"Changes: {', '.join(CHANGE_SYNTAX)}.")
-    ],
+    words: Annotated[list[str], argument("CHANGE[, CHANGE]…", f"Changes: {', '.join(CHANGE_SYNTAX)}.")],
     yes: Yes = False,
 ) -> None:
     """Alter a table in one transaction. Example: svc tables alter users add age integer, drop mail"""
@@ -227,7 +223,7 @@ def alter(
 def rename(
     context: typer.Context,
     table: Table,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="New name.")],
+    name: Annotated[str, argument("NAME", "New name.")],
 ) -> None:
     """Rename a table. Views, triggers and foreign keys that use it change with it."""
     with open_tables(context) as tables:
@@ -252,14 +248,10 @@ def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
 def index(
     context: typer.Context,
     table: Table,
-    columns: Annotated[
-        list[str] | None, typer.Argument(metavar="[COLUMN]…", help="Columns, in order.")
-    ] = None,
-    unique: Annotated[
-        bool, typer.Option("--unique", help="Refuse rows with the same values in the columns.")
-    ] = False,
+    columns: Annotated[list[str] | None, argument("[COLUMN]…", "Columns, in order.")] = None,
+    unique: Annotated[bool, flag("Refuse rows with the same values in the columns.", "--unique")] = False,
     name: Annotated[str, typer.Option(help="Name of the index (default: from table and columns).")] = "",
-    drop: Annotated[str, typer.Option(metavar="NAME", help="Drop this index instead of creating one.")] = "",
+    drop: Annotated[str, option("NAME", "Drop this index instead of creating one.")] = "",
 ) -> None:
     """Create or drop an index."""
     if bool(drop) == bool(columns):
@@ -291,25 +283,22 @@ _INTEGERS = range(-(2**63), 2**63)
 @tables.command()
 def query(
     context: typer.Context,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement, with $1, $2 for values.")],
+    sql: Annotated[str, argument("SQL", "One statement, with $1, $2 for values.")],
     values: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[VALUE]…", help="Values: numbers, true, false, null, base64:…, or text."),
+        list[str] | None, argument("[VALUE]…", "Values: numbers, true, false, null, base64:…, or text.")
     ] = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Allow the statement to change rows and tables.")
-    ] = False,
+    write: Annotated[bool, flag("Allow the statement to change rows and tables.", "--write")] = False,
     limit: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            f"Maximum number of rows (default: {TERMINAL_LIMIT} on a terminal, else {MAX_LIMIT}).",
             min=0,
             max=MAX_LIMIT,
-            help=f"Maximum number of rows (default: {TERMINAL_LIMIT} on a terminal, else {MAX_LIMIT}).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, flag("Print one JSON document a row.", "--json")] = False,
+    as_csv: Annotated[bool, flag("Print CSV.", "--csv")] = False,
 ) -> None:
     """Run one SQL statement. Example: svc tables query 'select * from users where id = $1' 7"""
     if as_json and as_csv:
@@ -420,9 +409,7 @@ _CHUNK_BYTES = 1 << 18
 _FORMAT_HINT = f"Pass --format and one of {', '.join(FORMATS)}."
 Format = Annotated[
     str,
-    typer.Option(
-        "--format", metavar="FORMAT", help=f"{', '.join(FORMATS)} (default: by the file extension)."
-    ),
+    option("FORMAT", f"{', '.join(FORMATS)} (default: by the file extension).", "--format"),
 ]
 
 
@@ -431,17 +418,13 @@ def import_(
     context: typer.Context,
     words: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[TABLE] FILE", help="File, or - for stdin. TABLE defaults to the name of the file."
-        ),
+        argument("[TABLE] FILE", "File, or - for stdin. TABLE defaults to the name of the file."),
     ],
     format: Format = "",
-    create: Annotated[
-        bool, typer.Option("--create", help="Create the table, with types inferred from all rows.")
-    ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace all existing rows.")] = False,
+    create: Annotated[bool, flag("Create the table, with types inferred from all rows.", "--create")] = False,
+    replace: Annotated[bool, flag("Replace all existing rows.", "--replace")] = False,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Show the inferred columns and first rows without importing.")
+        bool, flag("Show the inferred columns and first rows without importing.", "--preview")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -537,10 +520,10 @@ def _preview(result: Any, table: str) -> None:
 def export(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE] [FILE]", help="Table and file (default: stdout).")
+        list[str] | None, argument("[TABLE] [FILE]", "Table and file (default: stdout).")
     ] = None,
     format: Format = "",
-    everything: Annotated[bool, typer.Option("--all", help="Export all tables, as sql or db.")] = False,
+    everything: Annotated[bool, flag("Export all tables, as sql or db.", "--all")] = False,
 ) -> None:
     """Export a table, or with --all every table. Example: svc tables export users users.csv"""
     arguments = list(words or ())
@@ -580,9 +563,7 @@ def _counted(chunks: Iterator[bytes], report: Callable[[str], None]) -> Iterator
 @tables.command()
 def migrate(
     context: typer.Context,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="List the pending migrations without applying them.")
-    ] = False,
+    plan: Annotated[bool, flag("List the pending migrations without applying them.", "--plan")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Apply pending migrations in one transaction. They run in the order of their names."""
@@ -608,7 +589,7 @@ def migrate(
 @tables.command()
 def migration(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the file after its number.")],
+    name: Annotated[str, argument("NAME", "Name of the file after its number.")],
 ) -> None:
     """Write a migration from changes that have none. It is recorded as applied here."""
     if context.obj or not re.fullmatch(r"[\w-]+", name):

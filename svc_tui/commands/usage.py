@@ -22,7 +22,7 @@ from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from engine.usage.store import MINUTE_NS, Key, UsageCount, UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.logs import (
     AGE_EXAMPLES,
     SORTS,
@@ -52,10 +52,8 @@ _TIME_FORMATS = {By.MINUTE: "%Y-%m-%d %H:%M", By.HOUR: "%Y-%m-%d %H:00", By.DAY:
 
 
 def usage(
-    since: Annotated[
-        str, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}. Rounded up to minutes.")
-    ] = "24h",
-    resource: Annotated[str | None, typer.Option(metavar="NAME", help="Show one resource only.")] = None,
+    since: Annotated[str, option("TIME", f"Maximum age: {AGE_EXAMPLES}. Rounded up to minutes.")] = "24h",
+    resource: Annotated[str | None, option("NAME", "Show one resource only.")] = None,
     by: Annotated[By, typer.Option(help="Period of a row.")] = By.TOTAL,
     service: ServiceOption = None,
     as_json: AsJson = False,
@@ -196,11 +194,9 @@ _MIN_COLUMNS = 58
 
 
 def top(
-    since: Annotated[
-        str, typer.Option(metavar="TIME", help=f"Length of the window: {AGE_EXAMPLES}; at most 1h.")
-    ] = "1m",
-    sort: Annotated[str, typer.Option(metavar="COLUMN", help=f"Order: {', '.join(SORTS)}.")] = "rate",
-    once: Annotated[bool, typer.Option("--once", help="Print the tables once and exit.")] = False,
+    since: Annotated[str, option("TIME", f"Length of the window: {AGE_EXAMPLES}; at most 1h.")] = "1m",
+    sort: Annotated[str, option("COLUMN", f"Order: {', '.join(SORTS)}.")] = "rate",
+    once: Annotated[bool, flag("Print the tables once and exit.", "--once")] = False,
     service: ServiceOption = None,
     as_json: AsJson = False,
 ) -> None:

@@ -246,10 +246,6 @@ class Console(TerminalApp[None]):
         keys = visible_keys(active, self.get_key_display, binding_group(self.screen))
         self.push_screen(HelpScreen(about, keys))
 
-    def _commands(self) -> list[ConsoleCommand]:
-        screen_commands = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
-        return [*screen_commands, *self._general_commands()]
-
     def _general_commands(self) -> list[ConsoleCommand]:
         tabs = [
             ConsoleCommand(
@@ -269,7 +265,8 @@ class Console(TerminalApp[None]):
 
     def action_command_line(self, text: str = "") -> None:
         """Ask for a command, with a text to edit, and run it. A line with an error stays open."""
-        commands = self._commands()
+        screen_commands = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
+        commands = [*screen_commands, *self._general_commands()]
 
         def run_line(line: str | None) -> None:
             if line:

@@ -6,15 +6,15 @@ reported; the others are applied and everything else serves.
 """
 
 import asyncio
-import importlib
 import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from engine.control.discovery import ControlEndpoint, find_endpoint
@@ -43,8 +43,11 @@ from engine.wasm.execution.memory_budget import default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
-from svc_tui.composition import doors, lanes
+from svc_tui import composition
 from svc_tui.terminal.units import duration
+
+if TYPE_CHECKING:
+    from quart import Blueprint
 
 QUIET_SECONDS = 0.05
 """A file is complete once nothing in the folder has changed for this long."""
@@ -152,18 +155,6 @@ class DevServer:
     ended: "asyncio.Future[None]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevContext:
-    """Values that the control API of a development server works with; `folder` has the project's data."""
-
-    dev: DevProject
-    folder: Path
-    port: int
-    rates: RateMeter
-    uses: DoorUsage
-    replayer: Replayer
-
-
 @asynccontextmanager
 async def run_dev(
     project: Project, settings: Settings, timeline: TimelineBus, reporter: Reporter, stop: asyncio.Event
@@ -193,7 +184,7 @@ async def run_dev(
             reporter.note(f"another svc dev (process {other.pid}) serves this project, with the same tables")
         migrating = MigrationListener(project.root, data, reporter)
         await migrating.apply()
-        opened = Doors(doors(), project.name, data, timeline)
+        opened = Doors(composition.doors(), project.name, data, timeline)
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)
         stack.push_async_callback(runner.aclose)
@@ -202,7 +193,7 @@ async def run_dev(
         )
         versions = VersionFactory(runner, settings.mode, reporter.progress, lambda _: opened)
         table = ServingTable(versions, DOMAIN, front=True)
-        registered = lanes()
+        registered = composition.lanes()
         for lane in registered.values():
             stack.push_async_callback(lane.aclose)
         config = DevConfig(
@@ -224,16 +215,11 @@ async def run_dev(
             lambda _: timeline,
             GatewaySettings(dev=True, max_body=settings.max_body, record=True),
         )
-        context = DevContext(
-            dev=dev,
-            folder=data,
-            port=settings.port,
-            rates=rates,
-            uses=opened.uses,
-            replayer=Replayer(gateway, timeline),
+        control = partial(
+            _blueprints, dev, data, settings.port, rates, opened.uses, Replayer(gateway, timeline)
         )
         presence: asyncio.Future[ControlEndpoint] = loop.create_future()
-        stack.push_async_callback(asyncio.gather, loop.create_task(_control(context, stop, presence)))
+        stack.push_async_callback(asyncio.gather, loop.create_task(_control(data, control, stop, presence)))
         serving = loop.create_task(
             workers.run(stop)
             if workers
@@ -285,13 +271,35 @@ def _worker_pool(
     )
 
 
+def _blueprints(
+    dev: DevProject, data: Path, port: int, rates: RateMeter, uses: DoorUsage, replayer: Replayer
+) -> "tuple[Blueprint, ...]":
+    """Return the routes of the control API. Their web framework takes half a second to load."""
+    from engine.control.projects import SingleProject
+    from engine.control.routes import manifest, requests, state
+
+    name, stats = dev.project.name, composition.door_stats()
+    projects = SingleProject(name, data)
+    return (
+        *composition.project_api(name, data),
+        manifest.blueprint(manifest.EditableManifest(dev.project)),
+        state.blueprint(state.dev_status(dev, rates, uses, port), projects, stats),
+        requests.blueprint(projects, dev, replayer),
+    )
+
+
 async def _control(
-    context: DevContext, stop: asyncio.Event, presence: "asyncio.Future[ControlEndpoint]"
+    data: Path,
+    blueprints: "Callable[[], tuple[Blueprint, ...]]",
+    stop: asyncio.Event,
+    presence: "asyncio.Future[ControlEndpoint]",
 ) -> None:
-    """Serve the control API beside the project, once its web framework is loaded."""
-    api = await asyncio.to_thread(importlib.import_module, "svc_tui.dev.control_api")
+    """Serve the control API beside the project, and publish its endpoint in the data folder."""
+    routes = await asyncio.to_thread(blueprints)
+    from engine.control.local_server import serve_local
+
     try:
-        async with api.serving(context) as endpoint:
+        async with serve_local(data, routes, announce=True) as endpoint:
             presence.set_result(endpoint)
             await stop.wait()
     except SvcError as error:

@@ -66,7 +66,10 @@ def create_project(target: Path, template: str) -> None:
         hint = did_you_mean(template, list(known)) or f"Available: {', '.join(TEMPLATES)}."
         raise InvalidUsage(f'unknown template "{template}"', hint)
     try:
-        _require_empty(target)
+        if target.is_symlink() or (target.exists() and not target.is_dir()):
+            raise SvcError(f"{target} exists and is not a folder", "Choose another name.")
+        if target.is_dir() and any(target.iterdir()):
+            raise SvcError(f"{target} is not empty", "Choose another name, or empty the folder first.")
         _copy(known[template], target, name, (AGENTS, *_EXTRA_FILES.get(template, ())))
     except OSError as error:
         raise SvcError(
@@ -82,13 +85,6 @@ def write_schema(project: Path) -> None:
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             ensure_data_dir(file.parent)
             file.write_text(text, encoding="utf-8")
-
-
-def _require_empty(target: Path) -> None:
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise SvcError(f"{target} exists and is not a folder", "Choose another name.")
-    if target.is_dir() and any(target.iterdir()):
-        raise SvcError(f"{target} is not empty", "Choose another name, or empty the folder first.")
 
 
 def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) -> None:

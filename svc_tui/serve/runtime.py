@@ -44,7 +44,7 @@ from engine.service.secrets_key import SecretsKey
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus
 from engine.timeline.rates import RateMeter
-from engine.timeline.record import PlatformRecord
+from engine.timeline.record import Origin, PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
 from engine.usage.store import UsageRecorder
@@ -220,7 +220,6 @@ class Runtime:
         )
 
     def status(self) -> StatusSource:
-        """Return the status of the projects."""
         return StatusSource(
             kind="service",
             project=self.serving.project,
@@ -240,7 +239,9 @@ class Runtime:
         publisher = records.publisher(project) if records is not None and project else None
         path = self.folder(project) / database.TIMELINE_FILE
         usage_path = self.folder(project) / store.USAGE_FILE
-        recorder = TimelineRecorder(path, timeline, self._warn, publisher=publisher)
+        recorder = TimelineRecorder(
+            path, timeline, self._warn, publisher=publisher, origin=Origin(region=self._settings.region)
+        )
         publish = publisher.publish_usage if publisher is not None else None
         usage_recorder = UsageRecorder(usage_path, timeline, self._warn, publish=publish)
         self._recorders.callback(usage_recorder.close)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
 from engine.certificates.manager import CertificateManager
 from engine.certificates.plain_listener import challenges_and_redirects
+from engine.certificates.store import CertificateStore
 from engine.control.auth.accounts import AccountError, claim_code
 from engine.control.discovery import publish_endpoint, remove_endpoint
 from engine.control.routes import fleet
@@ -31,17 +32,84 @@ from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Exchange, Handler
 from engine.http.server import serve
 from engine.http.sockets import listen
-from engine.http.tls import Tls
+from engine.http.tls import Certificate, CertificateError, CertificateSet, Tls
 from engine.service.secrets_key import SecretsKey
+from engine.timeline.record import PlatformRecord
 from svc_tui import version
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import BackupError, BackupStore
-from svc_tui.serve.certificates import certified
 from svc_tui.serve.control_api import Control, open_control
 from svc_tui.serve.runtime import Runtime, open_runtime
 from svc_tui.serve.settings import ServiceSettings
 from svc_tui.serve.storage import check_replicable, copy_storage
 from svc_tui.terminal.units import plural
+
+CHECK_SECONDS = 5.0
+"""How often files are checked for changes."""
+
+
+@contextlib.asynccontextmanager
+async def certified(
+    settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet, tls: Tls | None
+) -> AsyncIterator[CertificateManager | None]:
+    """Replace the certificates of `tls` and of all workers by new ones; yields what obtains them."""
+
+    def use(certificates: CertificateSet) -> None:
+        assert tls is not None
+        tls.use(certificates)
+        runtime.certificates.used = certificates
+        if runtime.workers is not None:
+            runtime.workers.certify(certificates)
+
+    def report(project: str, text: str) -> None:
+        settings.log("error", text)
+        runtime.tenants.timeline(project).append(PlatformRecord(time.time_ns(), "", "ERROR", text))
+
+    manager: CertificateManager | None = None
+    if settings.certificate is not None:
+        use(CertificateSet(settings.certificate.load()))
+        work = _follow_files(settings.certificate, use, partial(settings.log, "error"))
+    elif settings.acme is not None:
+        manager = CertificateManager(
+            settings.acme,
+            CertificateStore(bucket.kv, SecretsKey.open(settings.data)),
+            domain=settings.domain,
+            hosts=runtime.serving.public_hosts,
+            use=use,
+            report=report,
+            alert=partial(runtime.monitor.report, "certificate"),
+            node=node.node.node if node.node is not None else "",
+        )
+        await manager.start()
+        runtime.on_activated = manager.activated
+        runtime.certificates.manager = manager
+        work = manager.run()
+    else:
+        yield None
+        return
+    task = asyncio.create_task(work)
+    try:
+        yield manager
+    finally:
+        runtime.on_activated = None
+        await cancel([task])
+
+
+async def _follow_files(
+    certificate: Certificate, use: Callable[[CertificateSet], None], report: Callable[[str], None]
+) -> None:
+    """Load the files of a certificate again after each change; report files that cannot be used."""
+    loaded = certificate.state()
+    while True:
+        await asyncio.sleep(CHECK_SECONDS)
+        if (state := certificate.state()) == loaded:
+            continue
+        loaded = state
+        try:
+            use(CertificateSet(certificate.load()))
+        except CertificateError as error:
+            report(f"{error.message}; svc serves with the certificate that it loaded before ({error.hint})")
+
 
 _LOST_COMMITS = (
     "the write-ahead log of the service's records was damaged: {} committed transactions after the damage are"
@@ -64,7 +132,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         _backup(settings, bucket) as backup,
         open_runtime(settings, bucket, node) as runtime,
     ):
-        await _log_claim_code(settings, bucket)
+        try:
+            code = await claim_code(bucket)
+        except AccountError as error:
+            raise AccountError(f"{error.message}: {settings.data / layout.CONTROL}", error.hint) from error
+        if code is not None:
+            settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         if backup is not None:
             backup.alert = partial(runtime.monitor.report, "backup")
         with open_control(settings, runtime, bucket, node) as control:
@@ -102,15 +175,6 @@ async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[Ba
     store = await asyncio.to_thread(partial(BackupStore, create=True), settings.backup, key)
     async with Backup.running(store, settings.data, bucket, settings.log, settings.log_days) as backup:
         yield backup
-
-
-async def _log_claim_code(settings: ServiceSettings, bucket: Bucket) -> None:
-    try:
-        code = await claim_code(bucket)
-    except AccountError as error:
-        raise AccountError(f"{error.message}: {settings.data / layout.CONTROL}", error.hint) from error
-    if code is not None:
-        settings.log("info", f"this service has no owner yet; claim it with the code {code}")
 
 
 @contextlib.asynccontextmanager

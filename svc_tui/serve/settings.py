@@ -61,6 +61,8 @@ class ServiceSettings:
     """Address of this node in the fleet it joins (default: this machine's towards the fleet)."""
     otlp: Collector | None = None
     """OpenTelemetry collector that gets the records and metrics of all projects."""
+    region: str = ""
+    """Region of this machine, which its records have."""
     notify: Sequence[Target] = ()
     """Receivers of alerts."""
     console: bool = True

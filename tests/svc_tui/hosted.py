@@ -64,6 +64,7 @@ class Hosted:
         notify: Sequence[Target] = (),
         acme: AcmeSettings | None = None,
         http_port: int = 0,
+        region: str = "",
     ) -> None:
         self.data = data
         self.output: list[str] = []
@@ -88,6 +89,7 @@ class Hosted:
             passwords=quick(),
             otlp=otlp,
             notify=notify,
+            region=region,
         )
         self._thread = BackgroundLoop(lambda stop: run_service(settings, stop), "service")
         self._thread.ready.result(60)

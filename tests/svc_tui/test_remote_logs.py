@@ -16,7 +16,8 @@ from engine.timeline.recorder import TimelineStore
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
 from svc_tui.logs import LogQuery, RemoteLogs
-from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
+from tests.support.waiting import until
+from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
 ALL = LogQuery()
 MINUTE_NS = 60_000_000_000
@@ -81,6 +82,18 @@ def test_remote_logs_with_contradicting_options_fails(hosted: Hosted) -> None:
     assert Reader(hosted, replace(ALL, tail=3, filters={"after": first})).run() == ["2", "3", "4"]
     assert Reader(hosted, replace(ALL, filters={"until": 600})).run() == ["1", "2"]
     assert Reader(hosted, replace(ALL, filters={"until": 600}, tail=1)).run() == ["2"]
+
+
+def test_records_of_a_service_have_its_region(tmp_path: Path) -> None:
+    root = static_shop(tmp_path / "shop")
+    with Hosted(tmp_path / "data", region="eu-1") as hosted, hosted.claim() as client:
+        deploy(client, root)
+        assert hosted.get().status_code == 200
+        path = "/v1/projects/shop/logs/window"
+        until(lambda: any(each["kind"] == "request" for each in client.call("GET", path)["records"]))
+        assert {each["region"] for each in client.call("GET", path)["records"]} == {"eu-1"}
+        select = {"sql": "select distinct region from requests"}
+        assert client.call("POST", "/v1/projects/shop/logs/sql", select)["rows"] == [{"region": "eu-1"}]
 
 
 def test_remote_follow_with_tail_0_prints_only_new_records(hosted: Hosted) -> None:

@@ -79,6 +79,15 @@ def test_control_api_beyond_the_machine_requires_tls(
     assert bound == [] and not (tmp_path / "data").exists()
 
 
+def test_serve_with_an_invalid_region_names_what_is_allowed(
+    bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", *PORTS, "--region", "eu west", "--data", str(tmp_path)]) == 2
+    errors = capsys.readouterr().err
+    assert '"eu west" is not a name of a region' in errors and "Use at most 63" in errors
+    assert bound == []
+
+
 def test_serve_with_corrupt_accounts_names_the_file_and_the_remedy(
     bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.http.tls import Certificate, CertificateError
 from svc_tui.client import Client
-from svc_tui.serve import certificates
+from svc_tui.serve import server
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
@@ -73,7 +73,7 @@ def served(hosted: Hosted) -> str:
 def test_changed_files_are_loaded_and_unusable_ones_are_reported(
     tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(certificates, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(server, "CHECK_SECONDS", 0.05)
     (tmp_path / "new").mkdir()
     chain, key = self_signed(tmp_path / "new")
     with Hosted(tmp_path / "data", certificate, workers) as hosted:

@@ -15,8 +15,8 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Literal
 
 from pydantic import Field
-from quart import Blueprint, Response, request
-from quart_schema import document_response, validate_querystring
+from quart import Response, request
+from quart_schema import document_response
 
 from doors.tables.files.exporter import save
 from doors.tables.files.format import FileProgress, Format
@@ -29,7 +29,7 @@ from doors.tables.types.infer import PREVIEW_ROWS, Header, preview, preview_past
 from doors.tables.types.registry import TypeName
 from engine.control import ndjson
 from engine.control.access import Role
-from engine.control.app import require, sends, takes
+from engine.control.app import Routes, require, sends, takes
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel
 from engine.errors import SvcError
@@ -298,13 +298,12 @@ class Transfers:
             del self._running[data]
 
 
-def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> None:
+def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None:
     """Add the routes of imports and exports."""
 
     @routes.post("/v1/projects/<project>/import")
     @takes("application/octet-stream")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_querystring(ImportQuery)
     @document_response(ImportLine)
     async def load_file(project: str, query_args: ImportQuery) -> Response:
         """Import the file in the body; needs the role deployer, or owner to create tables."""
@@ -317,7 +316,6 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
 
     @routes.post("/v1/projects/<project>/import/preview")
     @takes("application/octet-stream")
-    @validate_querystring(PreviewQuery)
     @document_response(PreviewAnswer)
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
         """Infer columns and first rows of the file in the body, without changes; needs the role viewer."""
@@ -329,7 +327,6 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
 
     @routes.get("/v1/projects/<project>/export")
     @sends(*MEDIA_TYPES.values())
-    @validate_querystring(ExportQuery)
     async def save_tables(project: str, query_args: ExportQuery) -> Response:
         """Export tables as they are at one moment; needs the role viewer."""
         data = require_data_dir(projects, project, "viewer")

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from pydantic import Field
-from quart import Blueprint, Response
-from quart_schema import document_response, validate_querystring, validate_request, validate_response
+from quart import Response
+from quart_schema import document_response
 
 from doors.tables.api.file_routes import MEDIA_TYPES, Transfers, export_response, require_data_dir
 from doors.tables.files.exporter import save_view
@@ -25,7 +25,7 @@ from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.sqlite.owner import database_path
 from doors.tables.types.json import encode
-from engine.control.app import sends
+from engine.control.app import Routes, sends
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel, StrictModel
@@ -252,13 +252,11 @@ class GridState:
     stale: bool
 
 
-def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> None:
+def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None:
     """Add the routes of grids."""
     grids = Grids()
 
     @routes.post("/v1/projects/<project>/grid")
-    @validate_request(GridQuery)
-    @validate_response(GridOpened)
     async def open_grid(project: str, data: GridQuery) -> GridOpened:
         """Open a grid, which is closed after ten minutes without use; needs the role viewer."""
         folder = require_data_dir(projects, project, "viewer")
@@ -266,7 +264,6 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
         return replace(response, grid=id)
 
     @routes.get("/v1/projects/<project>/grid/<grid>")
-    @validate_response(GridState)
     async def grid_state(project: str, grid: str) -> GridState:
         """Return whether the database has changed, which is cheap; needs the role viewer."""
         folder = require_data_dir(projects, project, "viewer")
@@ -279,7 +276,6 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
         return Response(status=204)
 
     @routes.get("/v1/projects/<project>/grid/<grid>/rows")
-    @validate_querystring(GridWindowQuery)
     @document_response(GridRows)
     async def grid_rows(project: str, grid: str, query_args: GridWindowQuery) -> Response:
         """Read a window of rows; needs the role viewer."""
@@ -288,7 +284,6 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
         return Response(body, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/grid/<grid>/cell")
-    @validate_querystring(CellQuery)
     @document_response(GridCell)
     async def grid_cell(project: str, grid: str, query_args: CellQuery) -> Response:
         """Read one complete cell of up to 64 MiB; needs the role viewer."""
@@ -300,7 +295,6 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
 
     @routes.get("/v1/projects/<project>/grid/<grid>/export")
     @sends(*(MEDIA_TYPES[format] for format in ROWS))
-    @validate_querystring(GridExport)
     async def export_grid(project: str, grid: str, query_args: GridExport) -> Response:
         """Export the current rows of the grid in its order; needs the role viewer."""
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
@@ -313,8 +307,6 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
         )
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
-    @validate_request(RefreshQuery)
-    @validate_response(RefreshResult)
     async def refresh_grid(project: str, grid: str, data: RefreshQuery) -> RefreshResult:
         """Update the grid to the current rows; needs the role viewer."""
         folder = require_data_dir(projects, project, "viewer")

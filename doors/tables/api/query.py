@@ -350,7 +350,6 @@ def _reads_only() -> GuestProblem:
 
 
 def _kind_refused() -> GuestProblem:
-    """Return the problem of a kind of statement that cannot be run."""
     return GuestProblem(
         "not-allowed",
         "this kind of statement cannot be run here",

@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Discriminator, FailFast, Field, Tag, ValidationError
-from quart import Blueprint, Response, request
+from quart import Response, request
 from quart_schema import (
     RequestSchemaValidationError,
     document_request,
     document_response,
-    validate_querystring,
-    validate_request,
-    validate_response,
 )
 
 from doors.tables import migrations
@@ -44,7 +41,7 @@ from doors.tables.sqlite.owner import open_for_reading, open_for_writing
 from doors.tables.types.json import encode
 from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
 from doors.tables.types.registry import TYPES, Form, TypeName
-from engine.control.app import access
+from engine.control.app import Routes, access
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel, StrictModel
 from engine.control.streaming_body import parse_json
@@ -131,7 +128,7 @@ class RowChanges(StrictModel):
     conflicts: Literal["refuse", "skip"] = "refuse"
 
 
-def add_row_routes(routes: Blueprint, projects: Projects) -> None:
+def add_row_routes(routes: Routes, projects: Projects) -> None:
     """Add the route."""
 
     @routes.post("/v1/projects/<project>/rows")
@@ -403,41 +400,34 @@ class MigrationsDone(StrictModel):
     applied: list[str]
 
 
-def blueprint(projects: Projects) -> Blueprint:
+def blueprint(projects: Projects) -> Routes:
     """Return the routes."""
-    routes = Blueprint("tables", __name__)
+    routes = Routes("tables", __name__)
 
     @routes.get("/v1/projects/<project>/tables")
-    @validate_response(TableList)
     async def tables(project: str) -> TableList:
         """List the tables and views; needs the role viewer."""
         return await _read(require_data_dir(projects, project, "viewer"), list_tables)
 
     @routes.get("/v1/projects/<project>/tables/types")
-    @validate_response(TypeList)
     async def types(project: str) -> TypeList:
         """List the column types; needs the role viewer."""
         require_data_dir(projects, project, "viewer")
         return list_types()
 
     @routes.get("/v1/projects/<project>/table")
-    @validate_querystring(TableQuery)
-    @validate_response(TableModel)
     async def table(project: str, query_args: TableQuery) -> TableModel:
         """Show one table; needs the role viewer."""
         data = require_data_dir(projects, project, "viewer")
         return await _read(data, lambda connection: show_table(connection, query_args.name))
 
     @routes.post("/v1/projects/<project>/schema")
-    @validate_request(Changes)
-    @validate_response(TableList)
     async def schema(project: str, data: Changes) -> TableList:
         """Change the schema in one transaction and return all tables; needs the role owner."""
         folder = require_data_dir(projects, project, "owner")
         return await _write(folder, lambda connection: _change(connection, data))
 
     @routes.post("/v1/projects/<project>/sql")
-    @validate_request(SqlQuery)
     @document_response(Result)
     async def query(project: str, data: SqlQuery) -> Response:
         """Run one statement; to read needs the role viewer, to write rows deployer, the schema owner."""
@@ -454,14 +444,12 @@ def blueprint(projects: Projects) -> Blueprint:
         return Response(result, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/migrations")
-    @validate_response(MigrationList)
     async def applied(project: str) -> MigrationList:
         """List the applied migrations; needs the role viewer."""
         return await _read(require_data_dir(projects, project, "viewer"), list_migrations)
 
     @routes.post("/v1/projects/<project>/migrations")
     @document_request(Migrations)
-    @validate_response(MigrationsDone)
     async def migrate(project: str) -> MigrationsDone:
         """Apply pending migrations in one transaction; needs the role deployer, to plan viewer."""
         require_data_dir(projects, project, "viewer")

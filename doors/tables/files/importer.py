@@ -58,7 +58,8 @@ def load_rows(
 ) -> Iterator[FileProgress]:
     """Import a file into a table, which `create` creates and `replace` empties first; yield the progress."""
     error_prefix = f"nothing was imported into {table.name}"
-    total = _size(source)
+    total = source.seek(0, 2)
+    source.seek(0)
     columns, records = _records(source, format, table)
     with _staging_table(connection, len(columns), error_prefix):
         count, last = 0, 0
@@ -82,12 +83,6 @@ def load_rows(
 def writable(table: Table) -> list[Column]:
     """Return the columns that can be written. Files have these columns."""
     return [column for column in table.columns if not column.generated]
-
-
-def _size(source: BinaryIO) -> int:
-    size = source.seek(0, 2)
-    source.seek(0)
-    return size
 
 
 def _records(source: BinaryIO, format: Format, table: Table) -> tuple[list[Column], Iterator[Record]]:

@@ -36,7 +36,6 @@ def minified(text: str) -> str:
 
 
 def text_json(text: str) -> str:
-    """Return text as a JSON string."""
     return json.dumps(text, ensure_ascii=False)
 
 

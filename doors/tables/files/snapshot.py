@@ -71,7 +71,12 @@ class _RowUndo:
             return self._put(before, old)
         if operation == "INSERT":
             done = self._remove(after, new)
-            self._reset_sequence(after)
+            # AUTOINCREMENT assigns the number of an undone row again.
+            if scalar(self._connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
+                self._connection.execute(
+                    "UPDATE sqlite_sequence SET seq = ? WHERE name = ? AND seq = ?",
+                    (after - 1, self._table.name, after),
+                )
             return done
         existed = self._remove(after, new)
         return self._put(before, old) and existed
@@ -102,14 +107,6 @@ class _RowUndo:
         """Return the values of the columns that can be written."""
         pairs = zip(self._table.columns, values, strict=True)
         return {column.name: value for column, value in pairs if not column.generated}
-
-    def _reset_sequence(self, rowid: int) -> None:
-        """Make AUTOINCREMENT assign the number of an undone row again."""
-        if scalar(self._connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
-            self._connection.execute(
-                "UPDATE sqlite_sequence SET seq = ? WHERE name = ? AND seq = ?",
-                (rowid - 1, self._table.name, rowid),
-            )
 
 
 def _values(cells: Sequence[Any] | None) -> list[Value]:

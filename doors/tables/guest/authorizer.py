@@ -76,15 +76,27 @@ class GuestAuthorizer:
         if action in _READS:
             return None
         if action == apsw.SQLITE_READ:
-            return self._read(first)
+            if first.lower() in _DESCRIBING:
+                self.heavy = True
+                return None
+            return _hidden(first)
         if action == apsw.SQLITE_FUNCTION:
             return self._function(second.lower())
         if action in WRITES:
-            return self._write(first)
+            if first.lower().startswith(("sqlite_", introspection.SCHEMA_TABLE)):
+                return _schema()
+            if not self.writes:
+                return writes_in_query()
+            return _hidden(first)
         if action == apsw.SQLITE_PRAGMA:
             return self._pragma(first.lower(), second)
         if action in TRANSACTIONS:
-            return _transaction()
+            return GuestProblem(
+                "not-allowed",
+                "guests cannot begin or end transactions; a batch is one transaction",
+                "Every request is one transaction. Send statements that belong together to /v1/batch: batch"
+                " in the guest libraries.",
+            )
         if action in FILES:
             return GuestProblem(
                 "not-allowed",
@@ -92,12 +104,6 @@ class GuestAuthorizer:
                 "A resource can use only the tables of its own project.",
             )
         return _schema()
-
-    def _read(self, table: str) -> GuestProblem | None:
-        if table.lower() in _DESCRIBING:
-            self.heavy = True
-            return None
-        return _hidden(table)
 
     def _pragma(self, name: str, argument: str) -> GuestProblem | None:
         if name in introspection.PRAGMAS and argument:
@@ -114,13 +120,6 @@ class GuestAuthorizer:
         self.counts = self.counts or name == "count"
         self.reads_last_id = self.reads_last_id or name == "last_insert_rowid"
         return None
-
-    def _write(self, table: str) -> GuestProblem | None:
-        if table.lower().startswith(("sqlite_", introspection.SCHEMA_TABLE)):
-            return _schema()
-        if not self.writes:
-            return writes_in_query()
-        return _hidden(table)
 
 
 def _hidden(table: str) -> GuestProblem | None:
@@ -146,15 +145,6 @@ def _pragma() -> GuestProblem:
         "guests cannot use this PRAGMA",
         "svc manages the settings of the database. PRAGMA table_info(T), `svc tables show` and sqlite_schema"
         " describe the tables.",
-    )
-
-
-def _transaction() -> GuestProblem:
-    return GuestProblem(
-        "not-allowed",
-        "guests cannot begin or end transactions; a batch is one transaction",
-        "Every request is one transaction. Send statements that belong together to /v1/batch: batch in the"
-        " guest libraries.",
     )
 
 

@@ -63,7 +63,14 @@ def to_problem(
                 "Add an index or a LIMIT.",
             )
         case apsw.TooBigError():
-            return _too_big(sql, params)
+            if len(sql.encode()) > MAX_SQL:
+                return GuestProblem(
+                    "too-large",
+                    f"the statement has more than {MAX_SQL} bytes",
+                    "Values go into params; many rows into the statements of /v1/batch.",
+                )
+            subject = _first_parameter(params, _is_too_big, "a value or a row")
+            return GuestProblem("too-large", f"{subject} has more than {MAX_VALUE} bytes")
     return _storage(error) or _statement(error, sql)
 
 
@@ -135,17 +142,6 @@ def _first_parameter(
 ) -> str:
     """Return the name of the first wrong parameter."""
     return next((f"${number}" for number, value in enumerate(params, 1) if is_invalid(value)), otherwise)
-
-
-def _too_big(sql: str, params: Sequence[Value]) -> GuestProblem:
-    if len(sql.encode()) > MAX_SQL:
-        return GuestProblem(
-            "too-large",
-            f"the statement has more than {MAX_SQL} bytes",
-            "Values go into params; many rows into the statements of /v1/batch.",
-        )
-    subject = _first_parameter(params, _is_too_big, "a value or a row")
-    return GuestProblem("too-large", f"{subject} has more than {MAX_VALUE} bytes")
 
 
 def _is_too_big(value: Value) -> bool:

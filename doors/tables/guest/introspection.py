@@ -71,7 +71,6 @@ class _Module:
         return True
 
     def Open(self) -> "_Cursor":
-        """Return a cursor."""
         return _Cursor(self._read)
 
     def Disconnect(self) -> None:

@@ -200,7 +200,6 @@ def result(changes: int, last_id: int, rows: bytes) -> bytes:
 
 
 def query_response(rows: bytes) -> DoorResponse:
-    """Return the response to a query."""
     return DoorResponse(200, b'{"rows":%b}' % rows)
 
 

@@ -289,7 +289,6 @@ class GuestSession:
         return self._connection
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close(True)
 
 

@@ -93,7 +93,12 @@ def run_steps(
                 f"{_location(name, error.line)}: the statement exceeds {MAX_STATEMENT_BYTES} characters",
                 "Split it, or close an open quote.",
             ) from None
-    _refuse_reserved(connection, name)
+    for kind, item in rows(connection, "SELECT type, name FROM sqlite_schema"):
+        internal = (*notes.INTERNAL_TABLES, REPLICA_TABLE, ANSWERS)
+        if reserved(item) and item not in internal and not item.startswith("sqlite_"):
+            raise TablesError(
+                f"{name or 'the file'}: the {kind} {item} has a reserved name", "Choose another name."
+            )
 
 
 def _run_statement(
@@ -230,16 +235,6 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
         yield refusals
     finally:
         connection.authorizer = None
-
-
-def _refuse_reserved(connection: Connection, name: str) -> None:
-    """Raise `TablesError` for a renamed object with a reserved name, which the authorizer does not see."""
-    for kind, item in rows(connection, "SELECT type, name FROM sqlite_schema"):
-        internal = (*notes.INTERNAL_TABLES, REPLICA_TABLE, ANSWERS)
-        if reserved(item) and item not in internal and not item.startswith("sqlite_"):
-            raise TablesError(
-                f"{name or 'the file'}: the {kind} {item} has a reserved name", "Choose another name."
-            )
 
 
 def _table_columns(connection: Connection) -> dict[int, tuple[str, list[str]]]:

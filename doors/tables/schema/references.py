@@ -146,7 +146,9 @@ def rebuild(
     )
     run(f"DROP TABLE {name}")
     run(definition.sql(table.name))
-    key_is_rowid = _key_is_rowid(connection, table.name)
+    # The primary key is the rowid if it is one column that is declared INTEGER.
+    key_types = rows(connection, "SELECT upper(type) FROM pragma_table_info(?) WHERE pk", table.name)
+    key_is_rowid = key_types == [("INTEGER",)]
     if number and not key_is_rowid and "WITHOUT" not in definition.options.upper():
         targets.append(number)
         staged.append("number")
@@ -157,12 +159,6 @@ def rebuild(
     if last is not None and key_is_rowid:
         connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, table.name))
     return script
-
-
-def _key_is_rowid(connection: Connection, table: str) -> bool:
-    """Return whether the primary key is the rowid: one column that is declared INTEGER."""
-    key_types = rows(connection, "SELECT upper(type) FROM pragma_table_info(?) WHERE pk", table)
-    return key_types == [("INTEGER",)]
 
 
 def last_rowid(connection: Connection, table: Table) -> int | None:

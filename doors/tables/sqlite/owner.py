@@ -26,12 +26,6 @@ DATA_FOLDER = "tables"
 _ERROR_PREFIX = "cannot use the tables"
 
 
-class StorageQuotaExceeded(TablesError):
-    """The tables have reached the quota of their project."""
-
-    code = "storage-quota"
-
-
 def database_path(data: Path) -> Path:
     """Return the path of the database in a project's data folder."""
     return data / DATA_FOLDER / DATABASE_NAME
@@ -90,7 +84,7 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
         is_full = isinstance(error, FullError) or isinstance(error.__cause__, FullError)
         if is_full and (reason := exceeds_quota(path)):
             message = f"{error_prefix}: {reason}; nothing was changed"
-            raise StorageQuotaExceeded(message, QUOTA_HINT) from error
+            raise TablesError(message, QUOTA_HINT, code="storage-quota") from error
         if isinstance(error, TablesError):
             raise
         raise wrap_error(error, error_prefix, DISPLAY_PATH) from error

@@ -181,7 +181,6 @@ class ColumnText:
         return replace(self, clauses=(*self.clauses, Clause(kind, sql)))
 
     def sql(self) -> str:
-        """Return the SQL of the column."""
         return " ".join(
             filter(None, (quoted(self.name), self.declared, *(each.sql for each in self.clauses)))
         )

@@ -41,7 +41,10 @@ def text_cell(value: Value, name: TypeName) -> str | None:
         case bytes():
             return encode_base64(value)
         case str() if form == "format":
-            return _canonical(value, TYPES[name])
+            try:
+                return str(TYPES[name].parse(value))
+            except ValueError:
+                return value
         case str():
             return value
         case 0 | 1 if form == "bool":
@@ -62,13 +65,6 @@ def json_cell(value: Value, name: TypeName) -> str:
             return text_json(value)
     text = text_cell(value, name) or ""
     return text_json(text) if isinstance(value, str | bytes) else text
-
-
-def _canonical(value: str, type: ColumnType) -> str:
-    try:
-        return str(type.parse(value))
-    except ValueError:
-        return value
 
 
 def from_csv(table: Table, column: Column) -> FromText:

@@ -278,7 +278,11 @@ def convert(value: Value, old_name: TypeName, new_name: TypeName) -> Value:
         case "string", _:
             return format_value(value, old)
         case "document", _:
-            return _to_document(value, old)
+            if isinstance(value, str):
+                return json.dumps(value, ensure_ascii=False) if old.form == "format" else json_text(value)
+            if isinstance(value, float) and value in (float("inf"), float("-inf")):
+                raise ValueError("is not a JSON number")
+            return format_value(value, old)
         case _, str():
             return new.parse(value)
         case "format", _:
@@ -301,14 +305,6 @@ def format_value(value: int | float | str | Verbatim, type: ColumnType) -> str:
     if type.form == "bool" and value in (0, 1):
         return "true" if value else "false"
     return repr(value)
-
-
-def _to_document(value: int | float | str, old: ColumnType) -> str:
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False) if old.form == "format" else json_text(value)
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        raise ValueError("is not a JSON number")
-    return format_value(value, old)
 
 
 def excerpt(value: Value | Verbatim) -> str:

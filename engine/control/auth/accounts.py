@@ -254,7 +254,6 @@ class Accounts:
         return [user for _, user in sorted((await self._load()).users.items())]
 
     async def find(self, name: str) -> User | None:
-        """Return a user, or `None`."""
         return (await self._load()).users.get(name)
 
     async def add(self, name: str, password: str, roles: Mapping[str, Role]) -> User:

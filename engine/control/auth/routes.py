@@ -7,11 +7,10 @@ sees its users. Users manage their own tokens.
 import asyncio
 from dataclasses import dataclass, replace
 
-from quart import Blueprint, request
-from quart_schema import validate_querystring, validate_request, validate_response
+from quart import request
 
 from engine.control.access import ALL_PROJECTS, Forbidden, Role
-from engine.control.app import principal, public_route, require
+from engine.control.app import Routes, principal, public_route, require
 from engine.control.auth.accounts import AccountConflict, Accounts, User
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.sessions import DAY_NS, Session, Sessions
@@ -64,12 +63,12 @@ class LogoutQuery(QueryModel):
     everywhere: bool = False
 
 
-def auth_blueprint(name: str) -> Blueprint:
+def auth_blueprint(name: str) -> Routes:
     """Return a blueprint with small, timely request bodies.
 
     Its requests raise `BodyTooLarge`, and `SvcError` when the body does not arrive in time.
     """
-    routes = Blueprint(name, __name__)
+    routes = Routes(name, __name__)
 
     @routes.before_request
     async def _receive_body() -> None:
@@ -86,22 +85,19 @@ def auth_blueprint(name: str) -> Blueprint:
     return routes
 
 
-def blueprint(services: AuthServices) -> Blueprint:
+def blueprint(services: AuthServices) -> Routes:
     """Return the routes."""
     routes = auth_blueprint("login")
     accounts, sessions, throttle = services.accounts, services.sessions, services.throttle
 
     @routes.get("/v1/claim")
     @public_route
-    @validate_response(types.ClaimOut)
     async def claimed() -> types.ClaimOut:
         """Return whether the service has an owner."""
         return types.ClaimOut(claimed=await accounts.claimed())
 
     @routes.post("/v1/claim")
     @public_route
-    @validate_request(types.ClaimRequest)
-    @validate_response(types.SessionOut)
     async def claim(data: types.ClaimRequest) -> types.SessionOut:
         """Create the first owner, with the claim code that the service printed at its start."""
         with throttle.attempt(_client_key()):
@@ -110,8 +106,6 @@ def blueprint(services: AuthServices) -> Blueprint:
 
     @routes.post("/v1/claim/check")
     @public_route
-    @validate_request(types.ClaimCheck)
-    @validate_response(types.ClaimOut)
     async def check_claim(data: types.ClaimCheck) -> types.ClaimOut:
         """Check a claim code, before a name and a password are entered."""
         with throttle.attempt(_client_key()):
@@ -120,15 +114,11 @@ def blueprint(services: AuthServices) -> Blueprint:
 
     @routes.post("/v1/login")
     @public_route
-    @validate_request(types.LoginRequest)
-    @validate_response(types.SessionOut)
     async def login(data: types.LoginRequest) -> types.SessionOut:
         """Create a session."""
         return await _opened(await services.log_in(_client_key(), data.user, data.password))
 
     @routes.post("/v1/logout")
-    @validate_querystring(LogoutQuery)
-    @validate_response(types.RevokedOut)
     async def logout(query_args: LogoutQuery) -> types.RevokedOut:
         """Revoke the current session or token, or all sessions of the user."""
         if query_args.everywhere:
@@ -138,7 +128,6 @@ def blueprint(services: AuthServices) -> Blueprint:
         return types.RevokedOut(revoked=int(exists))
 
     @routes.get("/v1/whoami")
-    @validate_response(types.WhoamiOut)
     async def whoami() -> types.WhoamiOut:
         """Return the caller and their roles."""
         session, asking = await services.session(), principal()
@@ -150,8 +139,6 @@ def blueprint(services: AuthServices) -> Blueprint:
         )
 
     @routes.post("/v1/password")
-    @validate_request(types.PasswordRequest)
-    @validate_response(types.RevokedOut)
     async def password(data: types.PasswordRequest) -> types.RevokedOut:
         """Change the caller's password and end all their other sessions."""
         user = await services.require_user()
@@ -177,13 +164,12 @@ def _token() -> str:
     return request.headers.get("authorization", "").partition(" ")[2].strip()
 
 
-def user_blueprint(services: AuthServices) -> Blueprint:
+def user_blueprint(services: AuthServices) -> Routes:
     """Return the routes. They raise `AccountConflict`, `Forbidden` and `NotFound`."""
     routes = auth_blueprint("users")
     accounts, sessions = services.accounts, services.sessions
 
     @routes.get("/v1/users")
-    @validate_response(types.UserList)
     async def list_users() -> types.UserList:
         """List the users with a role in the caller's projects; an owner of every project sees all users."""
         owned = _owned()
@@ -191,8 +177,6 @@ def user_blueprint(services: AuthServices) -> Blueprint:
         return types.UserList(users=[user for user in visible if user.roles or owned is None])
 
     @routes.put("/v1/users/<user>")
-    @validate_request(types.UserRequest)
-    @validate_response(types.UserOut)
     async def put_user(user: str, data: types.UserRequest) -> types.UserOut:
         """Create a user, or set an existing user's password, which ends their sessions."""
         require(ALL_PROJECTS, "owner")
@@ -206,7 +190,6 @@ def user_blueprint(services: AuthServices) -> Blueprint:
         return types.UserOut.from_user(changed)
 
     @routes.delete("/v1/users/<user>")
-    @validate_response(types.RevokedOut)
     async def remove_user(user: str) -> types.RevokedOut:
         """Remove a user and end their sessions and tokens. One owner of every project must remain."""
         require(ALL_PROJECTS, "owner")
@@ -215,14 +198,11 @@ def user_blueprint(services: AuthServices) -> Blueprint:
         return types.RevokedOut(revoked=1)
 
     @routes.put("/v1/users/<user>/roles/<scope>")
-    @validate_request(types.RoleRequest)
-    @validate_response(types.UserOut)
     async def put_role(user: str, scope: str, data: types.RoleRequest) -> types.UserOut:
         """Set a user's role in a project, or in every project (`*`)."""
         return await _set_role(user, scope, data.role)
 
     @routes.delete("/v1/users/<user>/roles/<scope>")
-    @validate_response(types.UserOut)
     async def remove_role(user: str, scope: str) -> types.UserOut:
         """Remove a user's role in a project."""
         return await _set_role(user, scope, None)
@@ -233,15 +213,12 @@ def user_blueprint(services: AuthServices) -> Blueprint:
         return _visible(await accounts.set_role(user, scope, role), _owned())
 
     @routes.get("/v1/tokens")
-    @validate_response(types.TokenList)
     async def list_tokens() -> types.TokenList:
         """List the caller's tokens, oldest first."""
         listed = await sessions.tokens(await services.require_user())
         return types.TokenList(tokens=[types.TokenOut.of(token) for token in listed])
 
     @routes.post("/v1/tokens")
-    @validate_request(types.TokenRequest)
-    @validate_response(types.NewTokenOut)
     async def create_token(data: types.TokenRequest) -> types.NewTokenOut:
         """Create a token. The caller must have at least its role in each of its projects."""
         user = await services.require_user()
@@ -253,7 +230,6 @@ def user_blueprint(services: AuthServices) -> Blueprint:
         return types.NewTokenOut.of(token, token=secret)
 
     @routes.delete("/v1/tokens/<token>")
-    @validate_response(types.RevokedOut)
     async def remove_token(token: str) -> types.RevokedOut:
         """Revoke one of the caller's tokens by name, immediately."""
         revoked = await sessions.revoke_token(await services.require_user(), token)

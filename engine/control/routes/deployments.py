@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from functools import partial
 
-from quart import Blueprint, Response, request
-from quart_schema import validate_querystring, validate_request, validate_response
+from quart import Response, request
 
 from engine.bucket.protocols import StaleRevision, as_digest
 from engine.control import ndjson
-from engine.control.app import internal_error, require, sends, takes
+from engine.control.app import Routes, internal_error, require, sends, takes
 from engine.control.errors import NotFound, problem_members
 from engine.control.project_threads import ProjectThreads
 from engine.control.schemas import deployments as types
@@ -27,15 +26,13 @@ MAX_BLOB_BYTES = 1 << 30
 """Maximum size of one file of an artifact."""
 
 
-def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint:
+def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
     """Return the routes, which raise `SvcError` and `NotFound`. `url_of` is that of `ServiceSettings`."""
-    routes = Blueprint("deployments", __name__)
+    routes = Routes("deployments", __name__)
     history, blobs = service.history, service.bucket.blobs
     threads = ProjectThreads("manifests")
 
     @routes.post("/v1/projects/<project>/plan")
-    @validate_request(types.PlanRequest)
-    @validate_response(types.PlanOut)
     async def plan(project: str, data: types.PlanRequest) -> types.PlanOut:
         """Return what a deploy would change, and which blobs must be uploaded."""
         caller = require(project, "deployer")
@@ -60,7 +57,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         return types.PlanOut(revision=revision, live=name, changes=_changes(changes), missing=missing)
 
     @routes.get("/v1/projects/<project>/blobs/<digest>")
-    @validate_response(types.UploadOut)
     async def received(project: str, digest: str) -> types.UploadOut:
         """Return how many bytes of an upload were received, as the offset to resume at."""
         require(project, "deployer")
@@ -68,8 +64,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
 
     @routes.put("/v1/projects/<project>/blobs/<digest>")
     @takes("application/octet-stream")
-    @validate_querystring(types.UploadQuery)
-    @validate_response(types.UploadOut)
     async def upload(project: str, digest: str, query_args: types.UploadQuery) -> types.UploadOut:
         """Receive a blob, or the rest of one."""
         require(project, "deployer")
@@ -87,7 +81,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
 
     @routes.post("/v1/projects/<project>/deployments")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_request(types.DeployRequest)
     async def deploy(project: str, data: types.DeployRequest) -> Response:
         """Deploy a manifest. Responds with NDJSON: steps, then the live deployment (`done`) or an `error`."""
         caller = require(project, "deployer")
@@ -119,7 +112,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
             yield ndjson.line({"error": problem_members(internal_error(error))})
 
     @routes.get("/v1/projects/<project>/deployments")
-    @validate_response(types.DeploymentList)
     async def deployments(project: str) -> types.DeploymentList:
         """List the retained deployments and the activations."""
         require(project, "viewer")
@@ -141,7 +133,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         )
 
     @routes.get("/v1/projects/<project>/deployments/<deployment>/rollback")
-    @validate_response(types.RollbackPlanOut)
     async def rollback_plan(project: str, deployment: str) -> types.RollbackPlanOut:
         """Return what a rollback to this deployment would change."""
         require(project, "deployer")
@@ -150,8 +141,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         return types.RollbackPlanOut(revision=live.revision, live=live.deployment, changes=_changes(changes))
 
     @routes.post("/v1/projects/<project>/rollback")
-    @validate_request(types.RollbackRequest)
-    @validate_response(types.LiveOut)
     async def rollback(project: str, data: types.RollbackRequest) -> types.LiveOut:
         """Roll back to an earlier deployment."""
         caller = require(project, "deployer")
@@ -162,7 +151,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         return _went_live(deployment)
 
     @routes.get("/v1/projects/<project>")
-    @validate_response(types.LiveOut)
     async def live(project: str) -> types.LiveOut:
         """Return the live deployment and its addresses."""
         require(project, "viewer")
@@ -186,15 +174,12 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         )
 
     @routes.get("/v1/projects/<project>/secrets")
-    @validate_response(types.SecretList)
     async def secrets(project: str) -> types.SecretList:
         """List the names of the project's secrets."""
         require(project, "viewer")
         return types.SecretList(secrets=await service.secrets.names(project))
 
     @routes.put("/v1/projects/<project>/secrets/<secret>")
-    @validate_request(types.SecretRequest)
-    @validate_response(types.SecretList)
     async def set_secret(project: str, secret: str, data: types.SecretRequest) -> types.SecretList:
         """Set a secret; it applies from the next request."""
         require(project, "deployer")
@@ -202,7 +187,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         return types.SecretList(secrets=await service.secrets.names(project))
 
     @routes.delete("/v1/projects/<project>/secrets/<secret>")
-    @validate_response(types.SecretList)
     async def remove_secret(project: str, secret: str) -> types.SecretList:
         """Remove a secret."""
         require(project, "deployer")

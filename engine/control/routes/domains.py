@@ -2,13 +2,10 @@
 
 import asyncio
 
-from quart import Blueprint
-from quart_schema import validate_response
-
 from engine.certificates.issuance import Issuance, issuance
 from engine.certificates.settings import AcmeSettings
 from engine.certificates.state import CertificateState, CertificateStates
-from engine.control.app import principal, require
+from engine.control.app import Routes, principal, require
 from engine.control.schemas import StrictModel
 from engine.control.schemas.accounts import iso
 from engine.manifest.domains import parse_domain
@@ -63,9 +60,9 @@ class DomainCheckOut(StrictModel):
 
 def blueprint(
     service: Deployer, checks: DomainChecks, certificates: CertificateStates, authority: AcmeSettings | None
-) -> Blueprint:
+) -> Routes:
     """Return the routes."""
-    routes = Blueprint("domains", __name__)
+    routes = Routes("domains", __name__)
 
     async def resources(project: str) -> dict[str, str]:
         """Return the resource of each domain of the live deployment."""
@@ -76,7 +73,6 @@ def blueprint(
         return deployment.served(NO_PROJECT_DIR).domains
 
     @routes.get("/v1/projects/<project>/domains")
-    @validate_response(DomainList)
     async def domains(project: str) -> DomainList:
         """List the domains of the live deployment, in the order of the manifest."""
         require(project, "viewer")
@@ -99,7 +95,6 @@ def blueprint(
         )
 
     @routes.post("/v1/projects/<project>/domains/<domain>/check")
-    @validate_response(DomainCheckOut)
     async def check(project: str, domain: str) -> DomainCheckOut:
         """Check an address of the project or a domain: what DNS returns, and whether it reaches this service.
 

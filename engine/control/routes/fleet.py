@@ -4,11 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import Field
-from quart import Blueprint
-from quart_schema import validate_request, validate_response
 
 from engine.control.access import ALL_PROJECTS, AnyOf
-from engine.control.app import create_app, public_route, require
+from engine.control.app import Routes, create_app, public_route, require
 from engine.control.auth.routes import auth_blueprint
 from engine.control.schemas import StrictModel
 from engine.fleet import operations
@@ -100,19 +98,17 @@ class JoinBody(FoundRequest):
     time_ns: int
 
 
-def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Blueprint:
+def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Routes:
     """Return the routes. Those that change the fleet are for owners of every project."""
-    routes = Blueprint("fleet", __name__)
+    routes = Routes("fleet", __name__)
 
     @routes.get("/v1/fleet")
-    @validate_response(FleetOut)
     async def status() -> FleetOut:
         """Return the nodes of the fleet as this one observes them."""
         require(ALL_PROJECTS, "owner")
         return await fleet.status(tables, "")
 
     @routes.get("/v1/projects/<project>/fleet")
-    @validate_response(FleetOfProjectOut)
     async def of_project(project: str) -> FleetOfProjectOut:
         """Return the nodes that serve a project. Lags are those of its tables. Requires the role viewer."""
         caller = require(project, "viewer")
@@ -125,8 +121,6 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Blueprint:
         return FleetOfProjectOut(fleet=status)
 
     @routes.post("/v1/projects/<project>/fleet/repair")
-    @validate_request(RepairRequest)
-    @validate_response(RepairOut)
     async def repair_tables(project: str, data: RepairRequest) -> RepairOut:
         """Compare the copies of the tables with that of a node, or have all nodes take it."""
         require(project, "owner")
@@ -134,15 +128,12 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Blueprint:
 
     @routes.get("/v1/ready")
     @public_route
-    @validate_response(ReadyOut)
     async def ready() -> tuple[ReadyOut, int]:
         """Return 200 while this service takes requests of applications, 503 once it is drained or stops."""
         is_ready = not fleet.draining.is_set()
         return ReadyOut(ready=is_ready), 200 if is_ready else 503
 
     @routes.post("/v1/fleet")
-    @validate_request(FoundRequest)
-    @validate_response(FleetOut)
     async def found(data: FoundRequest) -> FleetOut:
         """Create a fleet with this service as its first node."""
         require(ALL_PROJECTS, "owner")
@@ -150,8 +141,6 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Blueprint:
         return await fleet.status()
 
     @routes.post("/v1/fleet/tokens")
-    @validate_request(FleetTokenRequest)
-    @validate_response(FleetTokenOut)
     async def token(data: FleetTokenRequest) -> FleetTokenOut:
         """Create a token that lets one machine join the fleet."""
         require(ALL_PROJECTS, "owner")
@@ -160,8 +149,6 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Blueprint:
         return FleetTokenOut(token=created.text, missing=max(0, state.needed - len(state.nodes)))
 
     @routes.post("/v1/fleet/drain")
-    @validate_request(DrainRequest)
-    @validate_response(DrainOut)
     async def drain(data: DrainRequest) -> DrainOut:
         """Stop taking requests on this node, and wait until the last one has ended."""
         require(ALL_PROJECTS, "owner")
@@ -172,7 +159,6 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Blueprint:
         return DrainOut(node=drained.node, streams=drained.streams)
 
     @routes.delete("/v1/fleet/nodes/<node>")
-    @validate_response(RemovedOut)
     async def remove(node: str) -> RemovedOut:
         """Remove another node, which does not run."""
         require(ALL_PROJECTS, "owner")
@@ -194,7 +180,6 @@ def join_handler(fleet: Fleet) -> Handler:
 
     @routes.post("/v1/join")
     @public_route
-    @validate_request(JoinBody)
     async def join(data: JoinBody) -> dict[str, Any]:
         """Admit a node; a repeated request receives the same admission."""
         return (await fleet.admit(JoinRequest(**data.model_dump()))).encode()

@@ -17,11 +17,11 @@ from threading import Event
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
-from quart import Blueprint, Response
-from quart_schema import document_response, validate_querystring, validate_request
+from quart import Response
+from quart_schema import document_response
 
 from engine.control import ndjson
-from engine.control.app import access, require, sends
+from engine.control.app import Routes, access, require, sends
 from engine.control.errors import problem_members
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
@@ -286,14 +286,13 @@ class CursorsLine(BaseModel):
     error: dict[str, Any] | None = None
 
 
-def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Blueprint:
+def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes:
     """Return the routes, which raise `SvcError`. `scan_records` is the number of records scanned per line."""
-    routes = Blueprint("logs", __name__)
+    routes = Routes("logs", __name__)
     threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
 
     @routes.get("/v1/projects/<project>/logs")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_querystring(LogsQuery)
     async def logs(project: str, query_args: LogsQuery) -> Response:
         """Send records as NDJSON, oldest first. `{"dropped": n}` counts records removed before their turn.
 
@@ -307,7 +306,6 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         return ndjson.ndjson_response(stream_records(streams.of(project), path, query_args))
 
     @routes.get("/v1/projects/<project>/logs/window")
-    @validate_querystring(LogWindowQuery)
     @document_response(RecordsOut)
     async def window(project: str, query_args: LogWindowQuery) -> Response:
         """Send matching records: after a cursor, before one, or the last. Requires the role viewer."""
@@ -323,7 +321,6 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         )
 
     @routes.get("/v1/projects/<project>/logs/records")
-    @validate_querystring(RecordsQuery)
     @document_response(RecordsOut)
     async def records(project: str, query_args: RecordsQuery) -> Response:
         """Send the records at the given cursors, omitting removed ones. Requires the role viewer."""
@@ -344,7 +341,6 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
 
     @routes.get("/v1/projects/<project>/logs/cursors")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_querystring(CursorsQuery)
     @document_response(CursorsLine)
     async def cursors(project: str, query_args: CursorsQuery) -> Response:
         """Send the cursors of all matching records as NDJSON. Requires the role viewer."""
@@ -355,7 +351,6 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Bluepr
         return ndjson.ndjson_response(lines)
 
     @routes.post("/v1/projects/<project>/logs/sql")
-    @validate_request(LogSqlRequest)
     @document_response(LogSqlOut)
     async def log_sql(project: str, data: LogSqlRequest) -> Response:
         """Run one SELECT over the views of the timeline. Requires the role viewer."""

@@ -8,12 +8,8 @@ import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
-from quart import Blueprint
-from quart_schema import validate_request, validate_response
-
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.projects import unknown_project
 from engine.control.schemas import manifest as types
 from engine.deploy.deployment import Deployment, Live, RevisionConflict, revision_conflict
@@ -25,23 +21,8 @@ from engine.manifest.problems import ManifestError, mistake
 from engine.service.deployer import Deployer
 
 
-class Manifests(Protocol):
-    """Access to the manifests of projects. Methods raise `NotFound` for an unknown project."""
-
-    async def get(self, project: str) -> types.ManifestOut:
-        """Return a project's manifest."""
-
-    async def plan(self, project: str, changes: Sequence[Change]) -> types.ManifestEditOut:
-        """Return the effect of changes. Raises `EditRefused`."""
-
-    async def write(
-        self, project: str, changes: Sequence[Change], digest: str, by: str
-    ) -> types.ManifestEditOut:
-        """Apply changes for a user. Raises an error of the code `conflict` if `digest` is outdated."""
-
-
 class EditableManifest:
-    """The manifest in a project folder in development."""
+    """The manifest in a project folder in development. Methods raise `NotFound` for another project."""
 
     def __init__(self, project: Project) -> None:
         """`project` is the last valid state of the manifest."""
@@ -152,8 +133,7 @@ def _redrawn(
 
 
 def _edited(diff: str, before: Project, changes: Sequence[Change], digest: str) -> types.ManifestEditOut:
-    undone = [types.op_from_change(change) for change in inverse(before, changes)]
-    return types.ManifestEditOut(diff=diff, digest=digest, inverse=undone)
+    return types.ManifestEditOut(diff=diff, digest=digest, inverse=list(inverse(before, changes)))
 
 
 def _expect(content: bytes, digest: str) -> None:
@@ -161,12 +141,11 @@ def _expect(content: bytes, digest: str) -> None:
         raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
 
 
-def blueprint(manifests: Manifests) -> Blueprint:
+def blueprint(manifests: EditableManifest | DeployedManifest) -> Routes:
     """Return the routes."""
-    routes = Blueprint("manifest", __name__)
+    routes = Routes("manifest", __name__)
 
     @routes.get("/v1/projects/<project>/manifest")
-    @validate_response(types.ManifestOut)
     async def show(project: str) -> types.ManifestOut:
         """Return the manifest; on a service, that of the live deployment. Requires the role viewer."""
         caller = require(project, "viewer")
@@ -176,23 +155,18 @@ def blueprint(manifests: Manifests) -> Blueprint:
         return manifest.model_copy(update={"editable": False, "digest": None})
 
     @routes.post("/v1/projects/<project>/manifest/plan")
-    @validate_request(types.ManifestPlanRequest)
-    @validate_response(types.ManifestEditOut)
     async def planned(project: str, data: types.ManifestPlanRequest) -> types.ManifestEditOut:
         """Return the change of svc.toml that edits make, without writing it. Requires the role deployer."""
         require(project, "deployer")
-        return await manifests.plan(project, [types.change_from_op(op) for op in data.changes])
+        return await manifests.plan(project, data.changes)
 
     @routes.post("/v1/projects/<project>/manifest/write")
-    @validate_request(types.ManifestWriteRequest)
-    @validate_response(types.ManifestEditOut)
     async def written(project: str, data: types.ManifestWriteRequest) -> types.ManifestEditOut:
         """Write changes to svc.toml, or activate a deployment with them. Requires the role deployer.
 
         409 if the file or the live deployment has changed since the plan.
         """
         caller = require(project, "deployer")
-        changes = [types.change_from_op(op) for op in data.changes]
-        return await manifests.write(project, changes, data.digest, caller.name)
+        return await manifests.write(project, data.changes, data.digest, caller.name)
 
     return routes

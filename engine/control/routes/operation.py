@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
-from quart import Blueprint, Response
-from quart_schema import validate_request, validate_response
+from quart import Response
 
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Attempt
 from engine.control.access import ALL_PROJECTS
-from engine.control.app import principal, require, sends
+from engine.control.app import Routes, principal, require, sends
 from engine.control.project_threads import ProjectThreads
 from engine.control.schemas import StrictModel
 from engine.deploy.gc import GcReport
@@ -42,13 +41,11 @@ class GcOut(StrictModel):
     machine_code: int
 
 
-def gc_blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Blueprint:
+def gc_blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Routes:
     """Return the route. `collect(count_only=)` removes data, or only counts it. Raises `GarbageError`."""
-    routes = Blueprint("garbage", __name__)
+    routes = Routes("garbage", __name__)
 
     @routes.post("/v1/gc")
-    @validate_request(GcRequest)
-    @validate_response(GcOut)
     async def gc(data: GcRequest) -> GcOut:
         """Remove data that no deployment needs and no deploy used within 24 hours."""
         require(ALL_PROJECTS, "owner")
@@ -77,19 +74,17 @@ class AttemptList(StrictModel):
     attempts: list[Attempt]
 
 
-def alerts_blueprint(monitor: AlertMonitor) -> Blueprint:
+def alerts_blueprint(monitor: AlertMonitor) -> Routes:
     """Return the routes. The test raises `SvcError` without a receiver."""
-    routes = Blueprint("alerts", __name__)
+    routes = Routes("alerts", __name__)
 
     @routes.get("/v1/alerts")
-    @validate_response(AlertList)
     async def alerts() -> AlertList:
         """Return the alerts of the caller's projects, and of the service for viewers of all projects."""
         caller, active = principal(), monitor.alerts.active()
         return AlertList(alerts=[each for each in active if caller.role(each.project or ALL_PROJECTS)])
 
     @routes.post("/v1/alerts/test")
-    @validate_response(AttemptList)
     async def test() -> AttemptList:
         """Send a test alert to each receiver, once. Requires the role owner of every project."""
         require(ALL_PROJECTS, "owner")
@@ -104,9 +99,9 @@ def alerts_blueprint(monitor: AlertMonitor) -> Blueprint:
 MEDIA_TYPE = "application/openmetrics-text"
 
 
-def metrics_blueprint(meter: ServiceMeter, state: Callable[[], Awaitable[ServiceState]]) -> Blueprint:
+def metrics_blueprint(meter: ServiceMeter, state: Callable[[], Awaitable[ServiceState]]) -> Routes:
     """Return the route."""
-    routes = Blueprint("metrics", __name__)
+    routes = Routes("metrics", __name__)
     threads = ProjectThreads("metrics", threads=2)
 
     @routes.get("/metrics")

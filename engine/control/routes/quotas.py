@@ -9,11 +9,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import Field
-from quart import Blueprint
-from quart_schema import validate_request, validate_response
 
 from engine.control.access import ALL_PROJECTS
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.schemas import StrictModel
 from engine.quota import NO_QUOTA, Quota
 from engine.service.deployer import Deployer
@@ -46,11 +44,6 @@ QuotaSource = Callable[[str], Quota | None]
 """Returns the quota of a served project; `None` in development."""
 
 
-def no_quota(project: str) -> Quota | None:
-    """Return nothing: quotas are those of a service."""
-    return None
-
-
 class MemoryState(StrictModel):
     """The memory budget of all processes of a service, and what they have resident, in bytes."""
 
@@ -62,31 +55,23 @@ MemorySource = Callable[[], MemoryState | None]
 """Returns the state now; `None` in development."""
 
 
-def no_memory_state() -> None:
-    """Return nothing: the memory budget is that of a service."""
-
-
-def blueprint(service: Deployer) -> Blueprint:
+def blueprint(service: Deployer) -> Routes:
     """Return the routes."""
-    routes = Blueprint("quotas", __name__)
+    routes = Routes("quotas", __name__)
 
     @routes.get("/v1/projects/<project>/quota")
-    @validate_response(QuotaOut)
     async def quota(project: str) -> QuotaOut:
         """Return the quota of a project."""
         require(project, "viewer")
         return QuotaOut(**asdict(await service.quotas.get(project)))
 
     @routes.put("/v1/projects/<project>/quota")
-    @validate_request(QuotaRequest)
-    @validate_response(QuotaOut)
     async def set_quota(project: str, data: QuotaRequest) -> QuotaOut:
         """Change limits of a project, deployed or not. They apply from the next request."""
         require(ALL_PROJECTS, "owner")
         return QuotaOut(**asdict(await service.set_quota(project, data.model_dump(exclude_unset=True))))
 
     @routes.delete("/v1/projects/<project>/quota")
-    @validate_response(QuotaOut)
     async def remove_quota(project: str) -> QuotaOut:
         """Remove all limits of a project."""
         require(ALL_PROJECTS, "owner")

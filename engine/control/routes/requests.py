@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, WithJsonSchema
-from quart import Blueprint
-from quart_schema import validate_request, validate_response
 
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schemas import StrictModel
@@ -143,12 +141,11 @@ def _header(field: list[str]) -> tuple[str, str]:
     return field[0], field[1]
 
 
-def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Blueprint:
+def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes:
     """Return the routes."""
-    routes = Blueprint("requests", __name__)
+    routes = Routes("requests", __name__)
 
     @routes.get("/v1/projects/<project>/requests/<id>")
-    @validate_response(RecordedExchangeOut)
     async def recorded(project: str, id: str) -> RecordedExchangeOut:
         """Return a recorded request and its response. Requires the role viewer."""
         require(project, "viewer")
@@ -158,7 +155,6 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         return RecordedExchangeOut(**exchange_document(exchange, entries))
 
     @routes.get("/v1/projects/<project>/requests/<id>/original")
-    @validate_response(OriginalOut)
     async def original(project: str, id: str) -> OriginalOut:
         """Return a recent request with its credentials, from memory. Empty for older ones.
 
@@ -171,7 +167,6 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         return OriginalOut(head=head, request=request, response=response)
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
-    @validate_response(ReplayOut)
     async def replay(project: str, id: str) -> ReplayOut:
         """Send a recorded request to the current project again; responds when it is complete.
 
@@ -182,8 +177,6 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         return await _replayed(exchange)
 
     @routes.post("/v1/projects/<project>/requests/<id>/resend")
-    @validate_request(EditedRequest)
-    @validate_response(ReplayOut)
     async def resend(project: str, id: str, data: EditedRequest) -> ReplayOut:
         """Send an edited form of a recorded request, like a replay. Requires the role deployer."""
         require(project, "deployer")

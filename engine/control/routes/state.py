@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
-from quart import Blueprint
-from quart_schema import validate_querystring, validate_response
 
 from engine.certificates.state import CertificateState
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.projects import Projects, unknown_project
 from engine.control.routes.quotas import (
     MemorySource,
     MemoryState,
     QuotaOut,
     QuotaSource,
-    no_memory_state,
-    no_quota,
 )
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
@@ -163,8 +159,8 @@ class StatusSource:
     rates: Callable[[str], RateMeter | None]
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
-    memory: MemorySource = no_memory_state
-    quota: QuotaSource = no_quota
+    memory: MemorySource = lambda: None
+    quota: QuotaSource = lambda project: None
     domains: Callable[[str], Names] = lambda project: {}
     certificate: Callable[[str, str], CertificateState | None] = lambda project, name: None
 
@@ -187,13 +183,11 @@ def dev_url(port: int, project: str, resource: str = "") -> str:
     return f"http://{subdomain}localhost:{port}"
 
 
-def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
+def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Routes:
     """Return the route. `doors` maps each Door's name to its measure function, if it stores tables."""
-    routes = Blueprint("state", __name__)
+    routes = Routes("state", __name__)
 
     @routes.get("/v1/projects/<project>/state")
-    @validate_querystring(StateQuery)
-    @validate_response(ProjectState)
     async def state(project: str, query_args: StateQuery) -> ProjectState:
         """Return the state of a project's resources, mounts and Doors. Requires the role viewer."""
         require(project, "viewer")

@@ -11,13 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 
 from pydantic import BaseModel, Field
-from quart import Blueprint, Response
-from quart_schema import document_response, validate_querystring
+from quart import Response
+from quart_schema import document_response
 
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
-from engine.control.routes.quotas import MemorySource, MemoryState, no_memory_state
+from engine.control.routes.quotas import MemorySource, MemoryState
 from engine.control.schemas import QueryModel
 from engine.usage.store import MINUTE_NS, USAGE_FILE, Key, UsageCount, UsageStore
 
@@ -55,13 +55,12 @@ class UsageOut(BaseModel):
     memory: MemoryState | None
 
 
-def blueprint(projects: Projects, memory: MemorySource = no_memory_state) -> Blueprint:
+def blueprint(projects: Projects, memory: MemorySource = lambda: None) -> Routes:
     """Return the route."""
-    routes = Blueprint("usage", __name__)
+    routes = Routes("usage", __name__)
     threads = ProjectThreads("usage")
 
     @routes.get("/v1/projects/<project>/usage")
-    @validate_querystring(UsageQuery)
     @document_response(UsageOut)
     async def usage(project: str, query_args: UsageQuery) -> Response:
         """Return the usage of each resource per minute."""

@@ -1,20 +1,18 @@
 """Request and response models of the manifest routes."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
 from engine.artifact import ArtifactKind
 from engine.control.schemas import StrictModel
 from engine.deploy.deployment import DrawnMount
-from engine.manifest.edit import AddMount, AddOrigin, Change, ChangeMount, RemoveMount, RemoveOrigin
+from engine.manifest.edit import Change
 from engine.manifest.lanes import LaneTone, kind_of, tone_of
 from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
 
-ShortText = Annotated[str, StringConstraints(max_length=2048)]
 MAX_CHANGES = 200
 
 
@@ -119,93 +117,28 @@ class ManifestOut(StrictModel):
         )
 
 
-class AddOp(StrictModel):
-    """Mount `target` at `pattern` of `resource`."""
-
-    op: Literal["add"]
-    resource: ShortText
-    pattern: ShortText
-    target: ShortText
-
-
-class ChangeOp(StrictModel):
-    """Replace the mount `pattern` of `resource` by the pattern `to` and the target `target`."""
-
-    op: Literal["change"]
-    resource: ShortText
-    pattern: ShortText
-    to: ShortText
-    target: ShortText
-
-
-class RemoveOp(StrictModel):
-    """Remove the mount `pattern` of `resource`."""
-
-    op: Literal["remove"]
-    resource: ShortText
-    pattern: ShortText
-
-
-class AddOriginOp(StrictModel):
-    """Allow calls of `resource` to `origin`, an entry of `egress`."""
-
-    op: Literal["add-origin"]
-    resource: ShortText
-    origin: ShortText
-
-
-class RemoveOriginOp(StrictModel):
-    """Remove the entry `origin` of `egress` of `resource`."""
-
-    op: Literal["remove-origin"]
-    resource: ShortText
-    origin: ShortText
-
-
-_Op = AddOp | ChangeOp | RemoveOp | AddOriginOp | RemoveOriginOp
-ManifestOp = Annotated[_Op, Field(discriminator="op")]
-
-
-_KINDS: Mapping[str, tuple[type[_Op], type[Change]]] = {
-    "add": (AddOp, AddMount),
-    "change": (ChangeOp, ChangeMount),
-    "remove": (RemoveOp, RemoveMount),
-    "add-origin": (AddOriginOp, AddOrigin),
-    "remove-origin": (RemoveOriginOp, RemoveOrigin),
-}
-"""Operations by their `op`, and the changes of the same members."""
-
-
-def change_from_op(op: _Op) -> Change:
-    """Return the change of a request."""
-    return _KINDS[op.op][1](**op.model_dump(exclude={"op"}))
-
-
-def op_from_change(change: Change) -> _Op:
-    """Return the request model of a change."""
-    name, kind = next((name, op) for name, (op, value) in _KINDS.items() if type(change) is value)
-    return kind(op=name, **asdict(change))  # type: ignore[arg-type]
+ManifestChange = Annotated[Change, Field(discriminator="op")]
 
 
 class ManifestPlanRequest(StrictModel):
     """Changes, applied in order."""
 
-    changes: Annotated[list[ManifestOp], Field(max_length=MAX_CHANGES)]
+    changes: Annotated[list[ManifestChange], Field(max_length=MAX_CHANGES)]
 
 
 class ManifestWriteRequest(StrictModel):
     """Changes, and the digest of the file or deployment for which they were planned."""
 
-    changes: Annotated[list[ManifestOp], Field(max_length=MAX_CHANGES)]
+    changes: Annotated[list[ManifestChange], Field(max_length=MAX_CHANGES)]
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class ManifestEditOut(StrictModel):
-    """The unified diff of svc.toml, and the operations that undo it.
+    """The unified diff of svc.toml, and the changes that undo it.
 
     `digest` is that of the current file or deployment: before a plan is written, or after the write.
     """
 
     diff: str
     digest: str
-    inverse: list[ManifestOp]
+    inverse: list[ManifestChange]

@@ -94,5 +94,4 @@ class FileStream:
         return offset - start
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._descriptor)

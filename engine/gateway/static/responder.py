@@ -194,7 +194,12 @@ class StaticResponder:
                 return await _send_text(exchange, 308, "", (b"location", location))
             try:
                 if file is None:
-                    return await self._respond_missing(exchange, fields)
+                    page = self._source.find(self._not_found) if self._not_found else None
+                    if not isinstance(page, StaticFile) or exchange.request.method not in ("GET", "HEAD"):
+                        return None
+                    coding = choose(fields.get(b"accept-encoding"), page.sizes) or "identity"
+                    representation = page.representations[coding]
+                    return await self._send_file(exchange, representation, 404, (0, representation.size), ())
                 return await self._respond_with(exchange, file, fields, varies=varies)
             except _NothingSent as error:
                 if attempt == _ATTEMPTS:
@@ -219,17 +224,6 @@ class StaticResponder:
         if b"text/html" not in fields.get(b"accept", b"").lower():
             return None, False
         return self._source.find(INDEX_PAGE), True
-
-    async def _respond_missing(
-        self, exchange: Exchange, fields: dict[bytes, bytes]
-    ) -> tuple[int, int] | None:
-        """Send the page of `not_found`. Conditions and ranges refer to files, so they do not count."""
-        page = self._source.find(self._not_found) if self._not_found else None
-        if not isinstance(page, StaticFile) or exchange.request.method not in ("GET", "HEAD"):
-            return None
-        coding = choose(fields.get(b"accept-encoding"), page.sizes) or "identity"
-        representation = page.representations[coding]
-        return await self._send_file(exchange, representation, 404, (0, representation.size), ())
 
     async def _respond_with(
         self, exchange: Exchange, file: StaticFile, fields: dict[bytes, bytes], *, varies: bool

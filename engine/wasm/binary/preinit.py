@@ -22,7 +22,7 @@ from typing import Any
 from wasmtime import Engine, Func, FuncType, Instance, Memory, Module, Store, Trap, WasmtimeError
 
 from engine.wasm.binary.memory_limits import PAGE_BYTES, read_memories
-from engine.wasm.binary.reader import ComponentOutline, CoreModule, read_outline
+from engine.wasm.binary.reader import read_outline
 from engine.wasm.compile.compilers import compilers
 from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, compile_config
 from engine.wasm_binary import (
@@ -150,17 +150,13 @@ def _read_globals(reader: BinaryReader) -> Iterator[_GlobalVariable]:
         begin, kind, mutable = reader.at, reader.byte(), reader.byte() == 1
         if kind not in _CONSTANTS:
             raise UnsupportedBinary("global that is not an integer")
-        _skip_constant(reader, _CONSTANTS[kind])
+        if reader.byte() != _CONSTANTS[kind]:
+            raise UnsupportedBinary("initializer is not a constant")
+        while reader.byte() >= 0x80:
+            pass
+        if reader.byte() != END:
+            raise UnsupportedBinary("initializer is more than a constant")
         yield _GlobalVariable(kind, mutable, reader.data[begin : reader.at])
-
-
-def _skip_constant(reader: BinaryReader, instruction: int) -> None:
-    if reader.byte() != instruction:
-        raise UnsupportedBinary("initializer is not a constant")
-    while reader.byte() >= 0x80:
-        pass
-    if reader.byte() != END:
-        raise UnsupportedBinary("initializer is more than a constant")
 
 
 def _encode_global(variable: _GlobalVariable, value: int) -> bytes:
@@ -228,7 +224,11 @@ def preinitialize(component: bytes) -> bytes:
     if FREEZE_EXPORT not in component:
         return component
     try:
-        position = _find_module(component, read_outline(component))
+        instances = Counter(read_outline(component).modules())
+        modules = [each for each in instances if component.find(FREEZE_EXPORT, each.start, each.end) >= 0]
+        if len(modules) != 1 or instances[modules[0]] != 1:
+            return component  # Not exactly one instance of one pre-initializable module.
+        (position,) = modules
         module = ModuleBinary(component[position.start : position.end])
         preinitialized = section(
             CORE_MODULE, module.with_state(_initialized_state(module), finished=START_EXPORT)
@@ -236,15 +236,6 @@ def preinitialize(component: bytes) -> bytes:
         return component[: position.section] + preinitialized + component[position.end :]
     except (UnsupportedBinary, _UnsupportedCall, WasmtimeError, Trap, LookupError, TypeError, ValueError):
         return component
-
-
-def _find_module(component: bytes, outline: ComponentOutline) -> CoreModule:
-    """Return the position of the only instance of the module. Raises `UnsupportedBinary` otherwise."""
-    instances = Counter(outline.modules())
-    modules = [each for each in instances if component.find(FREEZE_EXPORT, each.start, each.end) >= 0]
-    if len(modules) != 1 or instances[modules[0]] != 1:
-        raise UnsupportedBinary("not exactly one instance of one pre-initializable module")
-    return modules[0]
 
 
 def _initialized_state(module: ModuleBinary) -> ModuleState:

@@ -82,7 +82,10 @@ def host_function(
 def blocking_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
     """Return the C callback of a host function that may return `Suspend`."""
     arguments, encode = argument_lifter(function), result_encoder(function.result)
-    continuation = _continuation(runs)
+    key = id(runs)
+    if key not in _continuations:
+        _continuations[key] = (CONTINUATION(lambda context: runs[context].resume()), runs)
+    continuation = ctypes.cast(_continuations[key][0], _P).value or 0
     assert encode is not None
 
     def callback(
@@ -122,14 +125,6 @@ def blocking_function(runs: dict[int, Any], function: types.FuncType, body: Call
 
 
 _continuations: dict[int, Any] = {}
-
-
-def _continuation(runs: dict[int, Any]) -> int:
-    """Return the address of the C continuation shared by all runs of a table."""
-    key = id(runs)
-    if key not in _continuations:
-        _continuations[key] = (CONTINUATION(lambda context: runs[context].resume()), runs)
-    return ctypes.cast(_continuations[key][0], _P).value or 0
 
 
 _always = CONTINUATION(lambda _context: True)

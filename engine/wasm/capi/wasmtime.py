@@ -129,12 +129,6 @@ def _take_error(pointer: int | None) -> str | None:
     return text
 
 
-def _check(pointer: int | None) -> None:
-    text = _take_error(pointer)
-    if text is not None:
-        raise WasmtimeApiError(text)
-
-
 def increment_epoch(engine: int) -> None:
     """Increment the epoch of the engine at an address. Callable from any thread."""
     _increment_epoch(engine)
@@ -147,10 +141,15 @@ class LinkerInstance:
         self._pointer = address(instance)
 
     def add_func(self, name: str, callback: Any, *, blocking: bool) -> None:
-        """Define a host function; `callback` (from `host_functions`) must outlive the Linker."""
+        """Define a host function; `callback` (from `host_functions`) must outlive the Linker.
+
+        Raises `WasmtimeApiError`.
+        """
         raw = name.encode()
         add = _add_func_async if blocking else _add_func
-        _check(add(self._pointer, raw, len(raw), ctypes.cast(callback, _P), None, None))
+        text = _take_error(add(self._pointer, raw, len(raw), ctypes.cast(callback, _P), None, None))
+        if text is not None:
+            raise WasmtimeApiError(text)
 
 
 class Store:

@@ -99,20 +99,16 @@ class InputBuffer:
             return b""
         data = self._parts.read(limit)
         if self._parts and len(data) < limit:
-            data = self._join(data, limit)
+            parts, size = [data], len(data)  # Each call costs the guest more than the bytes.
+            while self._parts and size < limit:
+                parts.append(self._parts.read(limit - size))
+                size += len(parts[-1])
+            data = b"".join(parts)
         if self._account is not None:
             self._account.held_bytes -= len(data)
         if not self.full:
             self._notify_drained()
         return data
-
-    def _join(self, first: bytes, limit: int) -> bytes:
-        """Return more small parts at once: each call costs the guest more than the bytes."""
-        parts, size = [first], len(first)
-        while self._parts and size < limit:
-            parts.append(self._parts.read(limit - size))
-            size += len(parts[-1])
-        return b"".join(parts)
 
     def _notify_drained(self) -> None:
         if self.on_drained is not None:

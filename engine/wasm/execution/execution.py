@@ -201,7 +201,13 @@ class Execution:
         run, polls, turns = self._run, self._polls, self._guest.runner.turns
         while True:
             while not polls.has_begun and self._guest.runner.budget.overrun and self.reason is None:
-                await self._wait_for_memory()
+                self._start_reading()
+                self._waiter = asyncio.get_running_loop().create_future()
+                self._guest.runner.budget.when_free(self._wake)
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
             if self.reason is not None:
                 raise _Stopped
             if polls.offloaded:
@@ -231,15 +237,6 @@ class Execution:
         await self._guest.runner.turns.wait(self._guest.project)
         if not self._reading and self._exchange.disconnected.is_set():
             self.stop("client-gone")
-
-    async def _wait_for_memory(self) -> None:
-        self._start_reading()
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._guest.runner.budget.when_free(self._wake)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
 
     async def _until_ready(self, wait: Suspend) -> None:
         loop = asyncio.get_running_loop()
@@ -302,10 +299,6 @@ class Execution:
                 self._complete = True  # The client has all of it, whenever the guest ends it.
                 return
             self._complete = head.status in (204, 304) or self._request.method == "HEAD"
-        self._start_disconnect_grace()
-
-    def _start_disconnect_grace(self) -> None:
-        """Notify the guest; stop the run after `DISCONNECT_GRACE_SECONDS`."""
         self._grace_timer = asyncio.get_running_loop().call_later(
             DISCONNECT_GRACE_SECONDS, self.stop, "client-gone"
         )

@@ -55,7 +55,6 @@ class StderrTail:
         self._locations: list[tuple[str, str]] = []
 
     def add(self, line: str) -> None:
-        """Add one line."""
         if self._panicked_at:
             self._head, self._locations = f"panicked: {line}", [("", self._panicked_at)]
             self._panicked_at = ""

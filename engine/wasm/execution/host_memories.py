@@ -104,7 +104,12 @@ class HostMemory:
                 return False
             if found != self._found:
                 self._found = found
-                self._prepare(found)
+                begins = [
+                    (at - self.address, size) for at, size in found if at < self.address + self._minimum
+                ]
+                ranges = [(begin, min(begin + size, self._minimum)) for begin, size in begins]
+                self._initial = [pair for begin, end in ranges for pair in self._with_initial(begin, end)]
+                self.written = sum([end - begin for begin, end in ranges])
             self._faults = faults
         if added := self.size - self._minimum:
             pages.discard(self.address + self._minimum, added)
@@ -113,13 +118,6 @@ class HostMemory:
         for content, initial in self._initial:
             content[:] = initial
         return True
-
-    def _prepare(self, found: list[tuple[int, int]]) -> None:
-        """Prepare the resets of ranges by address and size."""
-        begins = [(at - self.address, size) for at, size in found if at < self.address + self._minimum]
-        ranges = [(begin, min(begin + size, self._minimum)) for begin, size in begins]
-        self._initial = [pair for begin, end in ranges for pair in self._with_initial(begin, end)]
-        self.written = sum([end - begin for begin, end in ranges])
 
     def _with_initial(self, begin: int, end: int) -> Iterator[tuple[memoryview, memoryview]]:
         """Yield the parts of a range before, in and after the image, each with its initial content."""

@@ -9,7 +9,7 @@ import ctypes
 import os
 import sys
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -35,7 +35,6 @@ from engine.wasm.compile.machine_code import CodeRejected, load_component
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
-from engine.wasm.execution.loop_turns import LoopTurns
 from engine.wasm.execution.memory_budget import (
     SAMPLE_SECONDS,
     MemoryBudget,
@@ -52,6 +51,69 @@ from engine.wasm.execution.thread_priority import yield_to_loop
 from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.http import Outbound, OutboundHttp, OutboundPolicy
+
+MAX_TURN_NS = 10_000_000
+"""How long guests may compute in one iteration of the loop before further runs queue."""
+ADMITTED_NS = 2_500_000
+"""Computing time that each iteration admits from the queue, by the mean of recent polls."""
+_MEAN_SHIFT = 3
+
+
+class LoopTurns:
+    """Use it on the event loop's thread."""
+
+    def __init__(self) -> None:
+        self.crowded = False
+        """Whether a run must `wait` before its guest computes on the loop."""
+        self._used_ns = self._mean_ns = 0
+        self._scheduled = False
+        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    def record(self, nanoseconds: int) -> None:
+        """Add to the time that guests computed in this iteration."""
+        self._used_ns += nanoseconds
+        self._mean_ns += (nanoseconds - self._mean_ns) >> _MEAN_SHIFT
+        if self._used_ns > MAX_TURN_NS:
+            self.crowded = True
+        if not self._scheduled:
+            self._schedule()
+
+    async def wait(self, project: str) -> None:
+        """Wait for a turn of the project."""
+        turn = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(project, deque()).append(turn)
+        if not self._scheduled:
+            self._schedule()
+        await turn
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._used_ns, self._scheduled = 0, False
+        if not self._queues:
+            self.crowded = False
+            return
+        for _ in range(max(1, ADMITTED_NS // max(1, self._mean_ns))):
+            if not self._admit_next():
+                break
+        self.crowded = bool(self._queues)
+        if self.crowded:
+            self._schedule()
+
+    def _admit_next(self) -> bool:
+        """Admit the first run of the project whose last turn is longest ago; return whether one waits."""
+        while self._queues:
+            project, queue = self._queues.popitem(last=False)
+            turn = queue.popleft()
+            if queue:
+                self._queues[project] = queue
+            if not turn.done():  # It is done if the run was canceled.
+                turn.set_result(None)
+                return True
+        return False
+
 
 _SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _PR_SET_THP_DISABLE = 41

@@ -140,7 +140,10 @@ class Dialer(httpcore.AsyncNetworkBackend):
             return [host]  # `egress` allowed exactly this address.
         started, call = perf_counter_ns(), connecting.get()
         try:
-            texts = await self._lookup(host)
+            await self._lookups.acquire()
+            lookup = asyncio.ensure_future(self._resolve(host))  # It has its slot even if this is canceled.
+            lookup.add_done_callback(self._on_lookup_done)
+            texts = await asyncio.shield(lookup)
         except OSError as error:
             raise NameNotResolved(str(error)) from error
         finally:
@@ -149,13 +152,6 @@ class Dialer(httpcore.AsyncNetworkBackend):
         if not texts:
             raise NameNotResolved(host)
         return permitted(self._egress, host, port, texts)
-
-    async def _lookup(self, host: str) -> list[str]:
-        """Resolve a name. Its slot stays occupied until completion, even if the caller is canceled."""
-        await self._lookups.acquire()
-        lookup = asyncio.ensure_future(self._resolve(host))
-        lookup.add_done_callback(self._on_lookup_done)
-        return await asyncio.shield(lookup)
 
     def _on_lookup_done(self, lookup: "asyncio.Future[list[str]]") -> None:
         self._lookups.release()

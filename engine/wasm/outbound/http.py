@@ -93,18 +93,13 @@ def error_code(error: Exception) -> ErrorCode:
         if isinstance(hidden, _ENDED):
             return ("connection-terminated", None)
         if isinstance(hidden, ssl.SSLError):
-            return _tls_code(hidden)
+            if isinstance(hidden, ssl.SSLCertVerificationError):
+                return ("TLS-certificate-error", None)
+            alert = _ALERT.search(hidden.reason or "")
+            if alert is None:
+                return ("TLS-protocol-error", None)
+            return ("TLS-alert-received", (None, alert[1].replace("_", " ").lower()))
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), ("internal-error", None))
-
-
-def _tls_code(error: ssl.SSLError) -> ErrorCode:
-    """Return the code for an untrusted certificate, a received alert, or a non-TLS peer."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return ("TLS-certificate-error", None)
-    alert = _ALERT.search(error.reason or "")
-    if alert is None:
-        return ("TLS-protocol-error", None)
-    return ("TLS-alert-received", (None, alert[1].replace("_", " ").lower()))
 
 
 @dataclass(frozen=True, slots=True)

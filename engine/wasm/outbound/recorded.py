@@ -41,7 +41,12 @@ class RecordedOutbound:
         """Answer a request. Raises `RequestRefused` if no response was recorded."""
         method, url = method_of(request), f"{origin_of(request)}{target_of(request)}"
         call = run.request.begin_call("fetch", f"{method} {origin_of(request)}")
-        response = self._take(method, url)
+        same = [each for each in self._responses if each.method == method]
+        exact = (each for each in same if each.url == url)
+        similar = (each for each in same if each.url.partition("?")[0] == url.partition("?")[0])
+        response = next(exact, None) or next(similar, None)
+        if response is not None:
+            self._responses.remove(response)
         if response is None:
             if call is not None:
                 call.end(0, "denied")
@@ -60,15 +65,6 @@ class RecordedOutbound:
         headers = [item for item in fields if item[0] not in FORBIDDEN]
         answer = IncomingResponse(response.status, headers, flow)
         run.on_loop(lambda: future.settle(run, answer))
-
-    def _take(self, method: str, url: str) -> RecordedResponse | None:
-        same = [each for each in self._responses if each.method == method]
-        exact = (each for each in same if each.url == url)
-        similar = (each for each in same if each.url.partition("?")[0] == url.partition("?")[0])
-        response = next(exact, None) or next(similar, None)
-        if response is not None:
-            self._responses.remove(response)
-        return response
 
     async def aclose(self) -> None:
         """Return at once: there are no connections."""

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from engine.gateway.client_rate import MAX_ADDRESSES, ClientRate
+from engine.gateway.routes import MAX_ADDRESSES, ClientRate
 from engine.manifest.model import Mount, Resource
 from tests.engine.gateway.serving import Site, echo, with_site
 

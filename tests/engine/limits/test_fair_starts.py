@@ -6,9 +6,8 @@ from pathlib import Path
 
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.model import Resource
-from engine.wasm.execution.loop_turns import LoopTurns
 from engine.wasm.execution.request import GuestRequest, RunReport
-from engine.wasm.execution.runner import Guest, Runner
+from engine.wasm.execution.runner import Guest, LoopTurns, Runner
 from tests.engine.wasm.text_guest import artifact
 
 HOG_RUNS = 400

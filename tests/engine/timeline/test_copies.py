@@ -16,7 +16,7 @@ from engine.timeline import sql
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase, timeline_path
 from engine.timeline.query import RecordFilter, RecordRange, TimelineReader, select
-from engine.timeline.record import LineRecord, Record, StoredRecord, encode
+from engine.timeline.record import LineRecord, Origin, Record, StoredRecord, encode, from_json, to_json
 from engine.timeline.recorder import (
     MESSAGE_RECORDS,
     UNKNOWN,
@@ -238,6 +238,7 @@ def old_file(path: Path) -> None:
     database = apsw.Connection(str(path))
     database.execute("""
         drop index record_node; drop table peer;
+        alter table record drop column region;
         alter table record drop column node; alter table record drop column node_cursor;
         alter table record drop column node_ms;
         alter table origin drop column node;
@@ -251,6 +252,32 @@ def old_file(path: Path) -> None:
         pragma user_version = 1;
     """)
     database.close()
+
+
+def test_region_of_each_node_is_stored_and_old_records_have_none(path: Path) -> None:
+    old_file(path)
+    store = TimelineStore(path, origin=Origin(region="eu-1"))
+    content = encode_batch(0, [(5, *encode(line("copy"), Origin("us-1")), 1)], ())
+    store.append([line("new"), CopiedBatch("n2", content, lambda position, gap: None)], BEGAN)
+    store.close()
+    assert [entry.origin.region for entry in entries(path)] == ["", "eu-1", "us-1"]
+    documents = [to_json(entry) for entry in entries(path)]
+    assert [document.get("region") for document in documents] == [None, "eu-1", "us-1"]
+    assert [from_json(document) for document in documents] == entries(path)
+    rows = json.loads(sql.run(path, "select text, region from lines"))["rows"]
+    assert [row["region"] for row in rows] == ["", "eu-1", "us-1"]
+
+
+def test_file_without_the_region_is_read_and_gets_the_column(path: Path) -> None:
+    append(path, line("old"))
+    database = apsw.Connection(str(path))
+    database.execute("alter table record drop column region; pragma user_version = 2")
+    database.close()
+    assert texts(path) == [("n1", "old")]
+    assert json.loads(sql.run(path, "select region from lines"))["rows"] == [{"region": ""}]
+    append(path, line("new"))
+    assert texts(path) == [("n1", "old"), ("n1", "new")]
+    assert json.loads(sql.run(path, "select region from lines"))["rows"] == [{"region": ""}] * 2
 
 
 def test_file_of_an_older_svc_is_read_and_gets_the_columns(path: Path) -> None:

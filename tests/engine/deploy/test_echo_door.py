@@ -1,0 +1,107 @@
+"""A new Door with data needs its own code and an entry in the composition, nothing else."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.deploy.doors import Doors
+from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, OpenDoor
+from engine.timeline.bus import TimelineBus
+from svc_tui import composition
+from tests.engine.control.developing import Shop, develop
+from tests.svc_tui.hosted import static_shop
+
+FILE = "bodies"
+
+
+class EchoDoor:
+    """A Door that stores the bodies of requests, and answers with all of them."""
+
+    name = "echo"
+    variables = ("SVC_ECHO_ENDPOINT",)
+    max_body = 100
+
+    def open(self, context: DoorContext) -> OpenDoor:
+        return OpenEcho(context.folder)
+
+
+class OpenEcho:
+    """The echo of one project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.limit: int | None = None
+
+    def answer(self, request: DoorRequest) -> DoorResponse:
+        if self.limit == 0:
+            return DoorResponse(507)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / FILE).open("ab") as file:
+            file.write(request.body)
+        return DoorResponse(200, (self.folder / FILE).read_bytes())
+
+    def limit_storage(self, mebibytes: int | None) -> None:
+        self.limit = mebibytes
+
+    async def aclose(self) -> None:
+        return
+
+
+def echo_stats(data: Path) -> tuple[int, int] | None:
+    """Return the numbers of files and bytes in a project's data folder."""
+    file = data / EchoDoor.name / FILE
+    return (1, file.stat().st_size) if file.exists() else (0, 0)
+
+
+@pytest.fixture(autouse=True)
+def composed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the Door to the composition."""
+    known, stats = composition.doors, composition.door_stats
+
+    def doors(*arguments: Any) -> tuple[Door, ...]:
+        return (*known(*arguments), EchoDoor())
+
+    monkeypatch.setattr(composition, "doors", doors)
+    monkeypatch.setattr(composition, "door_stats", lambda: {**stats(), EchoDoor.name: echo_stats})
+
+
+async def sent(doors: Doors, body: bytes) -> DoorResponse:
+    request = DoorRequest("POST", "/", query="", headers=(), body=body, caller=Caller("web", "01id"))
+    answer = doors.open[EchoDoor.name].door.answer(request)
+    return answer if isinstance(answer, DoorResponse) else await answer
+
+
+async def opened(data: Path) -> Doors:
+    return Doors(composition.doors(), "shop", data, TimelineBus())
+
+
+def test_new_door_answers_stores_and_obeys_the_quota(tmp_path: Path) -> None:
+    async def test() -> None:
+        doors = await opened(tmp_path)
+        assert doors.environment["SVC_ECHO_ENDPOINT"] == "http://echo.svc.internal"
+        assert (await sent(doors, b"a")).body == b"a"
+        assert (await sent(doors, b"b")).body == b"ab"
+        doors.limit_storage(0)
+        assert (await sent(doors, b"c")).status == 507
+        assert doors.uses == {("echo", "web"): 3}
+        await doors.aclose()
+        again = await opened(tmp_path)
+        assert (await sent(again, b"c")).body == b"abc"
+        await again.aclose()
+
+    asyncio.run(test())
+
+
+def test_state_of_a_project_shows_the_new_door_and_its_data(tmp_path: Path) -> None:
+    root = static_shop(tmp_path / "shop")
+
+    async def test(shop: Shop) -> None:
+        doors = await opened(root / ".svc")
+        await sent(doors, b"hello")
+        await doors.aclose()
+        found = {door["name"]: door for door in (await shop.state())["doors"]}
+        assert found["echo"] == {"name": "echo", "tables": 1, "bytes": 5, "records": None, "users": []}
+
+    develop(root, test)
