@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
+from engine.recurring import Recurring
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import (
     BOUNDS,
@@ -327,6 +328,8 @@ BATCH = 500
 COPY_WEIGHT = 64
 """A batch of copies counts as so many records."""
 RETRY_SECONDS = 1.0
+IDLE_SECONDS = 60.0
+"""Time without a record after which the file is closed."""
 TRIM_SECONDS = 1.0
 OMITTED_SECONDS = 60.0
 """Minimum time between two warnings about too many series."""
@@ -378,23 +381,20 @@ class TimelineRecorder:
         self._omitted_warned = 0.0
         self._lock = threading.Lock()
         self._incoming: list[Entry | MeasurementBatch] = []
-        # These are used by the writing thread only.
+        # These are used by one run at a time.
         self._pending: deque[Entry] = deque()
         self._changed: dict[SeriesKey, Series] = {}
         self._bytes = 0  # of incoming and pending
         self._dropped = 0
         self._trimmed = 0.0
         self._failing = False
-        self._stopping = False
-        self._wakeup = threading.Event()
-        self._batch_full = threading.Event()
+        self._written = 0.0
+        self._runs = Recurring(self._work)
         self._following = (
             timeline.subscribe(self),
             timeline.recordings.subscribe(self),
             timeline.measurements.subscribe(self),
         )
-        self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
-        self._thread.start()
 
     def __call__(self, record: Entry | MeasurementBatch) -> None:
         """Queue a record, a recording after the record of its request, measurements or copies.
@@ -414,35 +414,29 @@ class TimelineRecorder:
         if full and isinstance(record, CopiedBatch):
             record.on_written(None, True)
             return
-        if count == 1:
-            self._wakeup.set()
-        elif count == BATCH:
-            self._batch_full.set()
+        if count in (1, BATCH) and not self._failing:
+            self._runs.wake(self._interval if count == 1 else 0)
 
     def _unsubscribe(self) -> None:
         for end in self._following:
             end()
 
-    def _work(self) -> None:
-        pause, stopping = self._interval, False
-        while not stopping:
-            self._wakeup.wait()
-            self._wakeup.clear()
-            self._batch_full.wait(pause)
-            stopping = self._stopping  # Read before the records are: `close` comes after the last.
-            if not stopping:
-                self._batch_full.clear()
-            try:
-                complete = self._write()
-            except NewerTimeline as error:
-                self._unsubscribe()
-                self._warn(error)
-                break
-            pause = self._interval if complete else self._retry
-            if not complete:
-                self._wakeup.set()
-        if self._store is not None:
-            self._store.close()
+    def _work(self) -> float | None:
+        """Write what is queued, and try again if that fails. Close the file if it is idle."""
+        try:
+            if not self._write():
+                return self._retry
+        except NewerTimeline as error:
+            self._unsubscribe()
+            self._incoming.clear()
+            self._pending.clear()
+            self._changed.clear()
+            self._warn(error)
+        rest = self._written + IDLE_SECONDS - time.monotonic()
+        if self._store is None or rest > 0:
+            return None if self._store is None else rest
+        self._close_file()
+        return None
 
     def _write(self) -> bool:
         """Write all queued records in batches; return whether all were written."""
@@ -474,7 +468,7 @@ class TimelineRecorder:
             for copy, (position, gap) in zip(copies, written.copied, strict=True):
                 copy.on_written(position, gap)
             self._warn_omitted()
-            self._failing = False
+            self._failing, self._written = False, time.monotonic()
             if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:
                 self._trim(store)
         return True
@@ -550,10 +544,9 @@ class TimelineRecorder:
     def close(self) -> None:
         """Write the remaining records and stop; call it after the last request."""
         self._unsubscribe()
-        self._stopping = True
-        self._wakeup.set()
-        self._batch_full.set()
-        self._thread.join()
+        self._runs.close()
+        self._work()
+        self._close_file()
 
 
 def size_of(record: Entry | MeasurementBatch) -> int:

@@ -6,7 +6,6 @@ and a writer could work concurrently, but a process that opens the file while an
 without waiting.
 """
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.files.quarantine import quarantine_database
 from engine.files.sqlite_file import SqliteFile
+from engine.recurring import Recurring
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, RequestRecord, failed
 
@@ -250,6 +250,8 @@ def _sum(rows: Sequence[UsageRow]) -> UsageRow:
 
 
 INTERVAL_SECONDS = 1.0
+IDLE_SECONDS = 60.0
+"""Time without a request after which the file is closed."""
 RETENTION_MINUTES = 31 * 24 * 60
 DELETE_EVERY_MINUTES = 60
 MAX_UNWRITTEN = 20_000
@@ -259,7 +261,7 @@ MAX_UNWRITTEN = 20_000
 class UsageRecorder:
     """Follows a timeline from creation until `close`, and writes about once a second.
 
-    A thread writes, so that neither a slow disk nor another process delays a request.
+    Another thread writes, so that neither a slow disk nor another process delays a request.
     """
 
     def __init__(
@@ -287,31 +289,31 @@ class UsageRecorder:
         self._store: UsageStore | None = None
         self._deleted_at = 0
         self._failing = False
-        self._unsubscribe = timeline.subscribe(self._aggregator)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="usage", daemon=True)
-        self._thread.start()
+        self._runs = Recurring(self._work)
+        self._unsubscribe = timeline.subscribe(self)
+
+    def __call__(self, record: Record) -> None:
+        """Count a request."""
+        self._aggregator(record)
+        self._runs.wake(self._interval)
 
     def copy(self, node: str, rows: Sequence[UsageRow]) -> None:
         """Queue sums of another node."""
         self._copies.extend((node, row) for row in rows)
+        self._runs.wake(self._interval)
 
     @property
     def full(self) -> bool:
         """True while no further sums should be queued."""
         return len(self._copies) > MAX_UNWRITTEN
 
-    def _work(self) -> None:
-        while not self._stop.wait(self._interval):
-            self._write()
-        self._write()
-        self._close_file()
-
-    def _write(self) -> None:
+    def _work(self) -> float | None:
+        """Write what is queued, and try again if that fails. Close the file if it is idle."""
         counts = self._aggregator.take()
         copies = [self._copies.popleft() for _ in range(len(self._copies))]
         if not counts and not copies:
-            return
+            self._close_file()
+            return None
         try:
             store, sums = self._add(counts, copies)
         except SvcError as error:
@@ -320,11 +322,12 @@ class UsageRecorder:
             if not self._failing:
                 self._warn(error)
             self._failing = True
-            return
+            return self._interval
         self._failing = False
         if sums and self._publish is not None:
             self._publish(sums)
         self._delete_old(store)
+        return IDLE_SECONDS
 
     def _add(
         self, counts: Mapping[Key, UsageCount], copies: Sequence[UsageCopy]
@@ -369,5 +372,6 @@ class UsageRecorder:
     def close(self) -> None:
         """Write the remaining sums and stop; call it after the last request."""
         self._unsubscribe()
-        self._stop.set()
-        self._thread.join()
+        self._runs.close()
+        self._work()
+        self._close_file()

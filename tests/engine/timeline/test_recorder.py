@@ -259,7 +259,7 @@ def test_record_just_before_close_is_written(path: Path) -> None:
                 timeline.append(REQUEST)
                 closing = threading.Thread(target=self.close)
                 closing.start()
-                until(lambda: self._stopping)
+                until(lambda: self._runs._closed)
                 self.closing = closing
             return batch
 
@@ -269,3 +269,16 @@ def test_record_just_before_close_is_written(path: Path) -> None:
     assert recorder.closing is not None
     recorder.closing.join()
     assert stored(path) == [LINE, REQUEST]
+
+
+def test_idle_file_is_closed_and_opened_again(
+    path: Path, reported: ReportedErrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.timeline.recorder.IDLE_SECONDS", 0.05)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
+    for expected in ([LINE], [LINE, LINE]):
+        timeline.append(LINE)
+        until(lambda: path.exists() and stored(path) == expected)  # noqa: B023
+        until(lambda: recorder._store is None)
+    recorder.close()

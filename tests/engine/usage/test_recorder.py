@@ -211,3 +211,14 @@ def test_counts_are_exact_with_concurrent_appends(path: Path) -> None:
         bytes_in=2000 * 3,
         bytes_out=2000 * 6,
     )
+
+
+def test_idle_file_is_closed_and_opened_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.usage.store.IDLE_SECONDS", 0.05)
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
+    for count in (1, 2):
+        timeline.append(OK)
+        until(lambda: path.exists() and stored(path)[1000, "web"].requests == count)  # noqa: B023
+        until(lambda: recorder._store is None)
+    recorder.close()

@@ -1,0 +1,91 @@
+"""Work that many owners have from time to time, on a few threads that all of them share."""
+
+import heapq
+import itertools
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+
+THREADS = 4
+_log = logging.getLogger("svc.recurring")
+_changed = threading.Condition()
+_queue: list[tuple[float, int, "Recurring"]] = []
+"""When to look at an owner: at its due time, or earlier."""
+_numbers = itertools.count()
+_threads: list[threading.Thread] = []
+
+
+class Recurring:
+    """Work of one owner, with at most one run in progress. Its methods may be called from any thread."""
+
+    def __init__(self, work: Callable[[], float | None]) -> None:
+        """`work` returns the seconds until its next run, or `None` to wait for the next `wake`."""
+        self._work = work
+        self._due: float | None = None
+        self._queued: set[float] = set()
+        self._running = self._closed = False
+
+    def wake(self, delay: float) -> None:
+        """Run the work after a delay in seconds, unless a run is due earlier."""
+        due = time.monotonic() + delay
+        if (planned := self._due) is not None and planned <= due:
+            return
+        with _changed:
+            if not self._closed and (self._due is None or due < self._due):
+                self._plan(due)
+
+    def close(self) -> None:
+        """Wait for the run in progress, and begin no other."""
+        with _changed:
+            self._closed, self._due = True, None
+            while self._running:
+                _changed.wait()
+
+    def _plan(self, due: float) -> None:
+        self._due = due
+        if not self._running and due < min(self._queued, default=math.inf):
+            self._queued.add(due)
+            heapq.heappush(_queue, (due, next(_numbers), self))
+            if len(_threads) < min(THREADS, len(_queue)):
+                _threads.append(threading.Thread(target=_work, name="recurring", daemon=True))
+                _threads[-1].start()
+            _changed.notify_all()
+
+    def _run(self) -> None:
+        delay = None
+        try:
+            delay = self._work()
+        except Exception:
+            _log.exception("recurring work failed")
+        with _changed:
+            self._running = False
+            times = [] if self._due is None else [self._due]
+            if delay is not None:
+                times.append(time.monotonic() + delay)
+            if times and not self._closed:
+                self._plan(min(times))
+            _changed.notify_all()
+
+
+def _work() -> None:
+    while True:
+        with _changed:
+            while (owner := _take()) is None:
+                _changed.wait(_queue[0][0] - time.monotonic() if _queue else None)
+        owner._run()
+
+
+def _take() -> Recurring | None:
+    """Return the next owner with a run that is due, and begin this run."""
+    while _queue and _queue[0][0] <= time.monotonic():
+        at, _, owner = heapq.heappop(_queue)
+        owner._queued.discard(at)
+        if owner._due is None or owner._running:
+            continue
+        if owner._due <= at:
+            owner._due, owner._running = None, True
+            return owner
+        owner._plan(owner._due)
+    return None
