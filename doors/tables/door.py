@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_OPEN = 64
 """Maximum number of open database files."""
+IDLE_SECONDS = 60.0
+"""A file without a request for this time, or up to twice of it, is closed."""
 _CHECK_SECONDS = 0.05
 
 
@@ -61,8 +63,9 @@ class TablesDoor:
         self._limits = max_bytes, max_written
         self._max_open = max_open
         self._open: set[ProjectTables] = set()
-        self.open_count = 0
-        """Number of files opened so far: the clock of the least-recently-used order."""
+        self.clock = self._idle_before = 0
+        """The clock of the least-recently-used order, and its time when idle files were looked for."""
+        self._timer: asyncio.TimerHandle | None = None
 
     def open(self, context: DoorContext) -> "ProjectTables":
         """Open the Door for one project, and log commits that it lost. The first request opens its file."""
@@ -70,11 +73,22 @@ class TablesDoor:
 
     def on_opened(self, tables: "ProjectTables") -> None:
         """Register an open file, and close the least recently used ones beyond the limit."""
-        self.open_count += 1
+        self.clock += 1
         idle = sorted((each for each in self._open if each.idle), key=lambda each: each.last_used)
         self._open.add(tables)
         for other in idle[: max(0, len(self._open) - self._max_open)]:
             other.close_in_background()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close the files without a request since the last call."""
+        for each in [each for each in self._open if each.idle and each.last_used < self._idle_before]:
+            each.close_in_background()
+        self.clock += 1
+        self._idle_before = self.clock
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(IDLE_SECONDS, self._close_idle) if self._open else None
 
     def on_closed(self, tables: "ProjectTables") -> None:
         """Unregister a closed file."""
@@ -94,7 +108,7 @@ class ProjectTables:
         self._reading = asyncio.Lock()
         self._reported = ""
         self.last_used = 0
-        """The value of `TablesDoor.open_count` at the last request."""
+        """The value of `TablesDoor.clock` at the last request."""
         # A replica gets its commits again, from the log of the fleet.
         if count := lost_commits(self.path, is_replica):
             body = (
@@ -117,7 +131,7 @@ class ProjectTables:
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request, a short read synchronously."""
         try:
-            self.last_used = self._door.open_count
+            self.last_used = self._door.clock
             if self._door.replay is not None:
                 self._door.replay.begin(request.body)
             if has_many_values(request):

@@ -249,6 +249,27 @@ def test_least_recently_used_project_is_closed_first(tmp_path: Path, loop: async
         tables.close()
 
 
+def test_project_without_requests_for_a_while_is_closed(
+    tmp_path: Path, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.door.IDLE_SECONDS", 0.05)
+    door = TablesDoor()
+    used, idle = (Tables(tmp_path / name, loop, door) for name in ("used", "idle"))
+    idle.query("select 1 as a")
+    used.query("select 1 as a")
+
+    async def use() -> None:
+        while idle.opened.idle:
+            used.opened.last_used = door.clock
+            await asyncio.sleep(0.01)
+
+    loop.run_until_complete(asyncio.wait_for(use(), 60))
+    assert used.opened.idle
+    assert idle.query("select 1 as a").rows == [{"a": 1}]
+    for tables in (used, idle):
+        tables.close()
+
+
 def crashed(tables: Tables, name: str, damage: Callable[[bytes], bytes]) -> None:
     """Copy the open files of a project, as a kill leaves them, with a damaged write-ahead log."""
     target = tables.folder.with_name(name)
