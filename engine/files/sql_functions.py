@@ -39,7 +39,7 @@ _BY_ARGUMENT = frozenset(
 )
 """Functions whose time grows with the number of their arguments, which the authorizer does not know."""
 _MANY_ARGUMENTS = 32
-_HOLD_SECONDS, _SLEEP_SECONDS = 0.0003, 0.0001
+_HOLD_SECONDS, _SLEEP_SECONDS = 0.0001, 0.00001
 _TURNS = 4
 """A statement that collects values has this part of the work, so that its turns end soon."""
 Value = int | float | str | bytes | None
