@@ -37,7 +37,6 @@ class GcReport:
 async def collect_garbage(
     bucket: Bucket,
     now_ns: int,
-    grace_ns: int = GRACE_NS,
     *,
     unpacked: Path | None = None,
     cache: Path | None = None,
@@ -51,7 +50,7 @@ async def collect_garbage(
     Raises `GarbageError` and removes nothing if the needs of a deployment are unknown.
     """
     needed = await needed_blobs(bucket)
-    before = now_ns - grace_ns
+    before = now_ns - GRACE_NS
     blobs = size = uploads = folders = 0
     if not files_only:
         async for blob in bucket.blobs.list():

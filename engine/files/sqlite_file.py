@@ -36,7 +36,7 @@ class SqliteFile(ABC):
     corrupt_type: ClassVar[type[SvcError]]
     newer_type: ClassVar[type[SvcError]]
 
-    def __init__(self, path: Path, *, write: bool) -> None:
+    def __init__(self, path: Path, *, write: bool = True) -> None:
         """Open the file; with `write`, create it if it does not exist."""
         self._path = path
         self._action = self.actions[write]

@@ -537,7 +537,7 @@ class TimelineFollower:
         self._reader: TimelineReader | None = None
         self.position = position
 
-    def poll(self, limit: int = PAGE_RECORDS, max_bytes: int = PAGE_BYTES) -> RecordPage:
+    def poll(self) -> RecordPage:
         """Return the next records, possibly none. Raises `TimelineError`.
 
         The page's `dropped` counts records that were removed to free space before this follower read them.
@@ -545,7 +545,7 @@ class TimelineFollower:
         reader = self._open()
         if reader is None:
             return RecordPage([], self.position)
-        page = reader.after(self.position, self._filter, limit, max_bytes)
+        page = reader.after(self.position, self._filter)
         self.position = page.position
         return page
 

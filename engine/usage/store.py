@@ -188,14 +188,10 @@ class UsageStore(SqliteFile):
     corrupt_type = CorruptUsage
     newer_type = UsageError
 
-    def __init__(self, path: Path, *, write: bool = True) -> None:
-        super().__init__(path, write=write)
-
     def _prepare(self, write: bool) -> None:
-        if self.empty and write:
+        if self.empty:
             self.change(lambda: self._database.execute(_SCHEMA).fetchall())
-        if write:
-            self.run(_COPIES)
+        self.run(_COPIES)
 
     def add(self, counts: Mapping[Key, UsageCount], copies: Iterable[UsageCopy] = ()) -> list[UsageRow]:
         """Add counts to the stored sums, and replace those of other nodes, in one transaction.

@@ -319,10 +319,10 @@ class Runner:
         if self._active:
             self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
 
-    def stop_all(self, reason: Outcome = "stopping") -> None:
+    def stop_all(self) -> None:
         """Stop every active run."""
         for execution in list(self._active):
-            execution.stop(reason)
+            execution.stop("stopping")
 
     async def aclose(self) -> None:
         """Stop all runs and free all resources."""
