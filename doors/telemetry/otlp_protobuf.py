@@ -84,15 +84,19 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
 
 def response(rejected: int, reason: str) -> bytes:
     """Return the response to any signal, empty if nothing was rejected."""
-    if not rejected:
-        return b""
-    partial = b"\x08" + _varint(rejected) + _text(2, reason)
-    return b"\x0a" + _varint(len(partial)) + partial
+    from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as service
+
+    partial = service.ExportLogsPartialSuccess(rejected_log_records=rejected, error_message=reason)
+    message = service.ExportLogsServiceResponse(partial_success=partial if rejected else None)
+    return bytes(message.SerializeToString())
 
 
 def status(code: int, message: str) -> bytes:
-    """Return a google.rpc.Status."""
-    return b"\x08" + _varint(code) + _text(2, message)
+    """Return a google.rpc.Status: its fields have the numbers and types of those of a partial success."""
+    from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as service
+
+    fields = service.ExportLogsPartialSuccess(rejected_log_records=code, error_message=message)
+    return bytes(fields.SerializeToString())
 
 
 def _record(record: Any) -> GuestRecord:
@@ -229,16 +233,3 @@ def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
             return number, position
         shift += 7
     raise ValueError("a number in it has no end")
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
-
-
-def _text(field: int, text: str) -> bytes:
-    encoded = text.encode()
-    return bytes([field << 3 | _LENGTH]) + _varint(len(encoded)) + encoded
