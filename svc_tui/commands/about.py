@@ -9,11 +9,9 @@ from svc_tui.terminal import stdout
 
 def version(as_json: AsJson = False) -> None:
     """Print the version of svc."""
-    if as_json:
-        system = f"{platform.system()} {platform.machine()}"
-        stdout.data({"version": installed_version(), "python": platform.python_version(), "platform": system})
-        return
-    stdout.line(f"svc {installed_version()}")
+    version, system = installed_version(), f"{platform.system()} {platform.machine()}"
+    document = {"version": version, "python": platform.python_version(), "platform": system}
+    stdout.answer(document, [f"svc {version}"], as_json=as_json)
 
 
 def schema() -> None:

@@ -149,13 +149,10 @@ def whoami(as_json: AsJson = False) -> None:
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     with open_client(credentials) as client:
         account = client.call("GET", "/v1/whoami")
-    if as_json:
-        stdout.data({"service": credentials.key, **account})
-        return
     name = f"{account['user']} (token {account['token']})" if account["token"] else account["user"]
-    stdout.line(f"{name} at {credentials.key}")
-    for project, role in sorted(account["roles"].items()):
-        stdout.line(f"  {role} of {'all projects' if project == '*' else project}")
+    roles = [f"  {role} of {_where(project)}" for project, role in sorted(account["roles"].items())]
+    document = {"service": credentials.key, **account}
+    stdout.answer(document, [f"{name} at {credentials.key}", *roles], as_json=as_json)
 
 
 def _own_name() -> str:

@@ -14,10 +14,11 @@ from engine.manifest.model import Resource
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
+from svc_tui.commands.deployments import show_live
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy import uploader
 from svc_tui.deploy.build import built_line
-from svc_tui.deploy.format import certificate_lines, domain_lines, live_lines, plan_lines
+from svc_tui.deploy.format import certificate_lines, domain_lines, plan_lines
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
@@ -64,7 +65,7 @@ def deploy(
             plan_document[key] for key in ("changes", "migrations", "missing")
         ):
             stderr.note("nothing changed")
-            _show(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
+            show_live(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
             return
         for line in plan_lines(plan_document):
             stderr.line(line)
@@ -89,7 +90,7 @@ def deploy(
         )
         if not as_json:
             _show_domains(client, result["deployment"])
-    _show(result, as_json=as_json)
+    show_live(result, as_json=as_json)
 
 
 def _show_domains(client: Client, deployment: dict[str, Any]) -> None:
@@ -103,15 +104,6 @@ def _show_domains(client: Client, deployment: dict[str, Any]) -> None:
         return
     for line in domain_lines(listed["domains"]) + certificate_lines(deployment["project"], listed):
         stderr.line(line)
-
-
-def _show(live: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        stdout.data(live)
-        return
-    stderr.note(f"live: {live['deployment']['id']}")
-    for line in live_lines(live):
-        stdout.line(line)
 
 
 class _TerminalProgress:

@@ -70,12 +70,14 @@ def rollback(
             prompt.confirm(f"roll back from {plan['live']} to {target}{newer}?")
         body = {"deployment": target, "revision": plan["revision"], "message": message}
         result = client.call("POST", f"{path}/rollback", body)
-    if as_json:
-        stdout.data(result)
-        return
-    stderr.note(f"live: {result['deployment']['id']}")
-    for line in live_lines(result):
-        stdout.line(line)
+    show_live(result, as_json=as_json)
+
+
+def show_live(live: dict[str, Any], *, as_json: bool) -> None:
+    """Write the live deployment and its addresses."""
+    if not as_json:
+        stderr.note(f"live: {live['deployment']['id']}")
+    stdout.answer(live, live_lines(live), as_json=as_json)
 
 
 def _before(client: Client, project: str) -> str:
@@ -110,9 +112,6 @@ def open_resource(
         raise InvalidUsage(
             message, f"Pass a resource: {', '.join(urls)}." if urls else "Deploy a public one."
         )
-    if as_json:
-        stdout.data({"resource": resource or None, "url": url})
-    else:
-        stdout.line(url)
+    stdout.answer({"resource": resource or None, "url": url}, [url], as_json=as_json)
     if not show:
         webbrowser.open(url)

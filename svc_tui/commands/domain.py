@@ -19,13 +19,10 @@ def list_domains(as_json: AsJson = False) -> None:
     """List the domains of the live deployment and their states."""
     with project_service() as (client, project):
         listed = client.call("GET", f"/v1/projects/{project.name}/domains")
-    if as_json:
-        stdout.data(listed)
-        return
-    if not listed["domains"]:
+    if not listed["domains"] and not as_json:
         stderr.note(f'{project.name} has no domains; add some to a public resource: domains = ["…"]')
-    for line in domain_lines(listed["domains"]) + certificate_lines(project.name, listed):
-        stdout.line(line)
+    lines = domain_lines(listed["domains"]) + certificate_lines(project.name, listed)
+    stdout.answer(listed, lines, as_json=as_json)
 
 
 @domain.command()
@@ -37,11 +34,7 @@ def check(
     with project_service() as (client, project):
         path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
         result = client.call("POST", path)
-    if as_json:
-        stdout.data(result)
-        return
-    for line in _check_lines(result):
-        stdout.line(line)
+    stdout.answer(result, _check_lines(result), as_json=as_json)
 
 
 def _check_lines(result: dict[str, Any]) -> list[Text]:

@@ -92,11 +92,7 @@ def list_secrets(as_json: AsJson = False) -> None:
     """List the names of the project's secrets; values are never shown."""
     with _secrets() as (client, path):
         secrets = client.call("GET", path)
-    if as_json:
-        stdout.data(secrets)
-        return
-    for name in secrets["secrets"]:
-        stdout.line(name)
+    stdout.answer(secrets, secrets["secrets"], as_json=as_json)
 
 
 @secret.command("rm")

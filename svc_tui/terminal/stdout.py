@@ -60,6 +60,15 @@ def line(text: Text | str = "") -> None:
     _attempt(lambda: _console.print(clean, markup=False))
 
 
+def answer(document: Any, texts: Iterable[Text | str], *, as_json: bool) -> None:
+    """Write the JSON document of a command, or its lines."""
+    if as_json:
+        data(document)
+    else:
+        for text in texts:
+            line(text)
+
+
 def styled(pieces: Styled) -> None:
     """Write one line made of (text, style) pieces."""
     styled_lines([pieces])
