@@ -393,7 +393,7 @@ LIMITS: dict[str, list[Row]] = {
             "cut; no replay",
         ),
         (
-            "recorded calls to tables and other servers in development: request, response, changed rows",
+            "recorded calls to tables and other servers in development: request, response",
             f"{size(MAX_CAPTURE_BYTES)} each, {size(MAX_CAPTURED_BYTES)} per request",
             "`project.record_bodies`",
             "cut or left out; a capsule is incomplete",
@@ -410,6 +410,8 @@ LIMITS: dict[str, list[Row]] = {
         ("reading of log records, each step", f"{READ_SECONDS:.0f} s", "", "`timeout`"),
         ("log records in one response", f"{logs.MAX_RECORDS:,}, {size(WINDOW_BYTES)}", "", "fewer are sent"),
         ("moments that a backup can be restored to", "7 days", "`--log-days`", "older objects are removed"),
+        ("history of a project's rows", "7 days, 1 GiB", "`--log-days`", "the oldest is removed"),
+        ("time to go back to a moment", "30 s", "", "`timeout`"),
         ("usage", f"{RETENTION_MINUTES // (24 * 60)} days", "", "the oldest is removed"),
     ],
     "Accounts": [

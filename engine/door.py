@@ -30,6 +30,8 @@ class Caller:
     span_id: str = ""
     stale_reads: bool = False
     """Whether its reads of tables may miss the last writes of other nodes of a fleet."""
+    _: KW_ONLY
+    deployment: str = ""
 
 
 @dataclass(slots=True)

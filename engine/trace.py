@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from time import perf_counter_ns, time_ns
-from typing import Any, Literal
+from typing import Literal
 
 MAX_CALLS = 250
 """Maximum calls that a request records; further ones are counted."""
@@ -21,7 +21,7 @@ MAX_SPAN_BYTES = 64 << 10
 """Maximum bytes of the names and attributes of the code's spans in a request; further spans are counted."""
 
 MAX_CAPTURE_BYTES = 64 << 10
-"""Maximum bytes of a captured request, of a response, and of the changes of a call."""
+"""Maximum bytes of a captured request, and of a response."""
 MAX_CAPTURED_BYTES = 1 << 20
 """Approximate maximum bytes that are captured of the calls of a request; further calls are not captured."""
 
@@ -35,15 +35,14 @@ class Capture:
     """The messages of a call to a Door or another server, for recordings in development.
 
     `sent` is the body of the request, `received` that of the response. A call to a Door is captured if the
-    Door sets `sent`; it also sets `time_ns` (Unix epoch) when it begins, and `changes`: JSON values in its
-    own format. A call to another server has the heads `request` (method, URL, fields) and `response` (status,
-    fields). `complete` is false if a part is missing or was cut.
+    Door sets `sent`; it also sets `time_ns` (Unix epoch) when it begins. A call to another server has the
+    heads `request` (method, URL, fields) and `response` (status, fields). `complete` is false if a part is
+    missing or was cut.
     """
 
     sent: bytes = b""
     received: bytes = b""
     time_ns: int = 0
-    changes: list[Any] = field(default_factory=list)
     _: KW_ONLY
     complete: bool = True
     request: tuple[str, str, list[tuple[bytes, bytes]]] | None = None

@@ -13,11 +13,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, time
 from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any, Literal
 
 from svc_tui.client import InvalidUsage, SvcError
+from svc_tui.terminal.units import age_seconds
 
 Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
 
@@ -490,3 +492,47 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
     names = list(known)
     close = get_close_matches(word, names, n=1)
     return f"Did you mean {close[0]}?" if close else f"Available: {', '.join(names)}."
+
+
+MAX_SHOWN = 40
+"""Maximum characters of a cell in a change of the history."""
+
+
+def wrote(write: Any) -> str:
+    """Return what wrote to the tables: requests and their deployment, or a user."""
+    requests = write["requests"]
+    if requests:
+        more = f" or {len(requests) - 1} others at the same time" if len(requests) > 1 else ""
+        return f"request {requests[0]}{more}" + f" of {write['deployment']}" * bool(write["deployment"])
+    user = f" by {write['user']}" if write["user"] else ""
+    deployment = f" of {write['deployment']}" if write["deployment"] else ""
+    return f"{write['by'] or 'unknown'}{user}{deployment}"
+
+
+def changed_cells(row: Any) -> str:
+    """Return the cells of a change of the history, before and after."""
+    before, after = row["before"], row["after"]
+    if before is None or after is None:
+        return ", ".join(f"{name} {_short(cell)}" for name, cell in (before or after or {}).items())
+    return ", ".join(f"{name} {_short(before.get(name))} → {_short(cell)}" for name, cell in after.items())
+
+
+def _short(cell: Any) -> str:
+    text = json.dumps(cell, ensure_ascii=False)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def parse_moment(text: str) -> int:
+    """Return a time as Unix time in ns. Raises `InvalidUsage`."""
+    now = datetime.now(UTC)
+    if (age := age_seconds(text)) is not None:
+        return int((now.timestamp() - age) * 1e9)
+    try:
+        if "-" not in text:
+            moment = datetime.combine(now.date(), time.fromisoformat(text), UTC)
+        else:
+            moment = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "Use a time in UTC such as 2026-11-28T14:02, 14:02 of today, or an age: 10m."
+        raise InvalidUsage(f"{text} is not a time", hint) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e9)

@@ -20,7 +20,7 @@ from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import find_replica, is_active
-from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, is_replica, set_storage_quota
+from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, set_storage_quota
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.files.reserve import shortage
@@ -110,7 +110,7 @@ class ProjectTables:
         self.last_used = 0
         """The value of `TablesDoor.clock` at the last request."""
         # A replica gets its commits again, from the log of the fleet.
-        if count := lost_commits(self.path, is_replica):
+        if not is_active() and (count := lost_commits(self.path)):
             body = (
                 f"the write-ahead log of the tables was damaged: {count} committed transactions after the"
                 f" damage could not be read and are lost; the file is {self.path}. Check the disk, and"

@@ -5,7 +5,6 @@ after that is a transaction that was acknowledged and is lost. Source: https://w
 """
 
 import struct
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +15,11 @@ _INDEX_FRAMES_AT, _INDEX_SALTS_AT, _INDEX_BYTES = 16, 32, 48
 _CHUNK_FRAMES = 256
 
 
-def lost_commits(path: Path, skip: Callable[[apsw.Connection], bool] = lambda _: False) -> int:
+def lost_commits(path: Path) -> int:
     """Return the number of transactions that recovery could not read, as far as the log still shows them.
 
     Call it before the file is opened: the last connection that is closed removes the log. A file that cannot
-    be read has 0, and one for whose connection `skip` returns true.
+    be read has 0.
     """
     log = path.with_name(path.name + "-wal")
     try:
@@ -28,8 +27,6 @@ def lost_commits(path: Path, skip: Callable[[apsw.Connection], bool] = lambda _:
             return 0
         with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.execute("begin immediate")  # Recovers the log, and excludes other writers.
-            if skip(connection):
-                return 0
             with path.with_name(path.name + "-shm").open("rb") as file:
                 header = file.read(_INDEX_BYTES)
             (frames,) = struct.unpack_from("=I", header, _INDEX_FRAMES_AT)

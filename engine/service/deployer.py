@@ -139,12 +139,12 @@ class Deployer:
         domain: str,
         key: SecretsKey,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
-        migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
+        migrate: Callable[[Deployment, Mapping[str, str]], Awaitable[None]] | None = None,
     ) -> None:
         """`unpacked` caches artifacts as files, `cache` their compiled code; both can be recreated.
 
-        `publish` updates worker processes and returns when they serve the publication. `migrate` applies a
-        project's new migrations by file name, each atomically.
+        `publish` updates worker processes and returns when they serve the publication. `migrate` applies the
+        new migrations of a deployment by file name, each atomically.
         """
         self.bucket = bucket
         self.history = DeploymentHistory(bucket)
@@ -233,7 +233,7 @@ class Deployer:
             ready = await self._ready(candidate)
             if spec.tables and self._migrate is not None:
                 steps.put_nowait(Step("policy", "applying migrations that are new"))
-                await self._migrate(name, spec.tables)
+                await self._migrate(candidate.deployment, spec.tables)
             await self._commit(candidate, ready, spec.revision, steps)
         await self.history.forget_old(name)
         return candidate.deployment

@@ -11,7 +11,7 @@ from typing import Any
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
 from engine.timeline.record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
-from engine.timeline.recording import RecordedCall, RecordedExchange, decode_calls
+from engine.timeline.recording import RecordedExchange
 from engine.timeline.recording import decode as decode_exchange
 
 _WILD = re.compile(r"[%_\\]")
@@ -390,28 +390,6 @@ class TimelineReader:
             "select head, request, response from exchange where request_id = ?", (request_id,)
         )
         return decode_exchange(request_id, *rows[0]) if rows else None
-
-    def changes_since(self, time_ns: int) -> list[RecordedCall]:
-        """Return the recorded calls that changed something since a time, the oldest first."""
-        self._database.limit_time(READ_SECONDS)
-        heads = self._database.run("""select head from exchange where instr(head, '"changes": [[') > 0""")
-        calls = [call for (head,) in heads for call in decode_calls(head)]
-        return sorted(
-            (call for call in calls if call.changes and call.time_ns >= time_ns),
-            key=lambda call: call.time_ns,
-        )
-
-    def unrecorded_writes(self, time_ns: int) -> int:
-        """Return how many requests without a recording wrote to tables and ended at or after a time."""
-        self._database.limit_time(READ_SECONDS)
-        return int(
-            self._database.run(
-                "select count(*) from record where kind = 'request' and time_ns + wall_ns >= ?"
-                """ and instr(attributes, '"transaction":"write"') > 0"""
-                " and request_id not in (select request_id from exchange)",
-                (time_ns,),
-            )[0][0]
-        )
 
     def resources(self) -> set[str]:
         """Return the names of all resources that have records."""

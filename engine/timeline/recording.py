@@ -227,18 +227,16 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """A stored call: its span, the bodies of request and response, and what it changed.
+    """A stored call: its span, and the bodies of request and response.
 
-    `time_ns` is when it began. `changes` are JSON values in the Door's format, as in `Capture`. For a call to
-    another server, bodies are base64, `request` has `method`, `url` and `headers`, and `response` has
-    `status` and `headers`. Both are None for a call to a Door.
+    `time_ns` is when it began. For a call to another server, bodies are base64, `request` has `method`, `url`
+    and `headers`, and `response` has `status` and `headers`. Both are None for a call to a Door.
     """
 
     span_id: str
     time_ns: int
     sent: str
     received: str
-    changes: tuple[Any, ...]
     complete: bool
     request: dict[str, Any] | None = None
     response: dict[str, Any] | None = None
@@ -293,7 +291,6 @@ def _recorded_call(span_id: str, capture: Capture) -> RecordedCall:
             time_ns=capture.time_ns,
             sent=b64encode(capture.sent).decode(),
             received=b64encode(capture.received).decode(),
-            changes=(),
             complete=capture.complete,
             request={"method": method, "url": url, "headers": _text(headers)},
             response=response,
@@ -303,7 +300,6 @@ def _recorded_call(span_id: str, capture: Capture) -> RecordedCall:
         time_ns=capture.time_ns,
         sent=capture.sent.decode(errors="replace"),
         received=capture.received.decode(errors="replace"),
-        changes=tuple(capture.changes),
         complete=capture.complete,
     )
 
@@ -414,7 +410,8 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Recor
 def decode_calls(head: str) -> tuple[RecordedCall, ...]:
     """Return the calls of a stored head."""
     calls = json.loads(head).get("calls", ())
-    return tuple(RecordedCall(**{**call, "changes": tuple(call["changes"])}) for call in calls)
+    # Earlier versions of svc stored the changed rows.
+    return tuple(RecordedCall(**{name: call[name] for name in call if name != "changes"}) for call in calls)
 
 
 def _pairs(headers: list[list[str]]) -> tuple[tuple[str, str], ...]:

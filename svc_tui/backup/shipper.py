@@ -27,11 +27,9 @@ from doors.tables.replication.journal import (
     JournalEntry,
     begin_again,
     read_segment,
-    remove_before,
     segments,
 )
 from doors.tables.replication.log_position import LogPosition, read_log_position
-from doors.tables.replication.registry import set_journaled
 from doors.tables.replication.snapshots import save_snapshot
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -170,7 +168,6 @@ class Backup:
     ) -> AsyncIterator["Backup"]:
         """Back up within the context; store what is left at its end. Raises `BackupError`."""
         backup = cls(store, data, bucket, log, days)
-        set_journaled(backup._projects, journaled=True)
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
                 await asyncio.to_thread(backup._begin)
@@ -401,9 +398,6 @@ class Backup:
             due = age_ns > GAP_SECONDS * 1e9 if shipped.gap else age_ns > SNAPSHOT_SECONDS * 1e9
             if len(shipped.parts) >= MAX_PARTS:
                 self._join(project, shipped, journal / position.log)
-            remove_before(
-                journal, position.log, shipped.parts[0].first if shipped.parts else shipped.sequence
-            )
             if shipped.bytes > SNAPSHOT_BYTES or due:
                 return True
             shipped.seen = None if shipped.gap else seen

@@ -5,6 +5,7 @@ unpacked again.
 """
 
 import asyncio
+import math
 import os
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from doors.tables.files.snapshot import Snapshot, column_names, copy_before, redact_columns, redact_values
+from doors.tables.files.snapshot import Snapshot, copy_before, redact_columns, redact_values, rows_written
+from doors.tables.replication.history import RowWrite
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
 from engine.build.builder import Builder
 from engine.deploy.package_store import COMPONENT, SCRIPT, SOURCE_MAP, PackageError, decode, pack
@@ -58,7 +60,6 @@ from svc_tui.capsule.redaction import Redactor, fetch_document, redacted_fetch
 from svc_tui.client.discovery import find_running
 from svc_tui.composition import lanes
 from svc_tui.logs import LogQuery, RemoteLogs, complete_id, resolve_target
-from svc_tui.terminal.units import plural
 
 PACKAGE = "package.json"
 
@@ -141,25 +142,20 @@ _MESSAGE_VALUES = ("target", "headers")
 _RECORD_VALUES = ("body", "detail", "target", "attributes", "calls")
 _STATEMENT_VALUES = ("request", "response", "changes")
 """Members of messages, records and calls whose texts can have values of credentials."""
-_CHANGE = ("operation", "table", "rowid", "new_rowid", "before", "after")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
     """A request as it is recorded. `exchange` is None without header fields and bodies.
 
-    `changes` are the calls that changed rows since the first statement of the request. `rebuilt` are the
-    resources that were built after it. `unrecorded_writes` counts later requests that wrote to tables without
-    a recording. `deployed` is true for a request to a service.
+    `rebuilt` are the resources that were built after it. `deployed` is true for a request to a service.
     """
 
     request_id: str
     entries: Sequence[StoredRecord]
     exchange: RecordedExchange | None = None
-    changes: Sequence[RecordedCall] = ()
     _: KW_ONLY
     rebuilt: Sequence[str] = ()
-    unrecorded_writes: int = 0
     deployed: bool = False
 
     @property
@@ -185,15 +181,7 @@ def read_development(root: Path, request_id: str) -> RecordedRequest:
             entries = reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
             if entries:
                 recorded = RecordedRequest(request_id, entries, exchange)
-                recorded = replace(recorded, rebuilt=_rebuilt(reader, recorded))
-                if exchange is None:
-                    return recorded
-                began = min((call.time_ns for call in recorded.statements), default=exchange.time_ns)
-                return replace(
-                    recorded,
-                    changes=reader.changes_since(began),
-                    unrecorded_writes=reader.unrecorded_writes(began),
-                )
+                return replace(recorded, rebuilt=_rebuilt(reader, recorded))
     raise unknown_request(request_id)
 
 
@@ -253,9 +241,11 @@ def collect(
     fetches = [fetch_document(call, redactor) for call in calls if call.request is not None]
     snapshot = _snapshot(project, recorded, redactor, folder) if include_rows else None
     if snapshot is not None:
-        counts = {"undone": snapshot.undone, "failed": snapshot.failed}
+        counts = {"undone": snapshot.undone, "failed": len(snapshot.lacks)}
         head["tables"] = {"names": list(snapshot.names), **counts}
-        notes += _missing(snapshot, recorded)
+        notes += [f"rows can differ from those before the request: {each}" for each in snapshot.lacks]
+        if not all(call.complete for call in recorded.statements):
+            notes.append("some SQL requests or answers were too long to be recorded")
     # From here on, the values of all credentials are known.
     redactor.forget_unused(_texts(document, [statements, fetches], project.root))
     document["request"] = redactor.message(document["request"], redactor.data)
@@ -373,15 +363,17 @@ def _manifest(root: Path, redactor: Redactor) -> bytes:
 
 
 def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any]]:
-    """Yield the calls to the tables, with the names of columns in their changes."""
-    names = column_names(data) if recorded.statements else {}
-    for call in recorded.statements:
+    """Yield the calls to the tables, with the rows that each changed."""
+    calls = recorded.statements
+    changes = rows_written(data, recorded.request_id) if calls else []
+    for call, following in zip(calls, [*calls[1:], None], strict=False):
+        end = math.inf if following is None else following.time_ns
         yield {
             "span_id": call.span_id,
             "time": format_utc(call.time_ns),
             "request": _parsed(call.sent),
             "response": _parsed(call.received),
-            "changes": [_named(change, names) for change in call.changes],
+            "changes": [_change(each) for each in changes if call.time_ns <= each.write.time_ns < end],
             "complete": call.complete,
         }
 
@@ -393,13 +385,9 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _named(change: Sequence[Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    named = dict(zip(_CHANGE, change, strict=True))
-    columns = names.get(named["table"], ())
-    for side in ("before", "after"):
-        if named[side] is not None and len(columns) == len(named[side]):
-            named[side] = dict(zip(columns, named[side], strict=True))
-    return named
+def _change(write: RowWrite) -> dict[str, Any]:
+    named = {"operation": write.operation.upper(), "table": write.table, "key": write.key}
+    return named | {"before": write.before, "after": write.after}
 
 
 def _snapshot(
@@ -409,28 +397,12 @@ def _snapshot(
     if recorded.exchange is None:
         return None
     path = folder / TABLES
-    changes = [change for call in reversed(recorded.changes) for change in reversed(call.changes)]
+    began = min((call.time_ns for call in recorded.statements), default=recorded.exchange.time_ns)
     sql = (sql for call in recorded.statements for sql, _ in statements_of(_parsed(call.sent)))
-    snapshot = copy_before(project.root / DATA_DIR, path, sql, changes, MAX_TABLES_BYTES)
+    snapshot = copy_before(project.root / DATA_DIR, path, sql, began, MAX_TABLES_BYTES)
     if snapshot is not None:
         redact_columns(path, redactor.is_secret, lambda name, value: redactor.replace("column", name, value))
     return snapshot
-
-
-def _missing(snapshot: Snapshot, recorded: RecordedRequest) -> Iterator[str]:
-    """Yield notes about changes of rows that the copy does not undo."""
-    if recorded.unrecorded_writes:
-        yield (
-            f"{plural(recorded.unrecorded_writes, 'later request')} changed rows without being recorded:"
-            " the rows can differ from those before the request"
-        )
-    if snapshot.failed:
-        yield (
-            f"{plural(snapshot.failed, 'change')} of rows since the request could not be undone:"
-            " the rows were also changed in other ways"
-        )
-    if not all(call.complete for call in recorded.statements):
-        yield "some SQL requests, answers or changes of rows were too long to be recorded"
 
 
 def _json(document: Any) -> bytes:

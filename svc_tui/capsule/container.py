@@ -379,8 +379,10 @@ class RowChange(_CapsuleModel):
 
     operation: Literal["INSERT", "UPDATE", "DELETE"]
     table: str
-    rowid: int
-    new_rowid: int
+    rowid: int | None = None
+    """Earlier versions of svc wrote `rowid` and `new_rowid` instead of `key`."""
+    new_rowid: int | None = None
+    key: dict[str, Any] = {}
     before: dict[str, Any] | list[Any] | None
     after: dict[str, Any] | list[Any] | None
 

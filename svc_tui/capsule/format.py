@@ -84,8 +84,9 @@ def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
         if params:
             yield [("     ", ""), (_text(params), "dim")]
     for change in call["changes"]:
+        row = _text(change["key"] or change["new_rowid"])
         yield [
-            (f"     {change['operation'].lower()} {change['table']} {change['new_rowid']}  ", "teal"),
+            (f"     {change['operation'].lower()} {change['table']} {row}  ", "teal"),
             (_text(change["before"]), "bad"),
             (" → ", "dim"),
             (_text(change["after"]), "good"),

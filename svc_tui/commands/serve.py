@@ -129,15 +129,15 @@ def serve(
         str, option("URL", "Back up within a second to s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER.")
     ] = "",
     log_days: Annotated[
-        int | None,
+        int,
         option(
             "N",
-            "With --backup: days that can be restored to any moment (1-3650, default: 7).",
+            "Days of the history of tables, and of the moments that a backup can be restored to.",
             "--log-days",
             min=1,
             max=3650,
         ),
-    ] = None,
+    ] = 7,
     region: Annotated[
         str,
         option(
@@ -210,8 +210,6 @@ def serve(
             require_dns()
     elif acme_http or acme_ca_file or acme_dns or acme_directory != LETS_ENCRYPT:
         raise InvalidUsage("options --acme-… require --acme", "Pass --acme MAIL.")
-    if log_days is not None and not backup:
-        raise InvalidUsage("--log-days requires --backup", "Pass --backup URL.")
     if region and not _REGION.fullmatch(region):
         raise InvalidUsage(
             f'"{region}" is not a name of a region', "Use at most 63 letters, digits, dots, - and _."
@@ -268,7 +266,7 @@ def serve(
             join=join,
             otlp=collector,
             backup=backup,
-            log_days=log_days or 7,
+            log_days=log_days,
             region=region,
             notify=targets,
             console=not no_console,

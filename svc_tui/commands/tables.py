@@ -34,19 +34,22 @@ from svc_tui.tables_syntax import (
     DATABASE_FORMATS,
     ColumnTypes,
     TypeInfo,
+    changed_cells,
     format_change,
     format_of,
     is_destructive,
     parse_changes,
     parse_columns,
+    parse_moment,
     row_json,
     rules,
     value_text,
+    wrote,
 )
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import plain
 from svc_tui.terminal.stdout import Cell
-from svc_tui.terminal.units import plural, size
+from svc_tui.terminal.units import local_time, plural, size
 
 tables = typer.Typer(help="Show, query, change, import and export the project's tables.")
 
@@ -272,6 +275,80 @@ def index(
         change = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
         tables.change([change])
         stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
+
+
+KeyText = Annotated[
+    str, typer.Argument(metavar="KEY", help='Key of the row: 12, or ["a", 1] for a key of several columns.')
+]
+
+
+@tables.command()
+def blame(
+    context: typer.Context,
+    table: Table,
+    key: KeyText,
+    column: Annotated[str, typer.Argument(metavar="[COLUMN]", help="Only changes of this column.")] = "",
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of changes.")
+    ] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show what wrote a row, newest first. Example: svc tables blame orders 8812 total"""
+    cells = key if key.startswith("[") else json.dumps([key])
+    with open_tables(context) as tables:
+        found = tables.get("tables/history", table=table, key=cells, column=column, limit=limit)
+    if as_json:
+        stdout.data(found)
+        return
+    rows = [
+        (local_time(row["write"]["time_ns"]), row["operation"], wrote(row["write"]), changed_cells(row))
+        for row in found["rows"]
+    ]
+    titles = ("time", "change", "by", "cells")
+    if stdout.is_terminal():
+        stdout.table(titles, [[(each, "") for each in row] for row in rows])
+    else:
+        stdout.fields(titles, rows)
+    more = "" if found["complete"] else "; there are more changes before: pass --limit N"
+    stderr.note(f"the history has changes since {local_time(found['since_ns'])}{more}")
+    for lacks in found["lacks"]:
+        stderr.warn(f"without history: {lacks}")
+
+
+@tables.command()
+def at(
+    context: typer.Context,
+    moment: Annotated[
+        str,
+        typer.Argument(
+            metavar="TIME", help="Time in UTC (2026-11-28T14:02, or 14:02 of today), or an age: 10m."
+        ),
+    ],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="query SQL [VALUE]…", help="A statement that reads, with values."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Read the tables as they were. Example: svc tables at 14:02 query 'select * from stock'"""
+    if words[0] != "query" or len(words) < 2:
+        raise InvalidUsage("at needs query and a statement", "svc tables at 14:02 query 'select …'")
+    if as_json and as_csv:
+        raise InvalidUsage("--json and --csv exclude each other", "Pass one of them.")
+    as_grid = stdout.is_terminal() and not as_json and not as_csv
+    body = {
+        "sql": words[1],
+        "params": [_parse_parameter(value, write=False) for value in words[2:]],
+        "limit": TERMINAL_LIMIT if as_grid else MAX_LIMIT,
+        "cells": True,
+        "at": {"time_ns": parse_moment(moment)},
+    }
+    with open_tables(context) as tables:
+        result = tables.post("sql", body)
+        types = ColumnTypes() if as_csv else tables.types()
+    print_rows(result, types, as_json=as_json, as_grid=as_grid)
+    _print_summary(result, write=False)
 
 
 TERMINAL_LIMIT = 1000

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
+from doors.tables.replication.journal import JOURNAL, trim_days
 from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.doors import Doors, DoorUsage
 from engine.deploy.serving import ServingTable, VersionFactory
@@ -183,6 +184,7 @@ async def run_dev(
         if other is not None and other.is_running and other.pid != os.getpid():
             reporter.note(f"another svc dev (process {other.pid}) serves this project, with the same tables")
         migrating = MigrationListener(project.root, data, reporter)
+        await asyncio.to_thread(trim_days, [data / JOURNAL])
         await migrating.apply()
         opened = Doors(composition.doors(), project.name, data, timeline)
         stack.push_async_callback(opened.aclose)

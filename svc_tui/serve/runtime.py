@@ -10,6 +10,8 @@ from pathlib import Path
 
 from doors.tables.api.query import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
+from doors.tables.replication import entry
+from doors.tables.replication.journal import JOURNAL, trim_days
 from doors.tables.sqlite.owner import open_for_writing
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Watched
@@ -19,8 +21,9 @@ from engine.certificates.state import CertificateStates
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
-from engine.deploy.deployment import LIVE
+from engine.deploy.deployment import LIVE, Deployment
 from engine.deploy.doors import Tenants
+from engine.deploy.gc import GcReport
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
@@ -57,8 +60,8 @@ from svc_tui.serve.fleet_node import NodeOfFleet
 from svc_tui.serve.settings import ServiceSettings, project_dir
 
 
-async def migrate(folder_of: Callable[[str], Path], project: str, files: Mapping[str, str]) -> None:
-    """Apply a project's migrations by file name. `folder_of` returns the data folder of a project.
+async def migrate(folder_of: Callable[[str], Path], deployment: Deployment, files: Mapping[str, str]) -> None:
+    """Apply a deployment's migrations by file name. `folder_of` returns the data folder of a project.
 
     Raises `SvcError`.
     """
@@ -73,13 +76,13 @@ async def migrate(folder_of: Callable[[str], Path], project: str, files: Mapping
 
     try:
         if migrations := await asyncio.to_thread(read):
-            owned = folder_of(project)
-            await run_with_connection(
-                owned, open_for_writing(owned, ERROR_PREFIX), lambda connection: apply(connection, migrations)
-            )
+            owned = folder_of(deployment.project)
+            origin = entry.Origin("migration", deployment=deployment.id, user=deployment.by)
+            opened = open_for_writing(owned, ERROR_PREFIX, origin)
+            await run_with_connection(owned, opened, lambda connection: apply(connection, migrations))
     except OSError as error:
         raise SvcError(
-            f"cannot apply the migrations of {project}: {error.strerror}",
+            f"cannot apply the migrations of {deployment.project}: {error.strerror}",
             "Check that the service's disk and the disk for temporary files have space.",
         ) from error
 
@@ -152,12 +155,17 @@ class Runtime:
         self._following: set[asyncio.Task[None]] = set()
         closing.push_async_callback(cancel, self._following)
         closing.push_async_callback(node.stop)
-        collecting = asyncio.create_task(run_gc_daily(bucket.kv, self.deployer.collect_garbage, settings.log))
+        collecting = asyncio.create_task(run_gc_daily(bucket.kv, self._collect, settings.log))
         closing.push_async_callback(cancel, [collecting])
         closing.push_async_callback(self.deployer.aclose)
         closing.callback(self.runner.stop_all)
         closing.callback(collecting.cancel)
         closing.push_async_callback(self.monitor.aclose)
+
+    async def _collect(self, *, files_only: bool = False) -> GcReport:
+        journals = self._settings.data.glob(f"projects/*/{JOURNAL}")
+        await asyncio.to_thread(trim_days, journals, self._settings.log_days)
+        return await self.deployer.collect_garbage(files_only=files_only)
 
     async def start(self) -> None:
         """Load the live deployments. In a fleet, follow the changes of other nodes. Raises `SvcError`."""

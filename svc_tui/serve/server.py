@@ -9,7 +9,6 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from doors.tables.replication.registry import set_journaled
 from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
@@ -163,7 +162,6 @@ async def _check_movable(settings: ServiceSettings) -> None:
 async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[Backup | None]:
     """Back up to an object store within the context, if the service is to. Raises `SvcError`."""
     if not settings.backup:
-        set_journaled(settings.data / "projects", journaled=False)
         yield None
         return
     if not isinstance(bucket, FolderBucket):

@@ -70,7 +70,7 @@ class ServiceSettings:
     backup: str = ""
     """URL of an object store for backups, empty for none."""
     log_days: int = 7
-    """Days that a backup can be restored to any moment of."""
+    """Days of the history of tables, and of the moments that a backup can be restored to."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 

@@ -18,7 +18,14 @@ from doors.tables.replication.recorder import Unsound, not_replicable, unsound_t
 from doors.tables.replication.replicas import Replicas
 from doors.tables.replication.snapshots import seed
 from doors.tables.sqlite.catalog import reserved
-from doors.tables.sqlite.connections import DATABASE_NAME, Error, apsw, is_replica, open_owner, open_replica
+from doors.tables.sqlite.connections import (
+    DATABASE_NAME,
+    REPLICA_TABLE,
+    Error,
+    apsw,
+    is_replica,
+    open_replica,
+)
 from engine.bucket import durable, layout
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
@@ -175,7 +182,8 @@ def _unsound_tables(path: Path) -> Mapping[str, Unsound]:
 
 def _detach(path: Path) -> None:
     """Remove the position in the log from a file. Raises SQLite's errors."""
-    with closing(open_owner(path)) as connection:
+    with closing(open_replica(path)) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {REPLICA_TABLE}")
         connection.execute("pragma journal_mode = delete")
 
 

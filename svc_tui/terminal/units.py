@@ -40,6 +40,11 @@ def age_seconds(text: str) -> int | None:
     return int(match[1]) * _AGE_UNITS[match[2]] if match else None
 
 
+def local_time(time_ns: int) -> str:
+    """Return a Unix time in seconds, with the offset of the local time zone."""
+    return datetime.fromtimestamp(time_ns // 10**9, UTC).astimezone().isoformat(" ", "seconds")
+
+
 def clock(time_ns: int, zone: tzinfo | None = None) -> str:
     """Return the time of day with milliseconds; `time_ns` is Unix time, `zone` None the local time zone."""
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,27 @@ def test_guests_write_while_a_file_is_imported_and_an_export_stops_at_a_closed_p
     process = subprocess.run(["bash", "-c", command], cwd=shop, capture_output=True, text=True, check=True)
     assert process.stdout == "id,text\n1,before\n0\n" and process.stderr == ""
     assert rows(shop, "select count(*) as n from notes") == [{"n": 100_001 + written}]
+
+
+def test_blame_names_requests_and_users_and_tables_are_read_as_they_were(
+    server: DevServer, shop: Path, svc: Svc
+) -> None:
+    svc(shop, "tables", "query", "delete from notes", "--write")
+    answer = httpx.post(server.url, content=b"first", timeout=20)
+    [note] = rows(shop, "select id from notes")
+    tables(shop, "query", "update notes set text = 'second'", "--write")
+    blame = svc(shop, "tables", "blame", "notes", str(note["id"]), "text", "--json")
+    update, insert = json.loads(blame)["rows"]
+    assert (update["before"], update["after"]) == ({"text": "first"}, {"text": "second"})
+    assert (update["write"]["by"], update["write"]["user"]) == ("sql", "developer")
+    assert (insert["before"], insert["after"]) == (None, {"text": "first"})
+    assert (insert["write"]["by"], insert["write"]["deployment"]) == ("request", "dev")
+    assert insert["write"]["requests"] == [answer.headers["x-request-id"]]
+    then = datetime.fromtimestamp(insert["write"]["time_ns"] / 1e9 + 1e-4, UTC).isoformat()
+    assert svc(shop, "tables", "at", then, "query", "select text from notes", "--csv") == b"text\nfirst\n"
+    text = svc(shop, "tables", "blame", "notes", str(note["id"])).decode()
+    assert f"request {insert['write']['requests'][0]} of dev" in text
+    assert 'text "first" → "second"' in text
 
 
 def test_guests_and_commands_share_one_set_of_rows(server: DevServer, shop: Path, svc: Svc) -> None:

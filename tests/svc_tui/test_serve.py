@@ -132,7 +132,6 @@ def test_serve_with_the_port_of_challenges_in_use_names_it(
         (["--acme", "a@b.example", "--domain", "apps.example", "--acme-ca-file", "none.pem"], "none.pem"),
         (["--acme", "a@b.example", "--domain", "apps.example", "--listen", "127.0.0.1:80"], "--acme-http is"),
         (["--acme", "a@b.example", "--domain", "apps.example", "--acme-http", "80"], "--acme-http 80"),
-        (["--log-days", "3"], "--log-days requires --backup"),
         (["--log-days", "0", "--backup", "file:///none"], "--log-days must be"),
     ],
 )

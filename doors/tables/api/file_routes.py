@@ -21,6 +21,7 @@ from quart_schema import document_response
 from doors.tables.files.exporter import save
 from doors.tables.files.format import FileProgress, Format
 from doors.tables.files.importer import load
+from doors.tables.replication.entry import Origin
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import MAX_BYTES
 from doors.tables.sqlite.errors import Connection, TablesError, fold
@@ -29,7 +30,7 @@ from doors.tables.types.infer import PREVIEW_ROWS, Header, preview, preview_past
 from doors.tables.types.registry import TypeName
 from engine.control import ndjson
 from engine.control.access import Role
-from engine.control.app import Routes, require, sends, takes
+from engine.control.app import Routes, principal, require, sends, takes
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel
 from engine.errors import SvcError
@@ -311,7 +312,8 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         data = require_data_dir(projects, project, "owner" if creates else "deployer")
         async with transfers.start(data) as start:
             file = await _spool_body(data)
-            stream = await start(_with_file(file, lambda sink: _load(data, file, query_args, sink)))
+            origin = Origin("import", user=principal().name)
+            stream = await start(_with_file(file, lambda sink: _load(data, file, query_args, origin, sink)))
         return ndjson.ndjson_response(stream.chunks())
 
     @routes.post("/v1/projects/<project>/import/preview")
@@ -398,10 +400,10 @@ def _with_file(file: BinaryIO, write: Callable[[ChunkWriter], None]) -> Callable
     return run
 
 
-def _load(data: Path, file: BinaryIO, query: ImportQuery, sink: ChunkWriter) -> None:
+def _load(data: Path, file: BinaryIO, query: ImportQuery, origin: Origin, sink: ChunkWriter) -> None:
     last, reported_at = FileProgress(0), 0.0
     try:
-        with _disk_errors(), open_for_writing(data) as connection:
+        with _disk_errors(), open_for_writing(data, origin=origin) as connection:
             _check(query, {fold(name) for name in read(connection)})
             steps: Iterator[FileProgress] = load(
                 connection,

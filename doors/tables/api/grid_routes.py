@@ -7,7 +7,8 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -21,9 +22,10 @@ from doors.tables.files.exporter import save_view
 from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid, RowState, TemporarySpace
 from doors.tables.grid.view_sql import GridQuery
+from doors.tables.replication.history import Write, tables_at
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError
-from doors.tables.sqlite.owner import database_path
+from doors.tables.sqlite.owner import database_path, open_for_reading
 from doors.tables.types.json import encode
 from engine.control.app import Routes, sends
 from engine.control.errors import NotFound
@@ -44,6 +46,9 @@ class _OpenGrid:
     data: Path
     thread: ThreadPoolExecutor
     grid: Grid | None = None
+    _: KW_ONLY
+    copy: ExitStack = field(default_factory=ExitStack)
+    """Removes the copy of the tables at a moment."""
     close_timer: asyncio.TimerHandle | None = None
     in_use: int = 0
 
@@ -70,7 +75,14 @@ class Grids:
         self._open[id] = entry
 
         def open_grid() -> _T:
-            grid = entry.grid = Grid(database_path(data), view, space)
+            path, moment = database_path(data), None
+            if view.at is not None:
+                with open_for_reading(data) as connection:
+                    copy = tables_at(connection, view.at, view.table)
+                    path, write, lacks = entry.copy.enter_context(copy)
+                    moment = write, lacks
+            grid = entry.grid = Grid(path, view, space)
+            grid.moment = moment
             grid.open()
             return describe(grid)
 
@@ -151,6 +163,7 @@ def _closed() -> NotFound:
 def _close_grid(entry: _OpenGrid) -> None:
     if entry.grid is not None:
         entry.grid.close()
+    entry.copy.close()
 
 
 MAX_ROWS = 1000
@@ -164,6 +177,7 @@ class GridOpened:
 
     `key` names the columns that identify a row, and is empty if none do. If rows cannot be changed,
     `editable` is false and `reason` completes a sentence that begins with the table: "is a view: …".
+    `at` is the last entry of a moment before now, whose tables have no record of `lacks`.
     """
 
     grid: str
@@ -174,6 +188,8 @@ class GridOpened:
     editable: bool
     reason: str
     columns: tuple[Column, ...]
+    at: Write | None = None
+    lacks: list[str] = field(default_factory=list)
 
 
 class GridWindowQuery(QueryModel):
@@ -287,7 +303,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     @document_response(GridCell)
     async def grid_cell(project: str, grid: str, query_args: CellQuery) -> Response:
         """Read one complete cell of up to 64 MiB; needs the role viewer."""
-        folder, key = require_data_dir(projects, project, "viewer"), _key(query_args.key)
+        folder, key = require_data_dir(projects, project, "viewer"), read_key(query_args.key)
         body = await grids.use(
             folder, grid, lambda grid: encode({"value": grid.full_cell(key, query_args.column)})
         )
@@ -298,7 +314,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     async def export_grid(project: str, grid: str, query_args: GridExport) -> Response:
         """Export the current rows of the grid in its order; needs the role viewer."""
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
-        view = await grids.use(folder, grid, lambda grid: grid.view)
+        view = await grids.use(folder, grid, _current_view)
         return await export_response(
             transfers,
             folder,
@@ -315,15 +331,26 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
 
 def _describe(grid: Grid) -> GridOpened:
     table, key = grid.table, list(grid.identity.key)
+    at, lacks = grid.moment or (None, [])
     return GridOpened(
         "",
         table.name,
         count=grid.count,
         key=key,
-        editable=bool(key),
-        reason=grid.identity.reason,
+        editable=bool(key) and at is None,
+        reason=grid.identity.reason if at is None else "is shown as it was, and cannot be changed",
         columns=table.columns,
+        at=at,
+        lacks=lacks,
     )
+
+
+def _current_view(grid: Grid) -> GridQuery:
+    """Return the view. Raises `TablesError` for one of a moment before now."""
+    if grid.view.at is not None:
+        hint = "Use `svc tables at TIME query 'select …' --csv`."
+        raise TablesError("the grid shows a moment before now, and only current rows are exported", hint)
+    return grid.view
 
 
 def _window(grid: Grid, start: int, n: int) -> bytes:
@@ -343,7 +370,8 @@ def _refresh(grid: Grid, request: RefreshQuery) -> RefreshResult:
     return RefreshResult(grid.count, new, states)
 
 
-def _key(text: str) -> list[Any]:
+def read_key(text: str) -> list[Any]:
+    """Return a key that was sent as JSON text. Raises `TablesError`."""
     try:
         key = exact_decoder.decode(text)
     except (ValueError, RecursionError):

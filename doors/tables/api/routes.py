@@ -11,6 +11,7 @@ conflicts nothing either, unless the request skips them.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -26,9 +27,12 @@ from quart_schema import (
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes
 from doors.tables.api.file_routes import require_data_dir
+from doors.tables.api.history_routes import add_history_routes
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema, run_with_connection
 from doors.tables.api.query import run as run_sql
 from doors.tables.migrations import RECORD, Migration, applied
+from doors.tables.replication.entry import Origin
+from doors.tables.replication.history import At, tables_at
 from doors.tables.rows import changeset
 from doors.tables.rows.changeset import Outcome
 from doors.tables.schema import change
@@ -36,12 +40,13 @@ from doors.tables.schema.apply import apply
 from doors.tables.schema.change import KnownType
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
+from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, Error, quoted, rows, scalar
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
 from doors.tables.types.json import encode
 from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
 from doors.tables.types.registry import TYPES, Form, TypeName
-from engine.control.app import Routes, access
+from engine.control.app import Routes, access, principal
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel, StrictModel
 from engine.control.streaming_body import parse_json
@@ -145,7 +150,7 @@ def add_row_routes(routes: Routes, projects: Projects) -> None:
                 asdict(changeset.apply(connection, body.table, row_changes, skip=body.conflicts == "skip"))
             )
 
-        result = await run_with_connection(folder, open_for_writing(folder), work)
+        result = await _write(folder, work, "edit")
         return Response(result, content_type="application/json")
 
 
@@ -370,7 +375,8 @@ class SqlQuery(StrictModel):
     """One statement, with parameters in the Door's format. With `write` it may change rows.
 
     With `cells`, the rows of the result have cells as in a grid: a document of a json column is its text.
-    A statement that changes the schema needs `write`, the role owner, and no parameters.
+    A statement that changes the schema needs `write`, the role owner, and no parameters. `at` reads the
+    tables as they were at a moment.
     """
 
     sql: str
@@ -378,6 +384,7 @@ class SqlQuery(StrictModel):
     write: bool = False
     limit: int = Field(default=MAX_ROWS, ge=0, le=MAX_ROWS)
     cells: bool = False
+    at: At | None = None
 
 
 class MigrationFile(StrictModel):
@@ -425,7 +432,7 @@ def blueprint(projects: Projects) -> Routes:
     async def schema(project: str, data: Changes) -> TableList:
         """Change the schema in one transaction and return all tables; needs the role owner."""
         folder = require_data_dir(projects, project, "owner")
-        return await _write(folder, lambda connection: _change(connection, data))
+        return await _write(folder, lambda connection: _change(connection, data), "schema")
 
     @routes.post("/v1/projects/<project>/sql")
     @document_response(Result)
@@ -437,10 +444,9 @@ def blueprint(projects: Projects) -> Routes:
         )
 
         def run(connection: Connection) -> bytes:
-            limit, cells = data.limit, data.cells
-            return run_sql(connection, data.sql, data.params, write=data.write, limit=limit, cells=cells)
+            return _run_sql(connection, data)
 
-        result = await access().run((_write if data.write else _read)(folder, run))
+        result = await access().run(_write(folder, run, "sql") if data.write else _read(folder, run))
         return Response(result, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/migrations")
@@ -459,22 +465,35 @@ def blueprint(projects: Projects) -> Routes:
         if body.plan:
             pending = await _read(folder, lambda connection: migrations.pending(connection, files))
             return MigrationsDone(applied=[each.name for each in pending])
-        names = await _write(folder, lambda connection: migrations.apply(connection, files))
+        names = await _write(folder, lambda connection: migrations.apply(connection, files), "migration")
         return MigrationsDone(applied=list(names))
 
     transfers = file_routes.Transfers()
     file_routes.add_routes(routes, projects, transfers)
     grid_routes.add_routes(routes, projects, transfers)
     add_row_routes(routes, projects)
+    add_history_routes(routes, projects)
     return routes
+
+
+def _run_sql(connection: Connection, query: SqlQuery) -> bytes:
+    if query.at is None:
+        limit, cells = query.limit, query.cells
+        return run_sql(connection, query.sql, query.params, write=query.write, limit=limit, cells=cells)
+    if query.write:
+        raise SvcError("a moment before now is read-only", "Leave out write or at.", code="conflict")
+    with tables_at(connection, query.at) as (path, _, _), closing(open_owner(path)) as copy:
+        copy.execute("pragma query_only = on")
+        return _run_sql(copy, query.model_copy(update={"at": None}))
 
 
 async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:
     return await run_with_connection(data, open_for_reading(data), work)
 
 
-async def _write(data: Path, work: Callable[[Connection], _T]) -> _T:
-    return await run_with_connection(data, open_for_writing(data), work)
+async def _write(data: Path, work: Callable[[Connection], _T], by: str) -> _T:
+    opened = open_for_writing(data, origin=Origin(by, user=principal().name))
+    return await run_with_connection(data, opened, work)
 
 
 def _change(connection: Connection, changes: Changes) -> TableList:

@@ -1,6 +1,5 @@
 """Copies of the tables that statements name, as they were before recorded changes; redacted copies."""
 
-import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -8,110 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from doors.tables.files.copy_tables import contents_of, copy
-from doors.tables.schema.rows import row_name
-from doors.tables.sqlite.catalog import Table, read, reserved
+from doors.tables.replication.history import RowWrite, find_writes, tables_before
+from doors.tables.sqlite.catalog import read, reserved
 from doors.tables.sqlite.connections import Clock, apsw, register_now
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
     TablesError,
-    Value,
     fold,
     open_file,
     quoted,
     rows,
-    scalar,
     transaction,
     used_tables,
     wrap_error,
 )
 from doors.tables.sqlite.owner import open_for_reading
-
-
-def undo(connection: Connection, changes: Iterable[Sequence[Any]]) -> tuple[int, int]:
-    """Undo changes in a transaction of the caller; return how many were undone, and how many could not be.
-
-    `guest/row_changes.py` describes a change, of which the newest is undone first.
-
-    A row that differs from the result of its change gets its values before the change. Changes of tables that
-    do not exist are not counted. The caller disables triggers and foreign keys.
-    """
-    tables = {fold(name): table for name, table in read(connection).items() if table.kind == "table"}
-    undone = failed = 0
-    for operation, name, before, after, old, new in changes:
-        table = tables.get(fold(name))
-        if table is None:
-            continue
-        row = _RowUndo(connection, table)
-        try:
-            with connection:  # A change that fails leaves the row as it is.
-                done = row.undo(operation, (before, after), _values(old), _values(new))
-        except Error:
-            done = False
-        undone, failed = undone + done, failed + (not done)
-    return undone, failed
-
-
-class _RowUndo:
-    """One change of a row of a table."""
-
-    def __init__(self, connection: Connection, table: Table) -> None:
-        self._connection = connection
-        self._table = table
-        self._rowid = row_name(table)
-
-    def undo(
-        self, operation: str, rowids: tuple[int, int], old: Sequence[Value], new: Sequence[Value]
-    ) -> bool:
-        columns = self._table.columns
-        if any(values and len(values) != len(columns) for values in (old, new)):
-            return False  # The columns of the table have changed since.
-        before, after = rowids
-        if operation == "DELETE":
-            return self._put(before, old)
-        if operation == "INSERT":
-            done = self._remove(after, new)
-            # AUTOINCREMENT assigns the number of an undone row again.
-            if scalar(self._connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
-                self._connection.execute(
-                    "UPDATE sqlite_sequence SET seq = ? WHERE name = ? AND seq = ?",
-                    (after - 1, self._table.name, after),
-                )
-            return done
-        existed = self._remove(after, new)
-        return self._put(before, old) and existed
-
-    def _remove(self, rowid: int, values: Sequence[Value]) -> bool:
-        by_name = self._by_name(values)
-        condition = " AND ".join(f"{quoted(name)} IS ?" for name in self._table.key)
-        keys: list[Value] = [by_name[name] for name in self._table.key]
-        if self._rowid is not None:
-            condition, keys = f"{self._rowid} = ?", [rowid]
-        if not condition:
-            return False
-        self._connection.execute(f"DELETE FROM {quoted(self._table.name)} WHERE {condition}", keys)
-        return bool(self._connection.changes())
-
-    def _put(self, rowid: int, values: Sequence[Value]) -> bool:
-        stored = {quoted(name): value for name, value in self._by_name(values).items()}
-        if self._rowid is not None:
-            stored = {self._rowid: rowid, **stored}
-        places = ", ".join("?" * len(stored))
-        self._connection.execute(
-            f"INSERT OR REPLACE INTO {quoted(self._table.name)} ({', '.join(stored)}) VALUES ({places})",
-            list(stored.values()),
-        )
-        return True
-
-    def _by_name(self, values: Sequence[Value]) -> Mapping[str, Value]:
-        """Return the values of the columns that can be written."""
-        pairs = zip(self._table.columns, values, strict=True)
-        return {column.name: value for column, value in pairs if not column.generated}
-
-
-def _values(cells: Sequence[Any] | None) -> list[Value]:
-    return [base64.b64decode(cell["base64"]) if isinstance(cell, dict) else cell for cell in cells or ()]
-
 
 _ERROR_PREFIX = "cannot copy the tables"
 _ROW_ACTIONS = (apsw.SQLITE_READ, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE)
@@ -119,23 +30,23 @@ _ROW_ACTIONS = (apsw.SQLITE_READ, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.S
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Names of the copied tables and views, and numbers of the changes that were and could not be undone."""
+    """Names of the copied tables and views, how many changes were undone, and why others were not."""
 
     names: tuple[str, ...]
     undone: int
-    failed: int
+    lacks: tuple[str, ...]
 
 
 def copy_before(
-    data: Path, target: Path, statements: Iterable[str], changes: Iterable[Sequence[Any]], max_bytes: int
+    data: Path, target: Path, statements: Iterable[str], time_ns: int, max_bytes: int
 ) -> Snapshot | None:
-    """Copy tables to a new database file and undo changes in it, the first one first.
+    """Copy tables to a new database file, as they were before a time.
 
     Copies the tables and views that the statements name, and those that foreign keys connect with them.
     `data` is the data folder of the project. Returns None if the statements name no table. Raises
     `TablesError`, also for more than `max_bytes`.
     """
-    with open_for_reading(data) as source:
+    with open_for_reading(data) as now, tables_before(now, time_ns) as (source, undone, lacks):
         names = _named(source, statements)
         if not names:
             return None
@@ -150,12 +61,11 @@ def copy_before(
                     for _ in copy(source, copied, contents_of(source, names), _ERROR_PREFIX):
                         if copied.pragma("page_count") * size > max_bytes:
                             raise _too_large(names, max_bytes)
-                    undone, failed = undo(copied, changes)
             finally:
                 source.execute("rollback")
             if target.stat().st_size > max_bytes:
                 raise _too_large(names, max_bytes)
-    return Snapshot(tuple(names), undone, failed)
+    return Snapshot(tuple(names), undone, tuple(lacks))
 
 
 def _named(connection: Connection, statements: Iterable[str]) -> list[str]:
@@ -186,12 +96,10 @@ def _too_large(names: Sequence[str], max_bytes: int) -> TablesError:
     )
 
 
-def column_names(data: Path) -> dict[str, tuple[str, ...]]:
-    """Return the names of the columns of each table. Raises `TablesError`."""
+def rows_written(data: Path, request: str) -> list[RowWrite]:
+    """Return the rows that a request changed, in order. Raises `TablesError`."""
     with open_for_reading(data) as connection:
-        return {
-            table.name: tuple(column.name for column in table.columns) for table in read(connection).values()
-        }
+        return find_writes(connection, request=request).rows[::-1]
 
 
 Replace = Callable[[str, str], str]

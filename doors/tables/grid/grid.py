@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from doors.tables.grid.view_sql import Clauses, GridQuery, clauses
+from doors.tables.replication.history import Write
 from doors.tables.replication.registry import find_replica
 from doors.tables.schema.rows import Identity, identity
 from doors.tables.sqlite.catalog import Table, find, read
@@ -204,6 +205,8 @@ class Grid:
         self._space, self._order_bytes = space, 0
         self._stopped = False
         self.view = view
+        self.moment: tuple[Write, list[str]] | None = None
+        """The last entry of a moment before now, and what its tables lack."""
         self._path = path
         if (replica := find_replica(path)) is not None:
             replica.refresh()

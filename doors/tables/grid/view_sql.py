@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from doors.tables.replication.history import At
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import TablesError, Value, quoted
 from doors.tables.types.grid_cell import stored
@@ -39,12 +40,16 @@ class FilterBy(StrictModel):
 
 
 class GridQuery(StrictModel):
-    """Rows to show: all filters apply, and some column of any type contains the text `search`."""
+    """Rows to show: all filters apply, and some column of any type contains the text `search`.
+
+    `at` is a moment before now.
+    """
 
     table: str
     sort: list[SortBy] = Field(default=[], max_length=32)
     filter: list[FilterBy] = Field(default=[], max_length=64)
     search: str = Field(default="", max_length=1000)
+    at: At | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from doors.tables.guest.plan import ROW_FORMS, RowForm
 from doors.tables.guest.problem import GuestProblem
+from doors.tables.replication.entry import Origin
 from doors.tables.types.json import Value, parameters
 from doors.tables.types.parse import decode, json_mistake
 from engine.door import DoorRequest, DoorResponse
@@ -54,6 +55,7 @@ class SqlRequest(NamedTuple):
     """Whether a read may miss the last writes of other nodes of a fleet; None: as those of its resource."""
     idempotency_key: str = ""
     """If not empty, the answer to a write is stored, and a repeated request gets it."""
+    origin: Origin = Origin()
 
 
 def has_many_values(request: DoorRequest) -> bool:
@@ -87,15 +89,16 @@ def read_request(request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
     if call is not None and (capture := call.capture) is not None:
         capture.sent, capture.time_ns = capture.cut(request.body), time_ns()
     stale_ok, key = _options(document, form)
+    origin = Origin("request", request.caller.deployment, requests=(request.caller.request_id,))
     if kind == "batch":
         statements = _statements(document)
         if call is not None:
             call.kind, call.name = "sql", f"batch of {len(statements)}"
-        return SqlRequest(kind, statements, len(request.body), call, stale_ok, key)
+        return SqlRequest(kind, statements, len(request.body), call, stale_ok, key, origin)
     statement = _statement(document, form)
     if call is not None:
         call.kind, call.name = "sql", statement.sql[:MAX_NAME_CHARS]
-    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok, key)
+    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok, key, origin)
 
 
 def _options(document: Any, form: str) -> tuple[bool | None, str]:

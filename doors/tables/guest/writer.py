@@ -33,6 +33,7 @@ from doors.tables.sqlite.connections import (
     close_owner,
     max_size,
     open_writer,
+    recorder_of,
 )
 from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.types.json import tagged_blob
@@ -104,6 +105,8 @@ TURN_SECONDS = 0.25
 MAX_DEFERRED_SECONDS = 5.0
 MAX_GROUP = 64
 """Maximum requests in one transaction."""
+MAX_APART = 8
+"""Maximum requests in a transaction whose rows are recorded apart."""
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
 """Maximum queued requests, and bytes of them. Further requests are refused as busy."""
@@ -162,7 +165,7 @@ class Writer:
         self._short = False
         self._space_checked = 0.0
         self._session = GuestSession(connection, clock, writes=True)
-        self._changes = RowChangeLog(connection)
+        self._recorder = recorder_of(connection)
         self._answers = _StoredAnswers(self._session)
         self._waiting: deque[_QueuedWrite] = deque()
         self._deferred: deque[_QueuedWrite] = deque()
@@ -223,7 +226,6 @@ class Writer:
                 self._deferred += deferred
                 self._bytes += sum(work.request.size for work in deferred)
             answered = [work for work in group if work.answer is not None]
-            _forget_changes(answered)
             _deliver(answered)
 
     def _next_group(self) -> list[_QueuedWrite]:
@@ -286,10 +288,13 @@ class Writer:
     def _begin(self, group: Sequence[_QueuedWrite]) -> bool:
         try:
             self._limit_size()
+            self._trace()
             self._session.execute("begin immediate")
             self._session.refresh_schema()
             if self._answers.missing(work.request for work in group):
                 self._answers.create()
+            if self._recorder is not None:
+                self._recorder.begin_rows()
         except GuestProblem as problem:
             self._rollback()
             for work in group:
@@ -299,6 +304,7 @@ class Writer:
 
     def _commit(self) -> GuestProblem | None:
         """Commit; on failure, roll back and return the problem."""
+        self._trace()
         try:
             self._session.execute("commit")
         except GuestProblem as problem:
@@ -306,7 +312,12 @@ class Writer:
             return problem
         return None
 
+    def _trace(self) -> None:
+        if self._recorder is not None:
+            self._recorder.end_rows()
+
     def _rollback(self) -> None:
+        self._trace()
         if self._session.connection.in_transaction:
             self._session.execute("rollback")
 
@@ -321,8 +332,11 @@ class Writer:
             return True
         session.begin(TIMEOUT_SECONDS, TURN_SECONDS if work.deferred_at is None else math.inf)
         session.watch(work.future.cancelled)
-        self._changes.begin(work.request.call.capture if work.request.call is not None else None)
+        if (call := work.request.call) is not None and call.capture is not None:
+            call.capture.time_ns = time.time_ns()
         try:
+            if self._recorder is not None:
+                self._recorder.write_as(work.request.origin, apart=shared <= MAX_APART)
             session.execute("savepoint request")
             work.answer = self._answers.run(work.request, self._run)
             session.execute("release request")
@@ -340,7 +354,6 @@ class Writer:
             session.execute("release request")
         finally:
             session.watch(never)
-            self._changes.end()
         return True
 
     def _run(self, request: SqlRequest) -> DoorResponse:
@@ -422,14 +435,6 @@ class _StoredAnswers:
 
 def _is_overdue(work: _QueuedWrite) -> bool:
     return work.deferred_at is not None and time.monotonic() - work.deferred_at > MAX_DEFERRED_SECONDS
-
-
-def _forget_changes(group: Sequence[_QueuedWrite]) -> None:
-    """Remove the recorded changes of requests that failed."""
-    for work in group:
-        call = work.request.call
-        if call is not None and call.capture is not None and not isinstance(work.answer, DoorResponse):
-            call.capture.changes = []
 
 
 def _deliver(group: Sequence[_QueuedWrite]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doors.tables.migrations import script
+from doors.tables.replication.entry import Origin
 from doors.tables.schema import notes
 from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar, transaction
@@ -192,7 +193,7 @@ def migrate(project: Path, data: Path, warn: Callable[[TablesError], None] | Non
     migrations = find(project)
     if not migrations:
         return ()
-    with open_for_writing(data, ERROR_PREFIX) as connection:
+    with open_for_writing(data, ERROR_PREFIX, Origin("migration")) as connection:
         if warn is not None:
             errors = edited(connection, migrations)
             for error in errors.values():

@@ -9,12 +9,13 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from doors.tables.replication.errors import CannotApply
 from engine.replication import LogMessage
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 lacks `origins`."""
 MESSAGE_BYTES = 1 << 20
 SINGLE_BYTES = 32 << 10
 """A larger entry ends with an empty message, so that the last message of a log is always small."""
@@ -28,6 +29,21 @@ Kind = Literal["rows", "lease", "image", "gap"]
 """`rows`: a transaction. `lease`: only the node with this lease writes after it. `image`: a piece of a
 database file, with which a log can begin. `gap`: a transaction whose content a journal lacks."""
 Part = bytes | str
+
+
+class Origin(NamedTuple):
+    """The requests of guests that wrote to the tables, or a user (empty for the owner of a folder).
+
+    `by` is `request`, or the user's way: `edit`, `sql`, `schema`, `import`, `migration`, `revert`.
+    """
+
+    by: str = ""
+    deployment: str = ""
+    user: str = ""
+    requests: Sequence[str] = ()
+
+
+UNKNOWN = Origin()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +62,10 @@ class Entry:
     """Whether nodes compare their copies at this entry."""
     complete: bool = True
     """False for all pieces of an image but the last one."""
+    origins: Sequence[Origin] = ()
+    """That of each part, or one of all; empty in entries of an earlier svc."""
+    lacks: str = ""
+    """The changes that a gap lacks. Those of tables with a primary key may be complete."""
 
     def encode(self) -> bytes:
         """Return the stored form."""
@@ -55,6 +75,10 @@ class Entry:
         head |= {name: value for name, value in optional.items() if value not in ({}, None, False)}
         if not self.complete:
             head["complete"] = False
+        if any(map(any, self.origins)):
+            head["origins"] = self.origins
+        if self.lacks:
+            head["lacks"] = self.lacks
         body = b"".join(_encode_parts(self.parts))
         packed = _ZLIB + zlib.compress(body, 1) if len(body) > _COMPRESSED_FROM else _PLAIN + body
         return json.dumps(head, separators=(",", ":")).encode() + b"\n" + packed
@@ -65,11 +89,12 @@ class Entry:
         try:
             line, _, body = content.partition(b"\n")
             head = json.loads(line)
-            if head.pop("format") != FORMAT:
+            if head.pop("format") > FORMAT:
                 raise CannotApply("an entry of the log has a newer format; update svc on this node")
+            origins = tuple(Origin(*each) for each in head.pop("origins", ()))
             head.pop("claim", None)  # Of an earlier svc, whose other kinds of entries change nothing.
             raw = zlib.decompress(body[1:]) if body[:1] == _ZLIB else body[1:]
-            return cls(parts=tuple(_decode_parts(raw)), **head)
+            return cls(parts=tuple(_decode_parts(raw)), origins=origins, **head)
         except (ValueError, KeyError, TypeError, zlib.error) as error:
             raise CannotApply("an entry of the log is corrupt") from error
 

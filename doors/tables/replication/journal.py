@@ -1,4 +1,4 @@
-"""The journal of a project's tables on one machine: their transactions as entries in files, for backups.
+"""The journal of a project's tables on one machine: their transactions as entries in files.
 
 A connection appends an entry before it commits, while it has the write lock of SQLite. The database has the
 position of its last entry. So entries after that are those of a transaction that was not committed, and the
@@ -6,17 +6,15 @@ next one cuts them off. Where a journal lacks entries, as after a power failure 
 journal, a new one begins with another id: it is of use from the next snapshot of the database on.
 
 A journal is a folder of segments, `<id>/<first sequence>`, with a frame for each entry, which backups store
-as they are.
+as they are. A segment has the entries of a day at most, and up to 16 MiB. Old ones are removed.
 """
 
-import itertools
 import os
 import secrets
-import shutil
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +23,18 @@ from typing import BinaryIO
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.log_position import CREATE, LogPosition, store_log_position
 from doors.tables.replication.recorder import Recorder
-from doors.tables.sqlite.connections import Connection, is_replica, open_replica
+from doors.tables.sqlite.connections import DATA_FOLDER, Connection, is_replica, open_replica
 
 FOLDER = "journal"
 """Name of the folder beside the database."""
+JOURNAL = f"{DATA_FOLDER}/{FOLDER}"
+"""Path of the folder in a project's data."""
+DAYS = 7
+"""Default of the days that journals have."""
 SEGMENT_BYTES = 16 << 20
+MAX_BYTES = 1 << 30
+"""Maximum size of the journals of a database: the oldest segments are removed first."""
+DAY_NS = 24 * 3600 * 10**9
 MAX_ENTRY_BYTES = 1 << 30
 _FRAME = struct.Struct(">4sIIQQ")
 _MAGIC = b"svcj"
@@ -63,6 +68,8 @@ class Journal:
         self._position = LogPosition("", -1, "", 0, 0)
         """That of the entry at the end of `_segment`, whose size is `_size`."""
         self._size = 0
+        self._begun_ns = 0
+        """When the first entry of the segment was appended."""
 
     def record(self, connection: Connection) -> None:
         """Append the transactions of a connection from now on. Raises SQLite's errors."""
@@ -92,12 +99,13 @@ class Journal:
             ) from error
 
     def _append(self, content: bytes, log_position: LogPosition) -> LogPosition:
-        after = log_position.after(log_position.sequence + 1, content)
-        if self._segment is None or self._size > SEGMENT_BYTES:
+        after, now_ns = log_position.after(log_position.sequence + 1, content), time.time_ns()
+        if self._segment is None or self._size > SEGMENT_BYTES or now_ns - self._begun_ns > DAY_NS:
+            trim(self._folder, MAX_BYTES)
             self._segment = self._folder / after.log / f"{after.sequence:016}"
             self._segment.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._size = 0
-        frame = JournalEntry(after.sequence, time.time_ns(), content).frame()
+            self._size, self._begun_ns = 0, now_ns
+        frame = JournalEntry(after.sequence, now_ns, content).frame()
         self._size = _write(self._segment, self._size, frame)
         self._position = after
         return after
@@ -118,6 +126,7 @@ class Journal:
                 if entry.sequence > log_position.sequence:
                     break
                 last = entry.sequence
+                self._begun_ns = self._begun_ns if self._size else entry.time_ns
                 self._size += len(entry.frame())
             os.truncate(segment, self._size)
             self._segment = segment
@@ -183,13 +192,23 @@ def read_frames(file: BinaryIO) -> Iterator[JournalEntry]:
         yield JournalEntry(sequence, time_ns, content)
 
 
-def remove_before(folder: Path, log: str, sequence: int) -> None:
-    """Remove other journals, and the segments with entries up to a sequence only. Raises OSError."""
-    for each in folder.iterdir() if folder.is_dir() else ():
-        if each.name != log:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(each)
-    files = segments(folder / log)
-    for segment, following in itertools.pairwise(files):
-        if int(following.name) <= sequence + 1:
+def trim(folder: Path, max_bytes: int, before_ns: int = 0) -> None:
+    """Remove the oldest segments of all journals beyond a size, and those last written before a time.
+
+    The last segment of all stays. Raises OSError.
+    """
+    found = sorted(((each.stat(), each) for each in folder.glob("*/*")), key=lambda each: each[0].st_mtime_ns)
+    size = sum(stat.st_size for stat, _ in found)
+    for stat, segment in found[:-1]:
+        if size > max_bytes or stat.st_mtime_ns < before_ns:
             segment.unlink(missing_ok=True)
+            with suppress(OSError):
+                segment.parent.rmdir()
+        size -= stat.st_size
+
+
+def trim_days(folders: Iterable[Path], days: int = DAYS) -> None:
+    """Remove segments that were last written before some days. What cannot be removed stays."""
+    for folder in folders:
+        with suppress(OSError):
+            trim(folder, MAX_BYTES, time.time_ns() - days * DAY_NS)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Protocol
 
-from doors.tables.replication.entry import Entry, Part
+from doors.tables.replication.entry import Entry, Origin, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.log_position import (
     LogPosition,
@@ -27,11 +27,14 @@ _WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
 """First words of statements that do not change the schema. It is checked before the commit."""
 _CACHED_SQL = 2048
-_NO_KEY = ", which has no primary key"
+NO_KEY = ", which has no primary key"
+"""End of the reason for a gap whose parts are complete for other tables."""
+_OUTSIDE = "a change outside of a transaction"
 MAX_CHANGES = 256 << 20
 """Size of the changes of a transaction. On one machine, one with more is a gap."""
 Unsound = tuple[str, str, bool]
 """Why a table cannot be created in a fleet, the remedy, and whether one that exists is replicated."""
+_SEQUENCES = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"
 _TABLES = "pragma_table_list AS t WHERE t.schema = 'main' AND t.type = 'table'"
 
 
@@ -75,6 +78,11 @@ class Recorder:
         self._sentinel = apsw.Session(connection, "main")
         self._session: Any = None
         self._parts: list[Part] = []
+        self._origins: list[Origin] = []
+        """Those of the parts."""
+        self.origin: Origin = Origin()
+        """That of what is written now."""
+        self._requests: list[str] = []
         self._pending: tuple[str, bytes, Mapping[int, tuple[str, str]]] | None = None
         """A statement that may change the schema, and the changed rows and the tables before it."""
         self._internal = False
@@ -83,12 +91,15 @@ class Recorder:
         self._schema = self._version = 0
         """The schema version at the begin of the transaction, and after its last recorded statement."""
         self._sequences: Mapping[str, int] = {}
+        self._has_sequences = True
         self._checked_schema = -1
         self._unsound: Mapping[str, Unsound] = {}
         self._older: Mapping[str, Unsound] = {}
         """The unsound tables at the begin of the transaction."""
         self._refused: ReplicationError | None = None
-        self._has_gap = False
+        self._lacks = ""
+        """Why the transaction is a gap, or empty."""
+        self._oversized = self._outside = False
         connection.exec_trace = self
         connection.set_commit_hook(self._check_commit)
 
@@ -103,13 +114,14 @@ class Recorder:
         if self._pending is not None and (word != "rollback" or to_savepoint):
             with self._own_statements():
                 self._end_statement()
-        limited = self._session is not None and not (self._replica.refuses or self._has_gap)
-        if limited and self._session.changeset_size > MAX_CHANGES:
-            self._refuse("a transaction with so many changes")
-            self._session.enabled = False
+        if self._session is not None and not (self._replica.refuses or self._oversized):
+            self._limit_changes()
         match word:
             case "begin" if not self._connection.in_transaction:
                 self._discard()
+                if self._outside:
+                    self._refuse(_OUTSIDE)
+                self._outside = False
                 self._total = self._connection.total_changes()
                 self._writing = writes
                 if writes and self._exclusive:
@@ -121,7 +133,7 @@ class Recorder:
                 with self._own_statements():
                     self._commit()
             case "rollback" if to_savepoint:
-                if self._parts:
+                if any(isinstance(part, str) for part in self._parts):
                     self._refuse("a savepoint that is rolled back after a change of the schema")
             case "rollback":
                 self._discard()
@@ -133,7 +145,9 @@ class Recorder:
     def _check_commit(self) -> bool:
         written = self._connection.txn_state("main") == apsw.SQLITE_TXN_WRITE
         if written and not self._internal and self._session is not None:
-            raise not_replicable("a change outside of a transaction")
+            if self._replica.refuses:
+                raise not_replicable(_OUTSIDE)
+            self._outside = True
         return False
 
     @contextmanager
@@ -156,8 +170,14 @@ class Recorder:
             elif authorizer is not None:
                 connection.authorizer = authorizer
 
+    def _limit_changes(self) -> None:
+        if self._session.changeset_size + sum(map(len, self._parts)) > MAX_CHANGES:
+            self._refuse("a transaction with so many changes")
+            self._session.enabled, self._oversized = False, True
+
     def _refuse(self, reason: str, hint: str = "Nothing was changed.") -> None:
-        self._has_gap = True
+        if not self._lacks or self._lacks.endswith(NO_KEY):
+            self._lacks = reason
         if self._replica.refuses:
             self._refused = self._refused or not_replicable(reason, hint)
 
@@ -166,9 +186,10 @@ class Recorder:
             if self._connection.total_changes() != self._total:
                 self._refuse("rows that were changed without a record")
             self._schema = self._version = schema_version(self._connection)
-            self._sequences = sequences_of(self._connection)
             if self._schema != self._checked_schema:
                 self._unsound, self._checked_schema = unsound_tables(self._connection), self._schema
+                self._has_sequences = scalar(self._connection, _SEQUENCES) is not None
+            self._sequences = sequences_of(self._connection) if self._has_sequences else {}
             self._older = self._unsound
             self._begin_session()
         if not rows:
@@ -202,10 +223,41 @@ class Recorder:
                 remedy = "Write CREATE TABLE with the columns, then INSERT INTO … SELECT."
                 self._refuse("CREATE TABLE … AS, whose rows may differ between nodes", remedy)
         self._unsound, self._checked_schema = unsound_tables(connection), -1
+        self._has_sequences = True
         for table in self._unsound.keys() - self._older.keys():
             if self._replica.refuses:
                 self._refuse(*self._unsound[table][:2])
-        self._parts += filter(None, [changes, sql])
+        self._add_parts(changes, sql)
+
+    def _add_parts(self, *parts: Part) -> None:
+        added = [part for part in parts if part]
+        self._parts += added
+        self._origins += [self.origin] * len(added)
+
+    def begin_rows(self) -> None:
+        """Record the rest of the transaction without a trace: its statements only change rows."""
+        with self._own_statements():
+            self._begin_statement("", rows=True)
+        self._connection.exec_trace = None
+        self._requests = []
+
+    def write_as(self, origin: Origin, *, apart: bool) -> None:
+        """Name a request that writes next, `apart` from others in the transaction, or together with them."""
+        if not apart and self._requests and origin.deployment == self.origin.deployment:
+            self._requests += origin.requests
+            return
+        if self._requests:
+            with self._own_statements():
+                if changes := self._session.changeset():
+                    self._add_parts(changes)
+                    self._session.close()
+                    self._begin_session()
+        self._requests = [*origin.requests]
+        self.origin = origin._replace(requests=self._requests)
+
+    def end_rows(self) -> None:
+        """Trace statements again."""
+        self._connection.exec_trace = self
 
     def check_schema(self) -> None:
         """Raise `ReplicationError` if a statement did what cannot be replicated."""
@@ -217,9 +269,13 @@ class Recorder:
 
     def _records(self, table: str) -> bool:
         reason, remedy, writable = self._unsound.get(table, ("", "", True))
-        if not writable or (reason.endswith(_NO_KEY) and not self._replica.refuses):
+        without_key = reason.endswith(NO_KEY) and not self._replica.refuses
+        if not writable or without_key:
             self._refuse(reason, remedy)
-        return table not in (REPLICA_TABLE, "sqlite_stat4")  # The planner alone uses what ANALYZE samples.
+        return not without_key and table not in (
+            REPLICA_TABLE,
+            "sqlite_stat4",
+        )  # The planner alone uses what ANALYZE samples.
 
     def _commit(self) -> None:
         """Append the changes to the log and commit them; the caller's commit then ends an empty transaction.
@@ -229,33 +285,38 @@ class Recorder:
         connection = self._connection
         if connection.status(apsw.SQLITE_DBSTATUS_DEFERRED_FKS)[0]:
             return
-        parts: list[Part] = []
         if self._session is not None:
-            parts += filter(None, [*self._parts, b"" if self._has_gap else self._session.changeset()])
+            if not self._replica.refuses:
+                self._limit_changes()
+            self._add_parts(b"" if self._oversized else self._session.changeset())
             if schema_version(connection) != self._version:
                 self._refuse("a change of the schema without a record")
         elif connection.total_changes() != self._total:
             self._refuse("rows that were changed without a record")
         if self._refused is not None:
             raise self._refused
-        if not parts and not self._has_gap:
+        if not self._parts and not self._lacks:
             if self._writing and not self._replica.writes:  # Nothing may fit because the copy lacks entries.
                 raise Conflict
             self._discard()
             return
         log_position = read_log_position(connection)
-        now = sequences_of(connection)
+        now = sequences_of(connection) if self._has_sequences else {}
         entry = Entry(
-            kind="gap" if self._has_gap else "rows",
+            kind="gap" if self._lacks else "rows",
             previous=log_position.chain,
             node=self._replica.node,
             schema=self._schema + log_position.schema_shift,
-            parts=() if self._has_gap else parts,
+            parts=() if self._oversized else self._parts,
+            lacks=self._lacks,
             sequences={
                 name: now.get(name)
                 for name in self._sequences.keys() | now.keys()
                 if self._sequences.get(name) != now.get(name)
             },
+            origins=self._origins
+            if any(each is not self.origin for each in self._origins)
+            else [self.origin],
         )
         content = entry.encode()
         published = self._replica.publish(content, log_position)
@@ -279,8 +340,10 @@ class Recorder:
         if self._session is not None:
             self._session.close()
         self._parts.clear()
+        self._origins.clear()
         self._session = self._pending = self._refused = None
-        self._writing = self._has_gap = False
+        self._writing = self._oversized = False
+        self._lacks = ""
         if self._acquired:
             self._acquired = False
             self._replica.release()
@@ -330,7 +393,7 @@ def unsound_tables(connection: Connection) -> Mapping[str, Unsound]:
         " GROUP BY t.name HAVING max(c.pk) = 0"
     )
     for table, hides_rowid in rows(connection, without_key):
-        reason = f"table {table}{_NO_KEY}"
+        reason = f"table {table}{NO_KEY}"
         remedy = f"Add id INTEGER PRIMARY KEY to the CREATE TABLE of {table}."
         unsound[table] = reason, remedy, not hides_rowid
     return unsound

@@ -1,4 +1,4 @@
-"""The replicated and the journaled tables of this process, found by the path of their file.
+"""The replicated tables of this process, found by the path of their file.
 
 Each writing connection looks here when it opens, so that no way to write bypasses the log.
 """
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from doors.tables.replication.replicas import Replicas
 
 _active: "dict[Path, Replicas]" = {}
-_JOURNALED = ".journaled"
 
 
 def activate(projects: Path, replicas: "Replicas") -> None:
@@ -36,20 +35,3 @@ def find_replica(path: Path) -> "Replica | None":
     data = path.parent.parent
     replicas = _active.get(data.parent)
     return replicas.of(data) if replicas is not None else None
-
-
-def set_journaled(projects: Path, *, journaled: bool) -> None:
-    """Write journals of the tables of the projects in a folder, in all processes, or no more. Raises OSError.
-
-    Connections that are open stay as they are.
-    """
-    if journaled:
-        projects.mkdir(mode=0o700, exist_ok=True)
-        (projects / _JOURNALED).touch(mode=0o600)
-    else:
-        (projects / _JOURNALED).unlink(missing_ok=True)
-
-
-def is_journaled(path: Path) -> bool:
-    """Return whether transactions of a database file go to a journal."""
-    return (path.parents[2] / _JOURNALED).exists()

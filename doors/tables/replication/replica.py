@@ -262,6 +262,7 @@ class Replica:
         """
         caller = [request.caller.resource, request.caller.request_id]
         question = {"call": "write", "path": request.path, "caller": caller}
+        question["deployment"] = request.caller.deployment
         while not self.writes:
             answer = await self._ask_writer(question, request.body, repeatable=repeatable)
             if answer is None:
@@ -286,7 +287,9 @@ class Replica:
                     if (sequence := await self._last_as_writer()) is not None:
                         return _encode({"sequence": sequence})
                 case "write" if self._execute is not None and self.writes:
-                    caller = Caller(*question["caller"])
+                    resource, request_id = question["caller"]
+                    deployment = question.get("deployment", "")
+                    caller = Caller(resource, request_id, deployment=deployment)
                     request = DoorRequest(
                         "POST", question["path"], query="", headers=(), body=body, caller=caller
                     )

@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 from apsw import Connection, Cursor, Error
 
-from doors.tables.replication.registry import find_replica, is_journaled
+from doors.tables.replication.registry import find_replica
 from engine.files.reserve import shortage
 from engine.files.sql_functions import MAX_PATTERN_BYTES, register_functions
 
@@ -54,8 +54,10 @@ __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
 
 NO_VALUES: Any = apsw._null_bindings  # type: ignore[attr-defined]
 """Bindings for a statement that is compiled and not run, for any number of parameters."""
+DATA_FOLDER = "tables"
+"""Name of the Door's folder in a project's data."""
 DATABASE_NAME = "tables.db"
-"""Name of the database file, in the Door's folder of the project."""
+"""Name of the database file in this folder."""
 DISPLAY_PATH = f"tables/{DATABASE_NAME}"
 """Path of the file in messages: relative to the project's data, without host paths."""
 BUSY_TIMEOUT_MS = 5000
@@ -122,8 +124,8 @@ def iso(seconds: float) -> str:
 def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) -> Connection:
     """Open or create a database with no limit but its quota, for schema changes. Raises SQLite's errors.
 
-    Transactions of replicated and of journaled tables go to the log. For `exclusive` ones a node of a fleet
-    becomes the writer.
+    Transactions of a project's tables go to the log of the fleet, or to their journal. For `exclusive` ones a
+    node of a fleet becomes the writer.
     """
     with _opened(Connection(str(path), vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)) as connection:
         if 0 < path.stat().st_size < _MIN_FILE_BYTES:
@@ -136,11 +138,11 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
         if (replica := find_replica(path)) is not None:
             connection.execute("pragma synchronous = normal")
             replica.record(connection, exclusive=exclusive)
-        elif is_journaled(path):
+        elif path.parts[-2:] == (DATA_FOLDER, DATABASE_NAME):
             from doors.tables.replication.journal import Journal
 
             Journal(path).record(connection)
-        elif is_replica(connection):  # The file was that of a fleet's node, or a backup was made of it.
+        elif is_replica(connection):  # A copy of the tables of a project.
             connection.execute(f"drop table {REPLICA_TABLE}")
     return connection
 

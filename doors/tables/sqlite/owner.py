@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from doors.tables.replication.entry import UNKNOWN, Origin
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import (
+    DATA_FOLDER,
     DATABASE_NAME,
     DISPLAY_PATH,
     QUOTA_HINT,
@@ -14,6 +16,7 @@ from doors.tables.sqlite.connections import (
     close_owner,
     exceeds_quota,
     open_owner,
+    recorder_of,
     register_now,
 )
 from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError, open_file, rows, wrap_error
@@ -21,8 +24,6 @@ from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
 from engine.files.database_files import database_size
 
-DATA_FOLDER = "tables"
-"""Name of the Door's folder in a project's data."""
 _ERROR_PREFIX = "cannot use the tables"
 
 
@@ -32,8 +33,10 @@ def database_path(data: Path) -> Path:
 
 
 @contextmanager
-def open_for_writing(data: Path, error_prefix: str = _ERROR_PREFIX) -> Iterator[Connection]:
-    """Open or create the database for writing. Raises `TablesError` beginning with `what`."""
+def open_for_writing(
+    data: Path, error_prefix: str = _ERROR_PREFIX, origin: Origin = UNKNOWN
+) -> Iterator[Connection]:
+    """Open or create the database for writing. Raises `TablesError` beginning with `error_prefix`."""
     path = database_path(data)
     try:
         ensure_data_dir(data)
@@ -47,6 +50,8 @@ def open_for_writing(data: Path, error_prefix: str = _ERROR_PREFIX) -> Iterator[
     if (replica := find_replica(path)) is not None:
         replica.refresh()
     with _open(path, error_prefix) as connection:
+        if (recorder := recorder_of(connection)) is not None:
+            recorder.origin = origin
         yield connection
 
 

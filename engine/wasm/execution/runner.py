@@ -365,7 +365,7 @@ class Guest:
         owner = f"{self.project}/{resource.name}"
         policy = OutboundPolicy(owner, Egress.parse(resource.egress), self.project)
         fetch_external = partial(runner.outgoing.fetch, policy)
-        doorway = DoorRouter(doors, resource, fetch_external)
+        doorway = DoorRouter(doors, resource, fetch_external, environment.get("SVC_DEPLOYMENT", ""))
         self.fetch, self.call_door = doorway.fetch, doorway.call
         self._source_map_json = artifact.source_map
         self._source_map: SourceMap | None = None

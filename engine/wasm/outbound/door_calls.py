@@ -45,10 +45,16 @@ class DoorBinding:
 class DoorRouter:
     """Routes one resource's requests to its project's Doors, and all others to `fetch_external`."""
 
-    def __init__(self, doors: Mapping[str, DoorBinding], resource: Resource, fetch_external: Fetch) -> None:
+    def __init__(
+        self,
+        doors: Mapping[str, DoorBinding],
+        resource: Resource,
+        fetch_external: Fetch,
+        deployment: str = "",
+    ) -> None:
         self._doors = {f"{name}.{DOMAIN}": door for name, door in doors.items()}
         self._resource = resource
-        self._fetch_external = fetch_external
+        self._fetch_external, self._deployment = fetch_external, deployment
 
     def fetch(self, run: RunState, request: OutgoingRequest, future: FutureResponse) -> None:
         """Start a request from guest code. Raises `RequestRefused` for immediate failures."""
@@ -94,8 +100,9 @@ class DoorRouter:
         variables = run.request.env
         _, trace, span, _ = variables.get("TRACEPARENT", "---").split("-")
         request_id, stale = variables.get("SVC_REQUEST_ID", ""), self._resource.reads == "stale"
-        run.caller = Caller(self._resource.name, request_id, trace, span, stale)
-        return run.caller
+        caller = Caller(self._resource.name, request_id, trace, span, stale, deployment=self._deployment)
+        run.caller = caller
+        return caller
 
 
 def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from doors.tables.door import TablesDoor
-from doors.tables.sqlite.connections import DATABASE_NAME, Connection, open_owner
+from doors.tables.sqlite.connections import DATABASE_NAME, Connection, close_owner, open_owner
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 
@@ -46,7 +46,7 @@ class Tables:
         return self.run(self.send_async(path, body, method, **more))
 
     async def send_async(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
-        caller = Caller("web", "request-1")
+        caller = Caller("web", more.get("request", "request-1"), deployment="first")
         answer = self.opened.answer(
             DoorRequest(
                 method,
@@ -90,8 +90,10 @@ class Tables:
     def schema(self, *statements: str) -> None:
         connection = self.owner()
         for statement in statements:
+            connection.execute("begin immediate")
             connection.execute(statement)
-        connection.close()
+            connection.execute("commit")
+        close_owner(connection)
 
     def close(self) -> None:
         self.run(self.opened.aclose())

@@ -49,6 +49,7 @@ UNGENERATED = {
     ("GET", f"{PART_OF}/grid/{{grid}}/rows"),
     ("GET", f"{PART_OF}/logs/records"),
     ("GET", f"{PART_OF}/table"),
+    ("GET", f"{PART_OF}/tables/history"),
     ("POST", "/v1/alerts/test"),
     ("POST", "/v1/fleet/drain"),
     ("POST", f"{PART_OF}/deployments"),
@@ -64,6 +65,7 @@ UNGENERATED = {
     ("POST", f"{PART_OF}/rows"),
     ("POST", f"{PART_OF}/schema"),
     ("POST", f"{PART_OF}/sql"),
+    ("POST", f"{PART_OF}/tables/revert"),
     ("PUT", f"{PART_OF}/blobs/{{digest}}"),
 }
 """Routes that need a fleet, or content such as tables and digests, to succeed; own tests have these."""

@@ -54,6 +54,7 @@ REQUIRED = {
         GET ~/state
         GET ~/table
         GET ~/tables
+        GET ~/tables/history
         GET ~/tables/types
         GET ~/usage
         POST ~/grid
@@ -75,6 +76,7 @@ REQUIRED = {
         POST ~/plan
         POST ~/rollback
         POST ~/rows
+        POST ~/tables/revert
         PUT ~/blobs/{digest}
         PUT ~/secrets/{secret}
     """,

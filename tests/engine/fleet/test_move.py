@@ -184,8 +184,6 @@ def test_failed_copy_leaves_the_folder_and_can_be_repeated(
     assert is_founding(data)
     assert not (data / MOVED).exists()
     asyncio.run(change(data, 2))
-    with closing(open_owner(data / TABLES)) as connection:
-        assert not is_replica(connection)
     assert numbers(data / TABLES) == [1, 2]
     asyncio.run(move(data))
     assert_moved(data, cluster.address, namespace, tmp_path / "back")

@@ -18,7 +18,6 @@ from doors.tables.replication import recorder
 from doors.tables.replication.copy import digest_of
 from doors.tables.replication.journal import FOLDER, Journal, read_segment, segments
 from doors.tables.replication.log_position import LogPosition, read_log_position
-from doors.tables.replication.registry import set_journaled
 from doors.tables.sqlite.connections import Connection, Error, close_owner, open_owner, open_replica
 from doors.tables.sqlite.errors import FullError
 from engine.bucket.folder import FolderBucket
@@ -44,7 +43,6 @@ class Service:
         self.path = root / "data" / "projects" / "shop" / "tables" / "tables.db"
         self.path.parent.mkdir(parents=True)
         self.restored = 0
-        set_journaled(root / "data" / "projects", journaled=True)
         self.store = BackupStore(f"file://{root}/store", KEY, create=True)
         self.bucket = FolderBucket(root / "bucket")
         self.start()
@@ -350,9 +348,8 @@ def test_snapshot_follows_a_gap_after_a_restart(service: Service, monkeypatch: p
 
 
 def test_tables_without_a_journal_are_stored(service: Service) -> None:
-    set_journaled(service.root / "data" / "projects", journaled=False)
-    service.write("create table item (id integer primary key)", "insert into item values (1)")
-    set_journaled(service.root / "data" / "projects", journaled=True)
+    with closing(Connection(str(service.path))) as connection:
+        run(connection, "create table item (id integer primary key)", "insert into item values (1)")
     service.ship()
     service.write("insert into item values (2)")
     service.ship()

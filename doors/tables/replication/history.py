@@ -1,0 +1,473 @@
+"""History of a project's tables, from their journal: what wrote a row, tables at a moment, reverts."""
+
+import re
+import shutil
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from doors.tables.replication.entry import Entry, Origin
+from doors.tables.replication.errors import CannotApply
+from doors.tables.replication.journal import FOLDER, JournalEntry, read_segment, segments
+from doors.tables.replication.log_position import LogPosition, read_log_position
+from doors.tables.replication.recorder import NO_KEY
+from doors.tables.replication.registry import find_replica
+from doors.tables.sqlite.catalog import Table, find, read, reserved
+from doors.tables.sqlite.connections import (
+    DATABASE_NAME,
+    Connection,
+    Error,
+    apsw,
+    is_replica,
+    open_replica,
+    recorder_of,
+)
+from doors.tables.sqlite.errors import TablesError, Value
+from doors.tables.types.grid_cell import CUT, full_cell, stored
+from engine.control.schemas import StrictModel
+from engine.files.temporary import temporary_folder
+
+SECONDS = 30.0
+"""Time limit of a search, and of going back to a moment."""
+MAX_WRITES = 1000
+"""Maximum changes of rows in a response."""
+_LOSES_ROWS = re.compile(r"\s*(drop\s+table\b|alter\s+table\b.*\b(drop|rename\s+to)\b)", re.I | re.S)
+"""A statement that is not undone: it removes or renames a table, or removes a column."""
+_REASONS: Mapping[int, str] = {
+    apsw.SQLITE_CHANGESET_DATA: "changed",
+    apsw.SQLITE_CHANGESET_NOTFOUND: "deleted",
+    apsw.SQLITE_CHANGESET_CONFLICT: "exists",
+    apsw.SQLITE_CHANGESET_CONSTRAINT: "constraint",
+}
+Operation = Literal["insert", "update", "delete"]
+Row = dict[str, Any]
+"""Cells by the names of columns, long ones truncated as in a grid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What wrote to the tables, and when: an entry of the journal.
+
+    `by` is `request`, or the way of a user: `edit`, `sql`, `schema`, `import`, `migration`, `revert`; empty
+    if unknown. Several `requests` wrote together.
+    """
+
+    entry: str
+    time_ns: int
+    by: str = ""
+    deployment: str = ""
+    user: str = ""
+    requests: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWrite:
+    """A change of a row: `before` and `after` have the changed cells, null where there was no row.
+
+    `conflict` says why a revert cannot change it: `changed`, `deleted`, `exists` or `constraint`. Then
+    `current` is the row as it is.
+    """
+
+    write: Write
+    operation: Operation
+    table: str
+    key: Row
+    before: Row | None
+    after: Row | None
+    conflict: str = ""
+    current: Row | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Changes of rows, newest first, and the time since which all are known.
+
+    `complete` is false if there are more after that time. `lacks` are the tables without a record.
+    """
+
+    rows: list[RowWrite]
+    since_ns: int
+    complete: bool
+    lacks: list[str]
+
+
+class At(StrictModel):
+    """A moment: a time (Unix time in ns), or an entry, or the next one after or before it that wrote a table.
+
+    The entry is part of the moment.
+    """
+
+    time_ns: int = 0
+    entry: str = ""
+    step: Literal[-1, 0, 1] = 0
+
+
+def _entries(path: Path, position: LogPosition) -> Iterator[tuple[JournalEntry, Entry]]:
+    """Yield the entries up to a position, newest first. Raises `TablesError`."""
+    if find_replica(path) is not None:
+        raise TablesError("a fleet has no history of rows yet", "`svc bucket backup` copies its tables.")
+    expected = position.sequence
+    with suppress(FileNotFoundError):  # The oldest ones are removed meanwhile.
+        for segment in reversed(segments(path.parent / FOLDER / position.log)):
+            for each in reversed([*read_segment(segment)]):
+                if each.sequence > expected:
+                    continue
+                if each.sequence < expected:
+                    return
+                expected -= 1
+                try:
+                    yield each, Entry.decode(each.content)
+                except CannotApply as error:
+                    raise TablesError(f"the journal cannot be read: {error}", "Update svc.") from error
+
+
+def _write_of(log: str, stored: JournalEntry, origin: Origin) -> Write:
+    return Write(
+        f"{log}-{stored.sequence}",
+        stored.time_ns,
+        by=origin.by,
+        deployment=origin.deployment,
+        user=origin.user,
+        requests=[*origin.requests],
+    )
+
+
+def _origin(entry: Entry, part: int) -> Origin:
+    return entry.origins[part] if len(entry.origins) > 1 else (*entry.origins, Origin())[0]
+
+
+def _cells(table: Table | None, values: Sequence[Any] | None, only: set[int] | None = None) -> Row | None:
+    """Return the cells of values by column. Those of an unchanged column, or not of `only`, are left out."""
+    if values is None:
+        return None
+    columns = [each for each in table.columns if not each.generated] if table is not None else []
+    row: Row = {}
+    for index, value in enumerate(values):
+        if value is apsw.no_change or (only is not None and index not in only):
+            continue
+        name, type = (
+            (columns[index].name, columns[index].type)
+            if index < len(columns)
+            else (f"column {index + 1}", "")
+        )
+        if isinstance(value, str | bytes) and len(value) > CUT:
+            cut = {"text": value[:CUT]} if isinstance(value, str) else full_cell(value[:CUT], type)
+            row[name] = {"size": len(value), **cut}
+        else:
+            row[name] = full_cell(value, type)
+    return row
+
+
+def _row_write(write: Write, table: Table | None, change: Any) -> RowWrite:
+    operation: Operation = change.op.lower()
+    key = change.pk_columns
+    others = set(range(change.column_count)) - key if operation == "update" else None
+    return RowWrite(
+        write,
+        operation,
+        change.name,
+        key=_cells(table, change.new if operation == "insert" else change.old, key) or {},
+        before=_cells(table, change.old, others),
+        after=_cells(table, change.new, others),
+    )
+
+
+def key_of(connection: Connection, table: str, cells: Sequence[Any]) -> list[Value]:
+    """Return the stored key of a row for its cells. Raises `TablesError`."""
+    found = find(read(connection), table, "not-found")
+    if len(found.key) != len(cells) or not cells:
+        names = ", ".join(found.key)
+        raise TablesError(
+            f"the key of {found.name} is {names}: {len(found.key)} values, not {len(cells)}"
+            if names
+            else f"{found.name} has no primary key, so its rows have no history",
+            f"Name a row by its {names}." if names else "Create it with id INTEGER PRIMARY KEY.",
+        )
+    try:
+        return [
+            stored(cell, found, found.column(name), "") for name, cell in zip(found.key, cells, strict=True)
+        ]
+    except ValueError as error:
+        raise TablesError(f"the key of {found.name} {error}", f"It is {', '.join(found.key)}.") from error
+
+
+def _in_changeset(value: Value) -> bytes:
+    """Return bytes that a changeset with a value has; empty if unknown."""
+    if isinstance(value, int):
+        return struct.pack(">q", value)
+    return value.encode(errors="surrogatepass") if isinstance(value, str) else b""
+
+
+def find_writes(
+    connection: Connection,
+    *,
+    table: str = "",
+    key: Sequence[Any] = (),
+    column: str = "",
+    request: str = "",
+    limit: int = MAX_WRITES,
+) -> History:
+    """Return what wrote a row, or one cell of it, or what a request wrote. Raises `TablesError`."""
+    catalog, end = read(connection), time.monotonic() + SECONDS
+    position = read_log_position(connection) if is_replica(connection) else LogPosition("", 0, "", 0, 0)
+    name, values = "", list[Value]()
+    if not request:
+        found = find(catalog, table, "not-found")
+        name, values = found.name, key_of(connection, table, key)
+        column = found.column(column).name if column else ""
+    needles = [each for each in (name.encode(), *map(_in_changeset, values)) if each]
+    rows: list[RowWrite] = []
+    lacks: dict[str, None] = {}
+    since_ns, complete = time.time_ns(), True
+    for stored_entry, entry in _entries(Path(connection.filename), position):
+        if len(rows) >= limit or time.monotonic() > end:
+            complete = False
+            break
+        since_ns = stored_entry.time_ns
+        if entry.lacks:
+            lacks[entry.lacks] = None
+        if request.encode() not in stored_entry.content:
+            continue
+        for index, part in reversed([*enumerate(entry.parts)]):
+            origin = _origin(entry, index)
+            if isinstance(part, str) or (request and request not in origin.requests):
+                continue
+            if not all(needle in part for needle in needles):
+                continue
+            write = _write_of(position.log, stored_entry, origin)
+            for change in apsw.Changeset.iter(part):
+                if reserved(change.name) or (name and change.name != name):
+                    continue
+                if values:
+                    row = (change.new if change.op == "INSERT" else change.old) or ()
+                    in_key = [each.name for each in found.columns if not each.generated]
+                    if [row[in_key.index(each)] for each in found.key] != values:
+                        continue
+                each = _row_write(write, catalog.get(change.name), change)
+                if column and column not in each.key:
+                    before, after = (
+                        None if side is None else {k: v for k, v in side.items() if k == column}
+                        for side in (each.before, each.after)
+                    )
+                    if not before and not after:
+                        continue
+                    each = replace(each, before=before, after=after)
+                rows.append(each)
+    return History(rows[:limit], since_ns, complete and len(rows) <= limit, list(lacks))
+
+
+@contextmanager
+def tables_at(connection: Connection, at: At, table: str = "") -> Iterator[tuple[Path, Write, list[str]]]:
+    """Copy the tables as they were at a moment, by undoing the entries after it.
+
+    Yields the file, the last entry of the moment, and the tables that are as they are now. Columns and tables
+    that were added later are in it. Raises `TablesError`, SQLite's errors and OSError.
+    """
+    with _copied(connection) as (copy, path, position):
+        last = _find_moment(path, position, at, table)
+        _, lacks = _undo(copy, path, position, last.sequence)
+        origin = _origin(last.entry, len(last.entry.parts) - 1)
+        yield Path(copy.filename), _write_of(position.log, last.stored, origin), lacks
+
+
+@contextmanager
+def tables_before(connection: Connection, time_ns: int) -> Iterator[tuple[Connection, int, list[str]]]:
+    """Copy the tables as they were before a time, as far as their journal goes.
+
+    Yields the copy, the number of undone changes, and what is as it is now. Raises as `tables_at` does.
+    """
+    with _copied(connection) as (copy, path, position):
+        entries = (each for each, _ in _entries(path, position) if each.time_ns < time_ns)
+        last = next((each.sequence for each in entries), 0)
+        try:
+            undone, lacks = _undo(copy, path, position, last)
+        except TablesError as error:
+            undone, lacks = 0, [error.message]
+            copy.execute("ROLLBACK")
+        yield copy, undone, lacks
+
+
+@contextmanager
+def _copied(connection: Connection) -> Iterator[tuple[Connection, Path, LogPosition]]:
+    path = Path(connection.filename)
+    size = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
+    if shutil.disk_usage(path.parent).free < 2 * size:
+        raise TablesError(
+            "the disk has no room for a copy of the tables", "Free some space.", code="storage-full"
+        )
+    with temporary_folder("svc-at-", path.parent) as folder:
+        target = folder / DATABASE_NAME
+        with closing(Connection(str(target))) as copy, copy.backup("main", connection, "main") as backup:
+            backup.step(-1)
+        with closing(open_replica(target)) as copy:
+            yield copy, path, read_log_position(copy) if is_replica(copy) else LogPosition("", 0, "", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    stored: JournalEntry
+    entry: Entry
+
+    @property
+    def sequence(self) -> int:
+        return self.stored.sequence
+
+
+def _find_moment(path: Path, position: LogPosition, at: At, table: str) -> _Moment:
+    """Return the last entry of a moment. Steps find entries that wrote a table. Raises `TablesError`."""
+    sequence = _sequence(position, at.entry) if at.entry else 0
+    later: _Moment | None = None
+    steps, oldest_ns = 1 - at.step, 0
+    for stored_entry, entry in _entries(path, position):
+        moment, oldest_ns = _Moment(stored_entry, entry), stored_entry.time_ns
+        writes = any(isinstance(part, bytes) and table.encode() in part for part in entry.parts)
+        after = stored_entry.sequence > sequence if at.entry else stored_entry.time_ns > at.time_ns
+        if after:
+            later = moment if writes else later
+        elif at.step > 0:
+            break
+        elif at.step == 0 or writes:
+            steps -= 1
+            if not steps:
+                return moment
+    if later is not None and at.step > 0:
+        return later
+    if at.step > 0:
+        raise TablesError(
+            f"nothing was written to {table} after that", "It is as it is now.", code="conflict"
+        )
+    since = f"at {text_of(oldest_ns)}" if oldest_ns else "with the next write"
+    raise TablesError(
+        f"the history of {table or 'the tables'} begins {since}",
+        "`svc restore --at TIME` restores a backup; `svc serve --log-days N` sets the days of both.",
+    )
+
+
+def _sequence(position: LogPosition, entry: str) -> int:
+    log, _, number = entry.rpartition("-")
+    if log != position.log or not number.isdecimal():
+        raise TablesError(
+            f"the history has no entry {entry}", "`svc tables blame` lists them.", code="not-found"
+        )
+    return int(number)
+
+
+def text_of(time_ns: int) -> str:
+    """Return a time in UTC, in seconds."""
+    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tuple[int, list[str]]:
+    """Undo the entries after one; return the number of changes, and what they lack. Raises `TablesError`."""
+    lacks: dict[str, None] = {}
+    numbered: dict[str, None] = {}
+    undone = 0
+    end = time.monotonic() + SECONDS
+    copy.execute("BEGIN IMMEDIATE")
+    for stored_entry, entry in _entries(path, position):
+        if stored_entry.sequence <= last:
+            break
+        at = text_of(stored_entry.time_ns)
+        if time.monotonic() > end:
+            raise TablesError(
+                f"going back to that moment takes longer than {SECONDS:.0f} s; {at} is reached",
+                "Name a later moment, or restore a backup: svc restore --at TIME.",
+                code="timeout",
+            )
+        if entry.lacks:
+            lacks[entry.lacks] = None
+        numbered |= dict.fromkeys(entry.sequences)
+        if entry.kind == "gap" and not entry.lacks.endswith(NO_KEY):
+            raise TablesError(f"the transaction at {at} has no record: {entry.lacks}", "Name a later moment.")
+        for part in reversed(entry.parts):
+            if isinstance(part, str):
+                if _LOSES_ROWS.match(part):
+                    raise TablesError(
+                        f"the tables before {at} had another schema: {' '.join(part.split())[:80]}",
+                        "Name a later moment, or restore a backup: svc restore --at TIME.",
+                    )
+                continue
+            try:
+                inverse = apsw.Changeset.invert(part)
+                undone += sum(not reserved(each.name) for each in apsw.Changeset.iter(inverse))
+                apsw.Changeset.apply(inverse, copy)
+            except Error as error:
+                raise TablesError(
+                    f"the transaction at {at} cannot be undone: another program has written to the tables",
+                    "Name a later moment.",
+                ) from error
+    for name in numbered:
+        earlier = (entry.sequences for each, entry in _entries(path, position) if each.sequence <= last)
+        number = next((each[name] for each in earlier if name in each), None)
+        copy.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (number or 0, name))
+    copy.execute("COMMIT")
+    return undone, list(lacks)
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """What a revert changes, or would change: `applied` is false for a plan, and if there are conflicts."""
+
+    rows: list[RowWrite]
+    applied: bool
+
+
+def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Reverted:
+    """Undo one entry in a transaction, or plan it. `skip` leaves out rows that have changed since.
+
+    Raises `TablesError`.
+    """
+    path, catalog = Path(connection.filename), read(connection)
+    position = read_log_position(connection)
+    sequence = _sequence(position, entry)
+    found = next((each for each in _entries(path, position) if each[0].sequence <= sequence), None)
+    if found is None or found[0].sequence != sequence:
+        raise TablesError(f"the history has no entry {entry}", "It may be too old.", code="not-found")
+    if found[1].lacks or any(isinstance(part, str) for part in found[1].parts):
+        reason = f"its record lacks {found[1].lacks}" if found[1].lacks else "it changed the schema"
+        raise TablesError(f"the entry {entry} cannot be reverted: {reason}", "Change the rows by hand.")
+    write = _write_of(position.log, found[0], _origin(found[1], 0))
+    done: list[RowWrite] = []
+    conflicts: dict[tuple[str, str], RowWrite] = {}
+
+    def on_conflict(reason: int, change: Any) -> int:
+        if reason not in _REASONS:
+            return int(apsw.SQLITE_CHANGESET_ABORT)
+        table = catalog.get(change.name)
+        current = _cells(table, change.conflict) if reason == apsw.SQLITE_CHANGESET_DATA else None
+        each = _row_write(write, table, change)
+        conflicts[each.table, str(each.key)] = replace(each, conflict=_REASONS[reason], current=current)
+        return int(apsw.SQLITE_CHANGESET_OMIT)
+
+    recorder = recorder_of(connection)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)  # What triggers wrote is in the entry.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        recorder.begin_rows()
+        for part in reversed(found[1].parts):
+            inverse = apsw.Changeset.invert(part)
+            changes = (each for each in apsw.Changeset.iter(inverse) if not reserved(each.name))
+            done += [_row_write(write, catalog.get(each.name), each) for each in changes]
+            apsw.Changeset.apply(
+                inverse, connection, filter=lambda name: not reserved(name), conflict=on_conflict
+            )
+        recorder.end_rows()
+        applied = not plan and (skip or not conflicts)
+        connection.execute("COMMIT" if applied else "ROLLBACK")
+    except (apsw.AbortError, apsw.ConstraintError) as error:
+        raise TablesError(
+            f"the entry {entry} cannot be reverted: rows would refer to missing rows",
+            "Change the rows by hand.",
+        ) from error
+    finally:
+        recorder.end_rows()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
+    rows = [conflicts.get((each.table, str(each.key)), each) for each in done]
+    return Reverted(rows[:MAX_WRITES], applied)
