@@ -19,6 +19,7 @@ from screens.files import edit_text, editor_command
 from screens.logs.exchange import compare, curl_command, exchange_lines, parse_request, request_text
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
+from screens.row_history import RowsWritten
 from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.row_source import Line
 from screens.widgets.virtual_list import GUTTER, VirtualList
@@ -44,6 +45,7 @@ class RequestView(StopWorkersFirst, Screen[None]):
         Binding("r", "replay", "Replay", id="request.replay"),
         Binding("e", "resend", "Edit and resend", id="request.resend"),
         Binding("c", "curl", "Copy as curl", id="request.curl"),
+        Binding("w", "rows", "Rows written", id="request.rows"),
         Binding("escape,q", "back", "Back", id="request.back"),
         Binding("j,down", "scroll(1)", "Down", show=False, id="request.down"),
         Binding("k,up", "scroll(-1)", "Up", show=False, id="request.up"),
@@ -122,6 +124,16 @@ class RequestView(StopWorkersFirst, Screen[None]):
 
     def _show_failure(self, error: SvcError) -> None:
         self._show_text(error.message, error.hint)
+
+    @work(exclusive=True, group="rows")
+    async def action_rows(self) -> None:
+        """Show the rows that the request wrote."""
+        try:
+            found = await self._client.call("GET", "/tables/history", params={"request": self._request})
+        except SvcError as error:
+            self.notify(error.text, severity="error", markup=False)
+        else:
+            self.app.push_screen(RowsWritten(found))
 
     def action_replay(self) -> None:
         """Replay the request, after a confirmation if its method is not safe."""

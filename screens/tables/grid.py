@@ -55,6 +55,8 @@ class RowQuery:
     conditions: tuple[Condition, ...] = ()
     search: str = ""
     sorts: tuple[tuple[str, bool], ...] = ()
+    at: Mapping[str, Any] | None = None
+    """A moment before now, as `POST /grid` takes it."""
 
     def filtered(self, line: str, columns: Collection[str]) -> "RowQuery":
         """Return the query with the filters of a line instead. Raises `SvcError`."""
@@ -109,6 +111,7 @@ class RowQuery:
                 for condition in self.conditions
             ],
             "search": self.search,
+            "at": self.at,
         }
 
 
@@ -226,6 +229,10 @@ class RemoteGrid:
     ) -> None:
         """Create a grid. `document` is the response of `POST /grid`."""
         self.query, self.draft = query, draft
+        self.moment: Mapping[str, Any] | None = document["at"]
+        """The last write of a moment before now."""
+        if self.moment is not None:
+            self.query = replace(query, at={"entry": self.moment["entry"]})
         self.table: str = document["table"]
         self.id: str = document["grid"]
         self.columns = tuple(TableColumn.from_document(column, types) for column in document["columns"])

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from textual.widgets import Input, Static
 from screens.console_screen import ConsoleCommand, Tab
 from screens.files import edit_text, editor_command, parse_path
 from screens.project_client import ProjectClient
+from screens.row_history import RevertConflicts, RevertPreview, history_choices
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.dialogs import (
     ColumnsScreen,
@@ -47,7 +49,9 @@ from screens.tables.sql_text import HistoryStore, StatementHistory
 from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.columns import sanitize
-from svc_tui.terminal.units import plural
+from svc_tui.client import SvcError
+from svc_tui.tables_syntax import parse_moment
+from svc_tui.terminal.units import local_time, plural
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
 """Maximum characters of a cell that is edited in one line, and of one that is edited in the Console."""
@@ -75,6 +79,9 @@ _NEEDS_TABLE = frozenset(
         "column",
         "columns",
         "stats",
+        "history",
+        "step",
+        "revert",
     }
 )
 
@@ -126,6 +133,24 @@ class TablesScreen(TableView):
         Binding("c", "column", "Go to a column", show=False, id="tables.column"),
         Binding("C", "columns", "Columns", show=False, id="tables.columns"),
         Binding("F", "stats", "Statistics of the column", show=False, id="tables.stats"),
+        Binding("b", "history", "History of the cell", show=False, id="tables.history"),
+        Binding("z", "revert", "Revert what last wrote the row", show=False, id="tables.revert"),
+        Binding(
+            "less_than_sign",
+            "step(-1)",
+            "Before the last change",
+            key_display="<",
+            show=False,
+            id="tables.earlier",
+        ),
+        Binding(
+            "greater_than_sign",
+            "step(1)",
+            "After the next change",
+            key_display=">",
+            show=False,
+            id="tables.later",
+        ),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Create a table", show=False, id="tables.create"),
         Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
@@ -460,6 +485,7 @@ class TablesScreen(TableView):
     def commands(self) -> Sequence[ConsoleCommand]:
         return [
             ConsoleCommand("table NAME", "Open a table", self.navigate, self.client.known_tables),
+            ConsoleCommand("at TIME", "Show the table as it was; `:at now` as it is", self._show_at),
             ConsoleCommand("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
         ]
 
@@ -560,6 +586,92 @@ class TablesScreen(TableView):
     def action_export(self) -> None:
         if self._grid is not None:
             self.app.push_screen(table_export(self.client, self._grid))
+
+    # History
+
+    @work(group="history", exclusive=True)
+    async def action_history(self) -> None:
+        """Show what wrote the cell, and revert the chosen entry."""
+        column = self._current_column()
+        if column is not None and (rows := await self._writes_of_row(column.name)):
+            writes = dict(zip(choices := history_choices(rows), rows, strict=True))
+
+            def on_choice(chosen: str | None) -> None:
+                if chosen:
+                    self._preview_revert(writes[chosen]["write"])
+
+            self.app.push_screen(Picker(f"what wrote {column.name}?", choices), on_choice)
+
+    @work(group="history", exclusive=True)
+    async def action_revert(self) -> None:
+        """Revert what last wrote the row, after a preview."""
+        if rows := await self._writes_of_row("", limit=1):
+            self._preview_revert(rows[0]["write"])
+
+    async def _writes_of_row(self, column: str, limit: int = 100) -> Sequence[Any]:
+        """Return the history of the row at the cursor, or of its cell in a column."""
+        row, grid = self._current_row(), self._current_grid()
+        with self.shown_errors():
+            if isinstance(row, TableRow):
+                key = json.dumps(list(row.key))
+                params = {"table": grid.table, "key": key, "column": column, "limit": limit}
+                found = await self.client.call("GET", "/tables/history", params=params)
+                if found["rows"]:
+                    return list(found["rows"])
+                self.notify(f"nothing has written it since {local_time(found['since_ns'])[:19]}")
+        return ()
+
+    @work(group="history", exclusive=True)
+    async def _preview_revert(self, write: Mapping[str, Any]) -> None:
+        """Show the rows of an entry, and revert it or show the table before it."""
+        body = {"entry": write["entry"], "plan": True}
+
+        def on_choice(choice: str | None) -> None:
+            if choice == "before":
+                self._show_moment({"entry": write["entry"], "step": -1})
+            elif choice:
+                self._revert(write["entry"], choice)
+
+        with self.shown_errors():
+            plan = await self.client.call("POST", "/tables/revert", body)
+            conflicts = any(row["conflict"] for row in plan["rows"])
+            dialog = (RevertConflicts if conflicts else RevertPreview)(write, plan["rows"])
+            self.app.push_screen(dialog, on_choice)
+
+    @work(group=APPLYING)
+    async def _revert(self, entry: str, conflicts: str) -> None:
+        with self.shown_errors():
+            body = {"entry": entry, "conflicts": conflicts}
+            done = await self.client.call("POST", "/tables/revert", body)
+            changed = sum(not row["conflict"] for row in done["rows"]) if done["applied"] else 0
+            self.notify(f"{plural(changed, 'row')} reverted", timeout=3)
+            await self._refresh(self._current_grid(), mark_changes=False)
+
+    def action_step(self, by: int) -> None:
+        """Show the table before the last change, or after the next one."""
+        moment = self._current_grid().moment
+        if moment is not None:
+            self._show_moment({"entry": moment["entry"], "step": by})
+        elif by < 0:
+            self._show_moment({"time_ns": time.time_ns(), "step": by})
+        else:
+            self.notify("the table is shown as it is now", timeout=2)
+
+    def _show_at(self, words: Sequence[str]) -> None:
+        with self.shown_errors():
+            self._show_moment(None if words == ["now"] else {"time_ns": parse_moment("T".join(words))})
+
+    @work(group="open", exclusive=True)
+    async def _show_moment(self, at: Mapping[str, Any] | None) -> None:
+        """Show the table at a moment; after its last change, as it is now."""
+        grid = self._current_grid()
+        with self.shown_errors():
+            try:
+                await self._show(grid.table, replace(grid.query, at=at))
+            except SvcError as error:
+                if error.code != "conflict":
+                    raise
+                await self._show(grid.table, replace(grid.query, at=None))
 
     # Applying
 

@@ -40,7 +40,8 @@ from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Line, Piece
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.terminal.units import plural
+from svc_tui.tables_syntax import wrote
+from svc_tui.terminal.units import local_time, plural
 
 TIMEOUT_SECONDS = 2.0
 """Maximum wait. After it, the keys are dropped with a message."""
@@ -148,7 +149,10 @@ def table_status(grid: RemoteGrid) -> Content:
         )
         for index, chip in enumerate(grid.query.chips())
     ]
-    if not grid.editable:
+    if grid.moment is not None:
+        text = f"as of {local_time(grid.moment['time_ns'])[:19]}, {wrote(grid.moment)}"
+        parts.append(Content.from_markup("[$text-warning]$text[/]", text=text))
+    elif not grid.editable:
         parts.append(
             Content.from_markup("[$text-warning]read-only: $reason[/]", reason=grid.read_only_reason)
         )
@@ -264,7 +268,7 @@ class TableView(ConsoleScreen):
                 self.refresh_bindings()
                 return
             table = table or names[0]
-        draft = self._drafts.setdefault(table, Draft())
+        draft = self._drafts.setdefault(table, Draft()) if query.at is None else Draft()
         grid = await self._open_grid(table, query, draft)
         if line:
             await self._close_grid(grid)

@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -51,7 +51,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What wrote to the tables, and when: an entry of the journal.
+    """An entry of the journal: when it was written, and what wrote it.
 
     `by` is `request`, or the way of a user: `edit`, `sql`, `schema`, `import`, `migration`, `revert`; empty
     if unknown. Several `requests` wrote together.
@@ -59,6 +59,7 @@ class Write:
 
     entry: str
     time_ns: int
+    _: KW_ONLY
     by: str = ""
     deployment: str = ""
     user: str = ""
@@ -76,6 +77,7 @@ class RowWrite:
     write: Write
     operation: Operation
     table: str
+    _: KW_ONLY
     key: Row
     before: Row | None
     after: Row | None
@@ -269,10 +271,10 @@ def tables_at(connection: Connection, at: At, table: str = "") -> Iterator[tuple
     that were added later are in it. Raises `TablesError`, SQLite's errors and OSError.
     """
     with _copied(connection) as (copy, path, position):
-        last = _find_moment(path, position, at, table)
-        _, lacks = _undo(copy, path, position, last.sequence)
-        origin = _origin(last.entry, len(last.entry.parts) - 1)
-        yield Path(copy.filename), _write_of(position.log, last.stored, origin), lacks
+        stored_entry, entry = _find_moment(path, position, at, table)
+        _, lacks = _undo(copy, path, position, stored_entry.sequence)
+        write = _write_of(position.log, stored_entry, _origin(entry, len(entry.parts) - 1))
+        yield Path(copy.filename), write, lacks
 
 
 @contextmanager
@@ -308,23 +310,14 @@ def _copied(connection: Connection) -> Iterator[tuple[Connection, Path, LogPosit
             yield copy, path, read_log_position(copy) if is_replica(copy) else LogPosition("", 0, "", 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    stored: JournalEntry
-    entry: Entry
-
-    @property
-    def sequence(self) -> int:
-        return self.stored.sequence
-
-
-def _find_moment(path: Path, position: LogPosition, at: At, table: str) -> _Moment:
+def _find_moment(path: Path, position: LogPosition, at: At, table: str) -> tuple[JournalEntry, Entry]:
     """Return the last entry of a moment. Steps find entries that wrote a table. Raises `TablesError`."""
     sequence = _sequence(position, at.entry) if at.entry else 0
-    later: _Moment | None = None
+    later: tuple[JournalEntry, Entry] | None = None
     steps, oldest_ns = 1 - at.step, 0
-    for stored_entry, entry in _entries(path, position):
-        moment, oldest_ns = _Moment(stored_entry, entry), stored_entry.time_ns
+    for moment in _entries(path, position):
+        stored_entry, entry = moment
+        oldest_ns = stored_entry.time_ns
         writes = any(isinstance(part, bytes) and table.encode() in part for part in entry.parts)
         after = stored_entry.sequence > sequence if at.entry else stored_entry.time_ns > at.time_ns
         if after:
@@ -411,7 +404,7 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """What a revert changes, or would change: `applied` is false for a plan, and if there are conflicts."""
+    """The rows that a revert changes. `applied` is false for a plan, and if there are conflicts."""
 
     rows: list[RowWrite]
     applied: bool

@@ -124,7 +124,7 @@ def test_requests_and_users_are_the_origins_of_changes(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("together", "known"), [(8, True), (9, False)])
-def test_requests_of_one_transaction_are_told_apart_unless_there_are_many(
+def test_requests_of_one_transaction_are_recorded_apart_unless_there_are_many(
     shop: Shop, together: int, known: bool
 ) -> None:
     async def send_all() -> list[Answer]:

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from doors.tables.replication.entry import Origin
+from doors.tables.sqlite.owner import open_for_writing
+from engine.files.data_dir import DATA_DIR
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
 from engine.timeline.recorder import TimelineStore
@@ -136,6 +139,31 @@ async def test_logs_request_view(shop: Shop, snapshot: Snapshot) -> None:
         await logs.press("g", "enter")
         await logs.shows("└ api", "mood=sunny")
         snapshot(logs.pilot.app)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_request_view_shows_the_rows_that_the_request_wrote(shop: Shop, size: tuple[int, int]) -> None:
+    write_records(shop.root)
+    async with open_logs(shop, size=size) as logs:
+        await shown(logs)
+        await logs.press("g", "enter")
+        await logs.shows("└ api")
+        request = logs.pilot.app.screen._request  # type: ignore[attr-defined]
+        await logs.press("w")
+        await logs.shows("No rows written")
+        await logs.press("escape")
+        with open_for_writing(
+            shop.root / DATA_DIR, origin=Origin("request", requests=[request])
+        ) as connection:
+            for sql in (
+                "create table item (id integer primary key, name)",
+                "insert into item values (7, 'tea')",
+            ):
+                connection.execute("begin immediate")
+                connection.execute(sql)
+                connection.execute("commit")
+        await logs.press("w")
+        await logs.shows("1 row written", "insert item 7", 'name "tea"')
 
 
 async def test_logs_export_form(shop: Shop, snapshot: Snapshot) -> None:
