@@ -16,88 +16,25 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from pathlib import Path
-from time import perf_counter_ns, time_ns
-from typing import Any
+from time import perf_counter_ns
 
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, add_statement, describe, response, result
 from doors.tables.guest.session import MAX_RESULT, GuestSession, never
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.sqlite.catalog import ANSWERS, reserved
+from doors.tables.sqlite.catalog import ANSWERS
 from doors.tables.sqlite.connections import (
     MAX_BYTES,
     Clock,
-    Connection,
-    apsw,
     close_owner,
     max_size,
     open_writer,
     recorder_of,
 )
 from doors.tables.sqlite.replay_time import ReplayTime
-from doors.tables.types.json import tagged_blob
 from engine.door import DoorResponse
 from engine.files.reserve import shortage
-from engine.trace import MAX_CAPTURE_BYTES, Capture
-
-_ROW_BYTES = 100
-"""Approximate size of a change besides its values."""
-
-
-class RowChangeLog:
-    """The changes of one writing connection. Use it on the thread of the connection."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._capture: Capture | None = None
-        self._bytes = 0
-        self._listening = False
-
-    def begin(self, capture: Capture | None) -> None:
-        """Add the changes of the following statements to a capture, without those of an earlier attempt."""
-        self._capture, self._bytes = capture, 0
-        if capture is None:
-            return
-        capture.changes, capture.time_ns = [], time_ns()
-        if not self._listening:
-            self._listening = True
-            self._connection.preupdate_hook(self._add)
-            # Compiles statements again, which may delete all rows of a table without a call of the hook.
-            self._connection.authorizer = self._connection.authorizer
-
-    def end(self) -> None:
-        """End a capture."""
-        self._capture = None
-
-    def _add(self, update: Any) -> None:
-        capture = self._capture
-        if capture is None or reserved(update.table_name):
-            return
-        try:
-            old, new = update.old, update.new
-        except apsw.RangeError:  # The table has virtual columns, whose values SQLite does not pass.
-            self._give_up(capture)
-            return
-        self._bytes += _ROW_BYTES + _size(old) + _size(new)
-        if self._bytes > MAX_CAPTURE_BYTES:
-            self._give_up(capture)
-            return
-        rows = update.rowid, update.rowid_new
-        capture.changes.append([update.op, update.table_name, *rows, _cells(old), _cells(new)])
-
-    def _give_up(self, capture: Capture) -> None:
-        capture.changes, capture.complete = [], False
-        self._capture = None
-
-
-def _cells(values: Sequence[Any] | None) -> list[Any] | None:
-    return None if values is None else [tagged_blob(value) for value in values]
-
-
-def _size(values: Sequence[Any] | None) -> int:
-    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in values or ())
-
 
 TIMEOUT_SECONDS = 5.0
 """Time limit of a request, during which other writers wait."""

@@ -44,6 +44,7 @@ def test_tables_at_a_moment_are_queried_and_shown_read_only(users: Shop) -> None
     users.client.call("DELETE", f"/v1/projects/shop/grid/{grid['grid']}")
     after = users.post("grid", {"table": "users", "at": {"entry": insert["write"]["entry"], "step": 1}})
     assert after["count"] == 1
+    users.client.call("DELETE", f"/v1/projects/shop/grid/{after['grid']}")
     for wrong, message in (
         ({"sql": "delete from users", "write": True, "at": at}, "a moment before now is read-only"),
         ({"sql": "delete from users", "at": at}, "writes"),
