@@ -17,9 +17,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from doors.tables.migrations import applied
 from doors.tables.replication.entry import Entry
 from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.journal import (
@@ -42,7 +44,7 @@ from doors.tables.sqlite.connections import (
     open_replica,
 )
 from engine.bucket.protocols import BlobMissing, Bucket
-from engine.cancellation import cancel
+from engine.cancellation import cancel, finish
 from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
@@ -63,7 +65,8 @@ from svc_tui.backup.names import (
     values_times,
     verified_name,
 )
-from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_file
+from svc_tui.backup.restore import replace_tables, restore_tables, text
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, write_file
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 
@@ -109,6 +112,8 @@ class StoredTables:
     bytes: int = 0
     parts: list[Entries] = field(default_factory=list)
     snapshot_ns: int = 0
+    snapshot_end: float = -math.inf
+    """When one was stored by this process (monotonic)."""
     gap: int = 0
     """Sequence of an entry with or after a gap that no snapshot follows, 0 for none."""
     seen: object = None
@@ -122,6 +127,19 @@ class _Failure:
     count: int
     retry: float
     """When to repeat what failed (monotonic)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRestore:
+    """Restored tables of a live project: the time of their last change, and transactions after a snapshot.
+
+    `before` is the time that restores the tables before. `migrations` are not applied any more.
+    """
+
+    time: str
+    transactions: int
+    before: str
+    migrations: list[str]
 
 
 class Backup:
@@ -141,6 +159,7 @@ class Backup:
         self._shipped: dict[str, StoredTables] = {}
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
+        self._values_ns = 0
         self._pruned = self._blobs_pruned = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
@@ -155,6 +174,8 @@ class Backup:
         self._beside: dict[tuple[str, str], asyncio.Task[None]] = {}
         """Work under way, by its kind and project."""
         self._failed: dict[tuple[str, str], _Failure] = {}
+        self._restoring: set[str] = set()
+        """Projects whose tables are being restored."""
         self._threads = ThreadPoolExecutor(THREADS, "svc-backup")
         self._slow_threads = ThreadPoolExecutor(SNAPSHOT_THREADS, "svc-backup-slow", yield_to_loop)
 
@@ -213,6 +234,7 @@ class Backup:
         self._store.remove_partial()
         self._blobs = set(stored_blobs(self._store))
         self._shipped, self._values = {}, None
+        self._values_ns = max(values_times(each.name for each in self._store.list(VALUES)), default=0)
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         newest_first = sorted(snapshots, key=lambda each: -each.time_ns)
         self._verified = {each.project: each.time_ns for each in newest_first}
@@ -268,13 +290,14 @@ class Backup:
         if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
             self._checked = time.monotonic()
             self._has_begun = await self._in(self._threads, self._owner) == self._own
-        is_idle = self._has_begun and not self._beside and not ends
+        is_busy = self._beside or self._restoring
+        is_idle = self._has_begun and not is_busy and not ends
         if is_idle and time.monotonic() > self._pruned + PRUNE_SECONDS:
             self._pruned = time.monotonic()
             await self._in(self._threads, self._prune, time.time_ns() - self._days * _DAY_NS)
             self._has_begun = False  # Objects may have been removed: the store is read again.
         if not self._has_begun:
-            if not self._beside:
+            if not (self._beside or self._restoring):
                 self._start("begin", "", self._in(self._threads, self._begin))
             await self._wait(seconds)
         if self._has_begun:
@@ -375,13 +398,20 @@ class Backup:
                     (folder / info.digest).unlink()
                     self._blobs.add(info.digest)
         document = json.dumps({each.key: b64encode(each.value).decode() for each in values}).encode()
-        await self._in(self._threads, self._store.put, values_name(time.time_ns()), document)
+        self._values_ns = max(time.time_ns(), self._values_ns + 1)  # The clock may have been put back.
+        await self._in(self._threads, self._store.put, values_name(self._values_ns), document)
         self._values = revisions
 
     async def _ship_tables(self, path: Path) -> None:
-        if await self._in(self._threads, self._ship_journal, path):
-            snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
-            self._start("snapshot", path.parent.parent.name, snapshot)
+        while True:
+            begin = time.monotonic()
+            if await self._in(self._threads, self._ship_journal, path):
+                snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
+                self._start("snapshot", path.parent.parent.name, snapshot)
+            now = time.monotonic()
+            if now < begin + SECONDS or now > self._pruned + PRUNE_SECONDS:
+                return
+            # Changes since then have waited for a second already.
 
     def _ship_journal(self, path: Path) -> bool:
         """Store the entries of a journal; return whether a snapshot is due."""
@@ -398,7 +428,9 @@ class Backup:
             if position.log != shipped.journal:
                 return True
             age_ns = time.time_ns() - shipped.snapshot_ns
-            due = age_ns > GAP_SECONDS * 1e9 if shipped.gap else age_ns > SNAPSHOT_SECONDS * 1e9
+            due = age_ns > SNAPSHOT_SECONDS * 1e9
+            if shipped.gap:
+                due = time.monotonic() > shipped.snapshot_end + GAP_SECONDS
             if len(shipped.parts) >= MAX_PARTS:
                 self._join(project, shipped, journal / position.log)
             remove_before(
@@ -435,7 +467,7 @@ class Backup:
         with temporary_folder("svc-backup-", path.parent) as folder:
             file = folder / path.name
             saved = save_snapshot(path, file)
-            snapshot_ns, before = time.time_ns(), shipped.bytes
+            snapshot_ns, before = max(time.time_ns(), shipped.snapshot_ns + 1), shipped.bytes
             with closing(open_replica(file)) as connection:
                 journal = read_log_position(connection).log
                 connection.execute("pragma journal_mode = delete")
@@ -443,7 +475,7 @@ class Backup:
                 Snapshot(project, journal, saved.sequence, snapshot_ns, saved.schema).name, file
             )
         with shipped.lock:
-            shipped.snapshot_ns = snapshot_ns
+            shipped.snapshot_ns, shipped.snapshot_end = snapshot_ns, time.monotonic()
             self._verified.setdefault(project, snapshot_ns)
             if shipped.journal == journal and shipped.sequence >= saved.sequence:
                 shipped.parts = [each for each in shipped.parts if each.last > saved.sequence]
@@ -471,6 +503,48 @@ class Backup:
         for folder in self._projects.glob(f"*/tables/{FOLDER}"):
             if sum(each.stat().st_size for each in folder.glob("*/*")) > MAX_JOURNAL_BYTES:
                 shutil.rmtree(folder)
+
+    async def restore(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
+        """Replace the tables of a project by those of a time, or of the moment before a deployment.
+
+        What they were before is stored first. After a failure they are as they were. Raises `SvcError`.
+        """
+        if project in self._restoring or not self._has_begun:
+            reason = f"the tables of {project} are being restored" if self._has_begun else "the backup waits"
+            raise SvcError(reason, "Try again later; the log of the service says more.", code="unavailable")
+        self._restoring.add(project)
+        try:
+            work = self._in(self._slow_threads, self._restore_live, project, time_ns, deployment)
+            return await finish(asyncio.ensure_future(work))
+        except (Error, OSError) as error:
+            raise BackupError(
+                f"the tables of {project} were not changed: {storage_failure(error)}",
+                "Check the disk of the service. Put a corrupt file aside before you restore its tables.",
+            ) from error
+        finally:
+            self._restoring.discard(project)
+
+    def _restore_live(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
+        path = self._projects / project / "tables" / DATABASE_NAME
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with temporary_folder("svc-restore-", path.parent) as folder:
+            tables, source = restore_tables(self._store, folder, project, time_ns, deployment)
+            _position(path)
+            with closing(open_replica(source)) as new, closing(open_replica(path)) as old:
+                migrations = sorted(applied(old).keys() - applied(new).keys())
+            before_ns = replace_tables(path, source, partial(self._store_before, path))
+        return LiveRestore(text(tables.last_ns), tables.transactions, text(before_ns, exact=True), migrations)
+
+    def _store_before(self, path: Path) -> int:
+        """Store what the backup lacks of tables that do not change; return a time that restores them."""
+        self._ship_journal(path)
+        shipped, now = self._shipped[path.parent.parent.name], time.time_ns()
+        newest = max([shipped.snapshot_ns, *(each.time_ns for each in shipped.parts)])
+        if shipped.gap or newest > now or _position(path)[:2] != (shipped.journal, shipped.sequence):
+            self._ship_snapshot(path)
+            now = shipped.snapshot_ns
+        shipped.snapshot_ns = max(shipped.snapshot_ns, -(-now // 1000) * 1000)  # Later ones have later times.
+        return -(-now // 1000) * 1000
 
     async def _prune_blobs(self) -> None:
         """Remove artifacts that neither the service has nor a stored deployment needs."""

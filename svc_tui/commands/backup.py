@@ -5,9 +5,9 @@ import json
 import os
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -16,13 +16,14 @@ from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
 from engine.service.secrets_key import KEY_FILE, SecretsKey
 from svc_tui.backup.names import BLOBS, ID_FILE, SERVICE, Entries, Snapshot, parse_tables, parse_verified
-from svc_tui.backup.restore import NOW_NS, restore, text
+from svc_tui.backup.restore import NOW_NS, Restored, parse_time, restore, text
 from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 from svc_tui.backup.verify import verify as check
+from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.commands.bucket import absolute, summary
-from svc_tui.commands.options import AsJson
-from svc_tui.terminal import stderr, stdout
+from svc_tui.commands.options import AsJson, Yes
+from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
@@ -133,8 +134,10 @@ def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
 
 
 def restore_command(
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="URL of the backup.")],
-    data: Annotated[Path, typer.Option(metavar="DIR", help="New data directory: missing or empty.")],
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="URL of the backup.")] = "",
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="New data directory: missing or empty.")
+    ] = None,
     key: Key = None,
     at: Annotated[
         str, typer.Option(metavar="TIME", help="Restore as of this time, such as 2026-11-28T14:02 (UTC).")
@@ -149,13 +152,34 @@ def restore_command(
         list[str] | None,
         typer.Option(metavar="NAME", help="Restore only the tables of this project; can be repeated."),
     ] = None,
+    service: Annotated[
+        bool,
+        typer.Option(
+            "--service",
+            help="Replace the tables of --project at the service that you are logged in to, from its backup.",
+        ),
+    ] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Restore a service from its backup: accounts, secrets, deployments and tables."""
     if at and before_deployment:
         raise InvalidUsage("--at and --before-deployment exclude each other", "Pass one of them.")
+    time_ns = parse_time(at) if at else NOW_NS
+    if service:
+        if source or data or key or not project or len(project) > 1:
+            raise InvalidUsage(
+                "with --service, one --project is restored, without --from, --key and --data",
+                "Pass --service --project NAME; the service has the URL and the key of its backup.",
+            )
+        _restore_live(project[0], at, before_deployment, yes=yes, as_json=as_json)
+        return
+    if not source or data is None:
+        raise InvalidUsage(
+            "--from or --data is missing",
+            "Pass --from URL --data DIR, or --service --project NAME for the tables of a live project.",
+        )
     store, sealed_with = _open(source, key)
-    time_ns = _time(at) if at else NOW_NS
     with ProgressLine() as line:
         restored = asyncio.run(
             restore(
@@ -168,6 +192,10 @@ def restore_command(
                 lambda report: line.show(summary(report)),
             )
         )
+    _print_restored(restored, data, as_json=as_json)
+
+
+def _print_restored(restored: Restored, data: Path, *, as_json: bool) -> None:
     if as_json:
         tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
         findings = [asdict(each) for each in restored.findings]
@@ -188,6 +216,25 @@ def restore_command(
     stdout.line(f"restored {summary(restored.report)} to {data}")
 
 
+def _restore_live(project: str, at: str, deployment: str, *, yes: bool, as_json: bool) -> None:
+    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+        moment = f"before the deployment {deployment}" if deployment else f"as of {at or 'now'}"
+        if not yes:
+            question = f"replace the tables of {project} at {client.url} by those {moment}; type {project}"
+            if prompt.line(question, "Pass --yes.") != project:
+                raise SvcError("canceled; nothing was changed", "Type the project's name, or pass --yes.")
+        body = {"at": at, "before_deployment": deployment}
+        restored = client.call("POST", f"/v1/projects/{quote(project, safe='')}/restore", body)
+    if as_json:
+        stdout.data(restored)
+        return
+    count = plural(restored["transactions"], "transaction")
+    stdout.line(f"{project}  tables as of {restored['time']}, {count} after a snapshot")
+    if restored["migrations"]:
+        stderr.note(f"not applied any more, until the next deploy: {', '.join(restored['migrations'])}")
+    stdout.line(f"to go back: svc restore --service --project {project} --at {restored['before']}")
+
+
 def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
     path = (key or Home.from_environment(os.environ).root / "data" / KEY_FILE).expanduser()
     try:
@@ -199,11 +246,3 @@ def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
             f"Pass the {KEY_FILE} of the service that was backed up: --key FILE.",
         ) from error
     return BackupStore(url, opened), opened
-
-
-def _time(at: str) -> int:
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
-        raise InvalidUsage(f"--at {at} is not a time", "Use a time such as 2026-11-28T14:02 (UTC).") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9

@@ -140,7 +140,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         if backup is not None:
             backup.alert = partial(runtime.monitor.report, "backup")
-        with open_control(settings, runtime, bucket, node) as control:
+        with open_control(settings, runtime, bucket, node, backup) as control:
             await node.start(bucket, partial(_check_movable, settings))
             async with (
                 certified(settings, runtime, bucket, node, tls) as certificates,
