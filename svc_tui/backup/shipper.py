@@ -59,11 +59,10 @@ from svc_tui.backup.names import (
     Entries,
     Snapshot,
     blob_name,
+    parse_marks,
     parse_tables,
-    parse_verified,
     values_name,
     values_times,
-    verified_name,
 )
 from svc_tui.backup.restore import replace_tables, restore_tables, text
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, write_file
@@ -238,7 +237,7 @@ class Backup:
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         newest_first = sorted(snapshots, key=lambda each: -each.time_ns)
         self._verified = {each.project: each.time_ns for each in newest_first}
-        self._verified |= parse_verified(each.name for each in self._store.list(VERIFIED))
+        self._verified |= parse_marks(VERIFIED, (each.name for each in self._store.list(VERIFIED)))
         for snapshot in reversed(newest_first):
             self._shipped[snapshot.project] = StoredTables(
                 journal=snapshot.journal, sequence=snapshot.sequence, snapshot_ns=snapshot.time_ns
@@ -336,9 +335,7 @@ class Backup:
         self.alert(project, problem)
 
     def _note_verified(self, project: str, time_ns: int) -> None:
-        name = verified_name(project, time_ns)
-        self._store.put(name, b"")
-        self._store.delete({each.name for each in self._store.list(f"{VERIFIED}/{project}")} - {name})
+        self._store.mark(VERIFIED, project, time_ns)
         self._verified[project] = time_ns
 
     def _start(self, kind: str, project: str, work: Coroutine[Any, Any, None]) -> None:

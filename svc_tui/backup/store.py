@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.errors import SvcError
 from engine.service.secrets_key import SecretsKey
+from svc_tui.backup.names import mark_name
 
 SCHEMES = ("s3", "gs", "az", "file")
 PIECE_BYTES = 1 << 20
@@ -70,7 +71,7 @@ class BackupStore:
             ) from error
         self.url = url
         self._keys = {name: AESGCM(derived) for name, derived in key.derive(_PURPOSE).items()}
-        self._current = next(iter(self._keys))
+        self.key_id = next(iter(self._keys))
         self.ended = False
         """Set to give up what is stored and read in pieces on other threads."""
         self._obstore: Any = obstore
@@ -111,6 +112,12 @@ class BackupStore:
         """Store an object."""
         with self._translated("be written"):
             self._obstore.put(self._store, name, b"".join(self._sealed(name, [content])))
+
+    def mark(self, kind: str, subject: str, time_ns: int) -> None:
+        """Store the time of an event in the name of an object, instead of an earlier one."""
+        name = mark_name(kind, subject, time_ns)
+        self.put(name, b"")
+        self.delete({each.name for each in self.list(f"{kind}/{subject}")} - {name})
 
     def put_file(self, name: str, file: Path) -> None:
         """Store the content of a file, a few parts at a time."""
@@ -189,8 +196,8 @@ class BackupStore:
         return cipher, nonce
 
     def _sealed(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        cipher, nonce = self._keys[self._current], os.urandom(_NONCE_BYTES)
-        yield _MAGIC + self._current.encode() + nonce
+        cipher, nonce = self._keys[self.key_id], os.urandom(_NONCE_BYTES)
+        yield _MAGIC + self.key_id.encode() + nonce
         waiting, place = b"", 0
         for piece in pieces:
             self._check_ended(name)

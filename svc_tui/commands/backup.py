@@ -12,10 +12,24 @@ from urllib.parse import quote
 import typer
 
 from doors.tables.sqlite.connections import DATABASE_NAME
+from engine.bucket.layout import CONTROL
 from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
 from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import BLOBS, ID_FILE, SERVICE, Entries, Snapshot, parse_tables, parse_verified
+from svc_tui.backup.names import (
+    BLOBS,
+    CONFIRMED,
+    ID_FILE,
+    SERVICE,
+    VALUES,
+    VERIFIED,
+    Entries,
+    Snapshot,
+    parse_marks,
+    parse_tables,
+    values_name,
+    values_times,
+)
 from svc_tui.backup.restore import NOW_NS, Restored, parse_time, restore, text
 from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
@@ -42,10 +56,12 @@ FULL_SECONDS = 90.0
 @backup.command()
 def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
     """Show the moments that can be restored, and their space."""
-    objects = _open(url, key)[0].list()
+    store = _open(url, key)[0]
+    objects = store.list()
     snapshots, entries = parse_tables(each.name for each in objects)
     found: list[Snapshot | Entries] = [*snapshots, *entries]
-    verified = parse_verified(each.name for each in objects)
+    verified = parse_marks(VERIFIED, (each.name for each in objects))
+    confirmed = parse_marks(CONFIRMED, (each.name for each in objects)).get(store.key_id)
     sizes = {each.name: each.size for each in objects}
     projects = list[dict[str, Any]]()
     for project in sorted({each.project for each in snapshots}):
@@ -63,12 +79,37 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
     blobs = sum(each.size for each in objects if each.name.startswith(f"{BLOBS}/"))
     if as_json:
         document = {"objects": len(objects), "bytes": total, "artifact_bytes": blobs, "projects": projects}
-        stdout.data(document)
+        stdout.data({**document, "key_confirmed": text(confirmed) if confirmed else None})
         return
     for each in projects:
         line = f"{each['project']}  since {each['since']}  last stored {each['stored']}"
         stdout.line(f"{line}  verified {each['verified'] or 'never'}  {size(each['bytes'])}")
     stdout.line(f"{len(objects)} objects, {size(total)}, of which artifacts {size(blobs)}")
+    if not confirmed:
+        stderr.warn(
+            "no copy of the key was confirmed: with the disk of the service, the key may be lost too",
+            f"Copy {KEY_FILE} to another place, and run there: svc backup confirm-key {url} --key COPY",
+        )
+
+
+@backup.command("confirm-key")
+def confirm_key(
+    url: Url,
+    key: Annotated[Path, typer.Option(metavar="FILE", help=f"Copy of {KEY_FILE} in another place.")],
+) -> None:
+    """Prove that a copy of the key opens the backup."""
+    path = absolute(key).resolve()
+    if (path.parent / CONTROL).exists():
+        raise InvalidUsage(
+            f"{path} is in the data directory of a service, and would be lost with it",
+            f"Copy it to another place, such as another disk or a password manager: --key COPY/{KEY_FILE}",
+        )
+    store = _open(url, key)[0]
+    store.get(SERVICE)
+    for time_ns in values_times(each.name for each in store.list(VALUES))[-1:]:
+        store.get(values_name(time_ns))
+    store.mark(CONFIRMED, store.key_id, time.time_ns())
+    stdout.line(f"confirmed: {path} opens the backup at {url}")
 
 
 @backup.command()

@@ -110,8 +110,9 @@ class Service:
     def kill(self) -> float:
         """Kill the service with all its processes, and return when."""
         os.killpg(self.process.pid, signal.SIGKILL)
+        killed = time.monotonic()
         self.process.wait()
-        return time.monotonic()
+        return killed
 
     def write(self, client: httpx.Client, kind: str) -> None:
         """Send one write, and note it if it is acknowledged."""
@@ -126,6 +127,9 @@ class Service:
             case "sql":
                 body = {"sql": INSERT, "params": texts, "write": True}
                 answer = client.post(f"{self.control}/v1/projects/shop/sql", headers=owner, json=body)
+            case "console":
+                body = {"table": "entries", "changes": [{"insert": {"text": texts[0]}}]}
+                answer = client.post(f"{self.control}/v1/projects/shop/rows", headers=owner, json=body)
             case _:
                 answer = client.post(
                     f"{self.control}/v1/projects/shop/import?format=csv&table=entries",
@@ -145,7 +149,7 @@ class Service:
     def under_writes(self, seconds: float) -> float:
         """Write for some seconds, kill the service, and return when."""
         self.end.clear()
-        kinds = {"guest": 0.01, "sql": 0.03, "import": 0.2}
+        kinds = {"guest": 0.01, "sql": 0.03, "console": 0.03, "import": 0.2}
         threads = [threading.Thread(target=self.writer, args=each) for each in kinds.items()]
         for thread in threads:
             thread.start()

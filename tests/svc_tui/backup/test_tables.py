@@ -26,7 +26,7 @@ from engine.bucket.protocols import Digest
 from engine.deploy.deployment import RECORDS, DeploymentHistory
 from engine.service.secrets_key import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.names import parse_blobs, parse_tables, parse_verified
+from svc_tui.backup.names import VERIFIED, parse_blobs, parse_marks, parse_tables
 from svc_tui.backup.restore import NOW_NS, restore
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
@@ -471,7 +471,7 @@ def test_tables_are_compared_with_a_restore(service: Service, monkeypatch: pytes
     service.write("insert into item values (2, 'second')")
     service.ship()
     assert alerts == [("shop", "")]
-    assert parse_verified(each.name for each in service.store.list()).keys() == {"shop"}
+    assert parse_marks(VERIFIED, (each.name for each in service.store.list())).keys() == {"shop"}
     with closing(sqlite3.connect(service.path)) as connection, connection:
         connection.execute("update item set name = 'foreign' where id = 1")
     with pytest.raises(BackupDamaged, match=r"differs from its tables at transaction .*: item$"):
