@@ -286,19 +286,14 @@ class Backup:
 
         What fails is repeated by later calls, after a while. Raises the first failure of those.
         """
+        end = time.monotonic() + seconds
         if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
             self._checked = time.monotonic()
             self._has_begun = await self._in(self._threads, self._owner) == self._own
-        is_busy = self._beside or self._restoring
-        is_idle = self._has_begun and not is_busy and not ends
-        if is_idle and time.monotonic() > self._pruned + PRUNE_SECONDS:
-            self._pruned = time.monotonic()
-            await self._in(self._threads, self._prune, time.time_ns() - self._days * _DAY_NS)
-            self._has_begun = False  # Objects may have been removed: the store is read again.
         if not self._has_begun:
             if not (self._beside or self._restoring):
                 self._start("begin", "", self._in(self._threads, self._begin))
-            await self._wait(seconds)
+            await self._wait(end)
         if self._has_begun:
             projects, changed = await self._in(self._threads, self._changed)
             self._start("values", "", self._ship_values())
@@ -306,8 +301,11 @@ class Backup:
                 self._start("tables", path.parent.parent.name, self._ship_tables(path))
             if not ends:
                 self._start_verification(projects)
+                if time.monotonic() > self._pruned + PRUNE_SECONDS:
+                    since_ns = time.time_ns() - self._days * _DAY_NS
+                    self._start("prune", "", self._in(self._threads, self._prune, since_ns))
             self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
-            await self._wait(seconds)
+            await self._wait(end)
         if self._failed:
             raise self._failed[min(self._failed)].error
 
@@ -347,9 +345,8 @@ class Backup:
         else:
             self._beside[key] = asyncio.create_task(work)
 
-    async def _wait(self, seconds: float) -> None:
-        """Wait until all work has ended, for at most `seconds`. Note what failed."""
-        end = time.monotonic() + seconds
+    async def _wait(self, end: float) -> None:
+        """Wait until all work has ended, or until a time (monotonic). Note what failed."""
         while self._beside:
             await asyncio.wait(self._beside.values(), timeout=max(0.0, end - time.monotonic()))
             for key, task in list(self._beside.items()):
@@ -405,8 +402,7 @@ class Backup:
             if await self._in(self._threads, self._ship_journal, path):
                 snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
                 self._start("snapshot", path.parent.parent.name, snapshot)
-            now = time.monotonic()
-            if now < begin + SECONDS or now > self._pruned + PRUNE_SECONDS:
+            if time.monotonic() < begin + SECONDS:
                 return
             # Changes since then have waited for a second already.
 
@@ -547,6 +543,8 @@ class Backup:
         """Remove artifacts that neither the service has nor a stored deployment needs."""
         self._blobs_pruned = self._pruned
         stored = await self._in(self._threads, stored_blobs, self._store)
+        if not self._blobs <= stored.keys():
+            self._blobs, self._values = set(stored), None
         unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
         if unused:
             own = {each.key for each in await self._bucket.kv.list("")}
@@ -569,8 +567,16 @@ class Backup:
         return {key: value for key, value in values.items() if key not in own}
 
     def _prune(self, since_ns: int) -> None:
-        """Remove what no moment since then needs."""
+        """Remove what no moment since then needs. What others have removed is stored again."""
+        before = [(*each, each[1].journal, set(each[1].parts)) for each in list(self._shipped.items())]
+        values_ns = self._values_ns
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
+        bases_of, listed = {each[:2] for each in snapshots}, set(entries)
+        for project, shipped, journal, parts in before:
+            with shipped.lock:
+                lacking = (parts - listed).intersection(shipped.parts)
+                if shipped.journal == journal and (lacking or (project, journal) not in bases_of):
+                    shipped.journal, shipped.seen = "", None  # A snapshot follows.
         bases = {
             each.project: each
             for each in sorted(snapshots, key=lambda each: each.time_ns)
@@ -584,9 +590,12 @@ class Backup:
             and (each.journal != bases[each.project].journal or each.last <= bases[each.project].sequence)
         ]
         times = values_times(each.name for each in self._store.list(VALUES))
-        before = [each for each in times if each <= since_ns]
-        old += [values_name(each) for each in before[:-1]]
+        if values_ns not in times:
+            self._values = None
+        earlier = [each for each in times if each <= since_ns]
+        old += [values_name(each) for each in earlier[:-1]]
         self._store.delete(old)
+        self._pruned = time.monotonic()
 
 
 def _problem(error: Exception) -> str:
