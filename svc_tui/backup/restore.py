@@ -285,3 +285,5 @@ def _following(store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries])
                 if entry.sequence > last:
                     yield entry
                     last = entry.sequence
+            if last < part.last:
+                raise CannotApply(f"{part.name} has transactions of a newer format; update svc")

@@ -7,7 +7,7 @@ is sealed for its object, its place and whether it is the last one, so that none
 import os
 import zlib
 from collections.abc import AsyncIterable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -135,10 +135,15 @@ class BackupStore:
                     path.unlink()
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove objects."""
-        if names := list(names):
-            with self._translated("be written"):
+        """Remove objects, unless others have removed them."""
+        names = list(names)
+        with self._translated("be written"):
+            try:
                 self._obstore.delete(self._store, names)
+            except FileNotFoundError:
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        self._obstore.delete(self._store, name)
 
     def get(self, name: str) -> bytes:
         """Return the content of an object. Raises `BackupDamaged`."""
@@ -185,6 +190,8 @@ class BackupStore:
 
     def _opened(self, name: str, head: bytes) -> tuple[AESGCM, bytes]:
         magic, key, nonce = head[: len(_MAGIC)], head[len(_MAGIC) : -_NONCE_BYTES], head[-_NONCE_BYTES:]
+        if magic[:-1] == _MAGIC[:-1] and magic > _MAGIC:
+            raise BackupDamaged(f"{name} of the backup at {self.url} has a newer format", "Update svc.")
         if magic != _MAGIC or len(nonce) < _NONCE_BYTES:
             raise self._damaged(name)
         cipher = self._keys.get(key.decode(errors="replace"))
