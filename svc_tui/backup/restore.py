@@ -44,7 +44,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class RestoredTables:
-    """Tables of a project. `last_ns` is the time of their last transaction or snapshot.
+    """Tables of a project. `last_ns` is the time of their last transaction, of this `sequence`, or snapshot.
 
     `problem` says why later transactions of the backup are missing, or is empty.
     """
@@ -53,6 +53,7 @@ class RestoredTables:
     last_ns: int
     transactions: int
     problem: str
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,24 +257,25 @@ def restore_file(
             file.write(piece)
     stored = LogSnapshot(sequence=snapshot.sequence, schema=snapshot.schema, logged=0, digest="", size=0)
     copy = Copy.restored(path, snapshot.journal, stored)
-    sequence, last_ns, problem = snapshot.sequence, snapshot.time_ns, ""
+    sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
     try:
         for entry in _following(store, snapshot, parts):
             if entry.time_ns > time_ns or entry.sequence > last:
                 break
-            if entry.sequence != sequence + 1:
+            decoded = Entry.decode(entry.content)
+            if copy.log_position is None or decoded.previous != copy.log_position.chain:
                 problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing in the backup"
                 break
-            if Entry.decode(entry.content).kind == "gap":
+            if decoded.kind == "gap":
                 at = text(entry.time_ns)
                 problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
                 break
             copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
-            sequence, last_ns = entry.sequence, entry.time_ns
+            sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
     finally:
         copy.close()
     close_owner(open_owner(path))
-    return RestoredTables(path.parents[1].name, last_ns, sequence - snapshot.sequence, problem)
+    return RestoredTables(path.parents[1].name, last_ns, count, problem, sequence)
 
 
 def _following(store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries]) -> Iterator[JournalEntry]:

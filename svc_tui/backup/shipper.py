@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from doors.tables.migrations import applied
-from doors.tables.replication.entry import Entry
+from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.journal import (
     FOLDER,
@@ -33,7 +33,7 @@ from doors.tables.replication.journal import (
     segments,
 )
 from doors.tables.replication.log_position import LogPosition, read_log_position
-from doors.tables.replication.registry import set_journaled
+from doors.tables.replication.registry import find_replica, set_journaled
 from doors.tables.replication.snapshots import save_snapshot
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -43,12 +43,13 @@ from doors.tables.sqlite.connections import (
     open_owner,
     open_replica,
 )
-from engine.bucket.protocols import BlobMissing, Bucket
+from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
 from engine.cancellation import cancel, finish
 from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
+from engine.fleet.tables_log import TablesLog
 from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.names import (
     ID_FILE,
@@ -64,7 +65,7 @@ from svc_tui.backup.names import (
     values_name,
     values_times,
 )
-from svc_tui.backup.restore import replace_tables, restore_tables, text
+from svc_tui.backup.restore import parse_time, replace_tables, restore_tables, text
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, write_file
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
@@ -86,8 +87,10 @@ GAP_SECONDS = 60.0
 """Minimum time between two snapshots because of gaps."""
 MAX_JOURNAL_BYTES = 1 << 30
 """Maximum size of a project's journal while the store does not answer."""
-MAX_PARTS = 600
-"""Objects with entries that are then joined to one."""
+MAX_PARTS, MAX_LOG_PARTS = 600, 6000
+"""Objects with entries that are then joined to one; of a fleet, a snapshot replaces them."""
+_CLAIM = "backup"
+"""Record of a fleet with the lease of the node that stores the backup."""
 PART_BYTES = 16 << 20
 THREADS, SNAPSHOT_THREADS = 4, 2
 DAYS = 7
@@ -118,6 +121,14 @@ class StoredTables:
     seen: object = None
     """State of the files at which all was shipped."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def snapshot_due(self) -> bool:
+        """Return whether a snapshot is due, because of the entries or of the time after the last one."""
+        if self.gap and time.monotonic() > self.snapshot_end + GAP_SECONDS:
+            return True
+        is_old = time.time_ns() - self.snapshot_ns > SNAPSHOT_SECONDS * 1e9
+        return self.bytes > SNAPSHOT_BYTES or (is_old and not self.gap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +161,18 @@ class Backup:
         data: Path,
         bucket: Bucket,
         log: Callable[[str, str], None],
+        *,
         days: int = DAYS,
+        fleet: tuple[str, KeyValue] | None = None,
     ) -> None:
-        """`log` takes a level and a line for the service's log. `days` can be restored to any moment."""
+        """`log` takes a level and a line for the service's log. `days` can be restored to any moment.
+
+        `fleet` has the id and the records of the fleet of which the service is a node.
+        """
         self._store, self._data, self._bucket, self._log, self._days = store, data, bucket, log, days
+        self._fleet = fleet
+        self.log: TablesLog | None = None
+        """The log of a fleet, once the node takes part in it."""
         self._projects = data / "projects"
         self._shipped: dict[str, StoredTables] = {}
         self._blobs: set[str] = set()
@@ -178,46 +197,44 @@ class Backup:
         self._threads = ThreadPoolExecutor(THREADS, "svc-backup")
         self._slow_threads = ThreadPoolExecutor(SNAPSHOT_THREADS, "svc-backup-slow", yield_to_loop)
 
-    @classmethod
     @asynccontextmanager
-    async def running(
-        cls,
-        store: BackupStore,
-        data: Path,
-        bucket: Bucket,
-        log: Callable[[str, str], None],
-        days: int = DAYS,
-    ) -> AsyncIterator["Backup"]:
+    async def running(self) -> AsyncIterator[None]:
         """Back up within the context; store what is left at its end. Raises `BackupError`."""
-        backup = cls(store, data, bucket, log, days)
-        set_journaled(backup._projects, journaled=True)
+        set_journaled(self._projects, journaled=self._fleet is None)
+        if self._fleet is None:
+            await self._begin_soon()
+        running = asyncio.create_task(self._run())
         try:
-            async with asyncio.timeout(BEGIN_SECONDS):
-                await asyncio.to_thread(backup._begin)
-        except TimeoutError:
-            log("warning", f"the backup at {store.url} does not answer; the service starts without waiting")
-        except (SvcError, OSError) as error:
-            if isinstance(error, BackupTaken):
-                raise
-            log("error", f"the backup waits: {_problem(error)}")
-        running = asyncio.create_task(backup._run())
-        try:
-            yield backup
+            yield
         finally:
             await cancel([running])
             with suppress(SvcError, Error, OSError, TimeoutError):
                 async with asyncio.timeout(END_SECONDS):
-                    await backup._ship(END_SECONDS, ends=True)
-            store.ended = True
-            await cancel(backup._beside.values())
-            for threads in (backup._threads, backup._slow_threads):
+                    await self._ship(END_SECONDS, ends=True)
+            self._store.ended = True
+            await cancel(self._beside.values())
+            for threads in (self._threads, self._slow_threads):
                 threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _begin_soon(self) -> None:
+        """Begin within a limit of time. Raises `BackupTaken`."""
+        try:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                await asyncio.to_thread(self._begin)
+        except TimeoutError:
+            url = self._store.url
+            self._log("warning", f"the backup at {url} does not answer; the service starts without waiting")
+        except (SvcError, OSError) as error:
+            if isinstance(error, BackupTaken):
+                raise
+            self._log("error", f"the backup waits: {_problem(error)}")
 
     def _begin(self) -> None:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
         path = self._data / ID_FILE
         try:
             own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
+            own = self._fleet[0] if self._fleet is not None else own
         except (ValueError, KeyError, TypeError) as error:
             raise BackupTaken(
                 f"{path} is damaged",
@@ -287,6 +304,10 @@ class Backup:
         What fails is repeated by later calls, after a while. Raises the first failure of those.
         """
         end = time.monotonic() + seconds
+        if self._fleet is not None and not await self._leads(self._fleet[1]):
+            self._has_begun = False
+            await self._wait(end=0.0)
+            return
         if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
             self._checked = time.monotonic()
             self._has_begun = await self._in(self._threads, self._owner) == self._own
@@ -308,6 +329,23 @@ class Backup:
             await self._wait(end)
         if self._failed:
             raise self._failed[min(self._failed)].error
+
+    async def _leads(self, records: KeyValue) -> bool:
+        """Return whether this node stores the backup of its fleet. It does once another's lease is over."""
+        if self.log is None or not (own := self.log.lease):
+            return False
+        value = await records.get(_CLAIM)
+        holder, revision = (value.value.decode(), value.revision) if value is not None else ("", None)
+        if holder == own:
+            for project in await self.log.names():
+                find_replica(self._projects / project / "tables" / DATABASE_NAME)  # It follows the log.
+            return self.log.holds(own)
+        if holder and not await self.log.is_over(holder):
+            return False
+        claimed = isinstance(await records.cas(_CLAIM, own.encode(), revision), int)
+        if claimed:
+            self._log("info", "this node stores the backup of the fleet")
+        return claimed
 
     def _start_verification(self, projects: set[str]) -> None:
         """Begin to verify the tables of a project, if it is due and no other is verified now."""
@@ -399,12 +437,40 @@ class Backup:
     async def _ship_tables(self, path: Path) -> None:
         while True:
             begin = time.monotonic()
-            if await self._in(self._threads, self._ship_journal, path):
+            log = self.log
+            ship = self._ship_log(log, path) if log else self._in(self._threads, self._ship_journal, path)
+            if await ship:
                 snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
                 self._start("snapshot", path.parent.parent.name, snapshot)
             if time.monotonic() < begin + SECONDS:
                 return
             # Changes since then have waited for a second already.
+
+    async def _ship_log(self, log: TablesLog, path: Path) -> bool:
+        """Store the entries of the log of a fleet; return whether a snapshot is due."""
+        project, seen, assembler = path.parent.parent.name, _seen(path), Assembler()
+        shipped = self._shipped[project]
+        if shipped.journal != log.id or (await log.snapshots(project)).trimmed > shipped.sequence:
+            return True
+        assembler.restart(shipped.sequence)
+        while messages := await log.read(project, assembler.after):
+            entries = [
+                JournalEntry(each.sequence, parse_time(each.time), content)
+                for each in messages
+                if (content := assembler.add(each)) is not None
+            ]
+            if entries:
+                first, last, time_ns = shipped.sequence + 1, entries[-1].sequence, entries[0].time_ns
+                part = Entries(project, log.id, first, last, time_ns, 0)
+                frames = b"".join(each.frame() for each in entries)
+                await self._in(self._threads, self._store.put, part.name, frames)
+                with shipped.lock:
+                    shipped.parts.append(part)
+                    shipped.sequence, shipped.bytes = part.last, shipped.bytes + len(frames)
+        if shipped.snapshot_due or len(shipped.parts) > MAX_LOG_PARTS:
+            return True
+        shipped.seen = seen
+        return False
 
     def _ship_journal(self, path: Path) -> bool:
         """Store the entries of a journal; return whether a snapshot is due."""
@@ -420,16 +486,12 @@ class Backup:
                 self._ship_entries(project, shipped, journal / position.log, position.sequence)
             if position.log != shipped.journal:
                 return True
-            age_ns = time.time_ns() - shipped.snapshot_ns
-            due = age_ns > SNAPSHOT_SECONDS * 1e9
-            if shipped.gap:
-                due = time.monotonic() > shipped.snapshot_end + GAP_SECONDS
             if len(shipped.parts) >= MAX_PARTS:
                 self._join(project, shipped, journal / position.log)
             remove_before(
                 journal, position.log, shipped.parts[0].first if shipped.parts else shipped.sequence
             )
-            if shipped.bytes > SNAPSHOT_BYTES or due:
+            if shipped.snapshot_due:
                 return True
             shipped.seen = None if shipped.gap else seen
             return False
@@ -502,6 +564,11 @@ class Backup:
 
         What they were before is stored first. After a failure they are as they were. Raises `SvcError`.
         """
+        if self._fleet is not None:
+            raise BackupError(
+                "the tables of a fleet cannot be replaced",
+                "Restore them to a new folder, and import what you need: svc tables import",
+            )
         if project in self._restoring or not self._has_begun:
             reason = f"the tables of {project} are being restored" if self._has_begun else "the backup waits"
             raise SvcError(reason, "Try again later; the log of the service says more.", code="unavailable")
