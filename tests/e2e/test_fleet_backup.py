@@ -125,11 +125,8 @@ def test_another_node_continues_the_backup_of_a_fleet(fleet: BackedUpFleet) -> N
     data = ("--data", str(fleet.nodes.folder(fleet.storing())))
     verified = run(fleet.root, fleet.environ, "backup", "verify", fleet.url, "--full", *data, *key)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    refused = run(
-        fleet.root,
-        {**fleet.nodes.environ_at(others[0])},
-        *("restore", "--service", "--project", "shop", "--yes"),
-    )
+    live = ("restore", "--service", "--project", "shop", "--yes")
+    refused = run(fleet.root, fleet.nodes.environ_at(others[0]), *live)
     assert refused.returncode == 1 and "the tables of a fleet cannot be replaced" in refused.stderr
     restored = fleet.restore()
     assert restored is not None
