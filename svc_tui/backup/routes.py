@@ -1,9 +1,8 @@
 """The route that restores the tables of a live project from the backup of its service."""
 
 from quart import Blueprint
-from quart_schema import validate_request, validate_response
 
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.projects import Projects
 from engine.control.schemas import StrictModel
 from engine.errors import SvcError
@@ -20,11 +19,9 @@ class RestoreRequest(StrictModel):
 
 def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
     """Return the route. It raises `SvcError` in a service without a backup."""
-    routes = Blueprint("restore", __name__)
+    routes = Routes("restore", __name__)
 
     @routes.post("/v1/projects/<project>/restore")
-    @validate_request(RestoreRequest)
-    @validate_response(LiveRestore)
     async def restore(project: str, data: RestoreRequest) -> LiveRestore:
         """Replace the tables of a project by those of a moment; needs the role owner."""
         require(project, "owner")

@@ -36,18 +36,15 @@ from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 from svc_tui.backup.verify import verify as check
 from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.commands.bucket import absolute, summary
-from svc_tui.commands.options import AsJson, Yes
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
 backup = typer.Typer(help="Inspect the backup of a service in an object store.")
-Url = Annotated[str, typer.Argument(metavar="URL", help="URL that `svc serve --backup` has.")]
-Key = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help=f"{KEY_FILE} of the service (default: that in SVC_HOME/data)."),
-]
+Url = Annotated[str, argument("URL", "URL that `svc serve --backup` has.")]
+Key = Annotated[Path | None, option("FILE", f"{KEY_FILE} of the service (default: that in SVC_HOME/data).")]
 
 FULL_SECONDS = 90.0
 """How long a verification is repeated, while the service writes what a restore lacks."""
@@ -95,7 +92,7 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
 @backup.command("confirm-key")
 def confirm_key(
     url: Url,
-    key: Annotated[Path, typer.Option(metavar="FILE", help=f"Copy of {KEY_FILE} in another place.")],
+    key: Annotated[Path, option("FILE", f"Copy of {KEY_FILE} in another place.")],
 ) -> None:
     """Prove that a copy of the key opens the backup."""
     path = absolute(key).resolve()
@@ -118,14 +115,12 @@ def verify(
     key: Key = None,
     full: Annotated[
         bool,
-        typer.Option(
-            "--full",
-            help="Also restore the tables to a temporary folder, and compare them with those in --data.",
+        flag(
+            "Also restore the tables to a temporary folder, and compare them with those in --data.", "--full"
         ),
     ] = False,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Data directory of the service (default: SVC_HOME/data)."),
+        Path | None, option("DIR", "Data directory of the service (default: SVC_HOME/data).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -175,29 +170,21 @@ def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
 
 
 def restore_command(
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="URL of the backup.")] = "",
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="New data directory: missing or empty.")
-    ] = None,
+    source: Annotated[str, option("URL", "URL of the backup.", "--from")] = "",
+    data: Annotated[Path | None, option("DIR", "New data directory: missing or empty.")] = None,
     key: Key = None,
-    at: Annotated[
-        str, typer.Option(metavar="TIME", help="Restore as of this time, such as 2026-11-28T14:02 (UTC).")
-    ] = "",
+    at: Annotated[str, option("TIME", "Restore as of this time, such as 2026-11-28T14:02 (UTC).")] = "",
     before_deployment: Annotated[
-        str,
-        typer.Option(
-            "--before-deployment", metavar="ID", help="Restore as of the moment before a deployment."
-        ),
+        str, option("ID", "Restore as of the moment before a deployment.", "--before-deployment")
     ] = "",
     project: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Restore only the tables of this project; can be repeated."),
+        list[str] | None, option("NAME", "Restore only the tables of this project; can be repeated.")
     ] = None,
     service: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Replace the tables of --project at the service that you are logged in to, from its backup.",
             "--service",
-            help="Replace the tables of --project at the service that you are logged in to, from its backup.",
         ),
     ] = False,
     yes: Yes = False,
