@@ -15,7 +15,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "blob-damaged": ("API", "A stored file changed on disk. Deploy again, and check the disk."),
     "blob-missing": ("API", "A deployment names a file that is not stored. Deploy again."),
     "body-too-large": ("API", "The request body is over the limit of its route."),
-    "backup": ("command", "The backup in the object store cannot be read or written, or has damage."),
+    "backup": ("API", "The backup in the object store cannot be read or written, or has damage."),
     "bucket": ("API", "The data directory cannot be read or written."),
     "bucket-bad-name": ("API", "A name in the data directory is not valid."),
     "bucket-closed": ("API", "The service is stopping."),

@@ -9,10 +9,11 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """A stored message. Sequences of a log ascend, with gaps."""
+    """A stored message, and when that was (RFC 3339). Sequences of a log ascend, with gaps."""
 
     sequence: int
     content: bytes
+    time: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,11 @@ class Message:
     headers: Mapping[str, str]
     content: bytes
 
+    @property
+    def time(self) -> str:
+        """When the message was stored (RFC 3339)."""
+        return self.headers.get(_STORED, "")
+
 
 class JetStream:
     """The subjects below `<name>.<namespace>` of a stream, which other namespaces share."""

@@ -83,7 +83,7 @@ class TablesLog:
     async def read(self, name: str, after: int) -> Sequence[LogMessage]:
         """See the protocol."""
         page = await self._stream.page(token(name), after)
-        return [LogMessage(message.sequence, message.content) for message in page]
+        return [LogMessage(message.sequence, message.content, message.time) for message in page]
 
     async def last(self, name: str) -> int:
         """See the protocol."""

@@ -3,7 +3,8 @@
 `values/<time>`: accounts, secrets and deployments. `blobs/<sha256>-<bytes>`: artifacts. Of the tables of a
 project: `tables/<project>/<journal>/snapshot/<sequence>-<time>-<schema>` and
 `tables/<project>/<journal>/entries/<first>-<last>-<time>-<gaps>`. `verified/<project>/<time>`: when a restore
-of its tables was last found equal to them. Times are those of Unix in ns.
+of its tables was last found equal to them. `confirmed/<key>/<time>`: when a copy of the key with this id was
+last proved to open the backup. Times are those of Unix in ns.
 """
 
 import re
@@ -14,10 +15,10 @@ SERVICE = "service"
 """Object with the id of the service that writes here."""
 ID_FILE = "backup.json"
 """File of a data directory with the id of its service."""
-VALUES, BLOBS, TABLES, VERIFIED = "values", "blobs", "tables", "verified"
+VALUES, BLOBS, TABLES, VERIFIED, CONFIRMED = "values", "blobs", "tables", "verified", "confirmed"
 _VALUES = re.compile(rf"{VALUES}/([0-9]{{20}})")
 _BLOB = re.compile(rf"{BLOBS}/([0-9a-f]{{64}})-([0-9]+)")
-_VERIFIED = re.compile(rf"{VERIFIED}/([^/]+)/([0-9]{{20}})")
+_MARK = re.compile(r"([a-z]+)/([^/]+)/([0-9]{20})")
 _JOURNAL = rf"{TABLES}/([^/]+)/([^/]+)"
 _SNAPSHOT = re.compile(rf"{_JOURNAL}/snapshot/([0-9]+)-([0-9]+)-([0-9]+)")
 _ENTRIES = re.compile(rf"{_JOURNAL}/entries/([0-9]+)-([0-9]+)-([0-9]+)-([0-9]+)")
@@ -76,14 +77,15 @@ def values_name(time_ns: int) -> str:
     return f"{VALUES}/{time_ns:020}"
 
 
-def parse_verified(names: Iterable[str]) -> dict[str, int]:
-    """Return when the tables of projects were last verified. Other names are ignored."""
-    return {found[1]: int(found[2]) for name in sorted(names) if (found := _VERIFIED.fullmatch(name))}
+def parse_marks(kind: str, names: Iterable[str]) -> dict[str, int]:
+    """Return when projects were last `VERIFIED`, or keys `CONFIRMED`. Other names are ignored."""
+    found = (_MARK.fullmatch(name) for name in sorted(names))
+    return {each[2]: int(each[3]) for each in found if each is not None and each[1] == kind}
 
 
-def verified_name(project: str, time_ns: int) -> str:
-    """Return the name of the object that says when the tables of a project were verified."""
-    return f"{VERIFIED}/{project}/{time_ns:020}"
+def mark_name(kind: str, subject: str, time_ns: int) -> str:
+    """Return the name of the object that says when a project was `VERIFIED`, or a key `CONFIRMED`."""
+    return f"{kind}/{subject}/{time_ns:020}"
 
 
 def parse_tables(names: Iterable[str]) -> tuple[list[Snapshot], list[Entries]]:

@@ -1,24 +1,27 @@
-"""Restore of a backup to a new data directory, as of a moment."""
+"""Restore of a backup as of a moment: to a new data directory, or of the tables of a live project."""
 
 import asyncio
 import io
+import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from doors.tables.replication.copy import Copy
 from doors.tables.replication.entry import LAST, Entry
 from doors.tables.replication.errors import CannotApply
-from doors.tables.replication.journal import JournalEntry, read_frames
-from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, open_owner
+from doors.tables.replication.journal import JournalEntry, begin_again, read_frames
+from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, open_owner, open_replica
 from engine.bucket import durable
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import BlobCorrupt, disk_error
 from engine.deploy.deployment import RECORDS
 from engine.deploy.verify import Finding, verify_bucket
+from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.replication import LogMessage, LogSnapshot
@@ -36,11 +39,12 @@ from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 
 NOW_NS = (1 << 63) - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredTables:
-    """Tables of a project. `last_ns` is the time of their last transaction or snapshot.
+    """Tables of a project. `last_ns` is the time of their last transaction, of this `sequence`, or snapshot.
 
     `problem` says why later transactions of the backup are missing, or is empty.
     """
@@ -49,6 +53,7 @@ class RestoredTables:
     last_ns: int
     transactions: int
     problem: str
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,22 @@ class Restored:
     tables: list[RestoredTables]
 
 
-def text(time_ns: int) -> str:
-    """Return a time in UTC, in seconds, as `--at` takes it."""
-    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%SZ}"
+def text(time_ns: int, *, exact: bool = False) -> str:
+    """Return a time in UTC, in seconds or `exact` microseconds, as `--at` takes it."""
+    moment = _EPOCH + timedelta(microseconds=time_ns // 1000)
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}" if exact else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def parse_time(at: str) -> int:
+    """Return a time as `--at` takes it, in UTC unless it says otherwise. Raises `InvalidUsage`."""
+    try:
+        moment = datetime.fromisoformat(at)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+    except (ValueError, OverflowError):
+        raise InvalidUsage(
+            f"{at[:80]} is not a time", "Use a time such as 2026-11-28T14:02 (UTC): --at TIME"
+        ) from None
 
 
 async def restore(
@@ -182,6 +200,45 @@ def _restore_tables(
     return restored
 
 
+def restore_tables(
+    store: BackupStore, folder: Path, project: str, time_ns: int, deployment: str
+) -> tuple[RestoredTables, Path]:
+    """Restore the tables of a project as of a time, or of the moment before a deployment, into a folder.
+
+    Return the file, too. Raises `BackupError` also if the backup lacks transactions until then, and OSError.
+    """
+    if deployment:
+        time_ns = _time_before(store, deployment)
+    [restored] = _restore_tables(store, folder, time_ns, *_find_tables(store, [project]))
+    if restored.problem:
+        last = f"the last one that it has: --at {text(restored.last_ns, exact=True)}"
+        hint = f"Restore {last if restored.last_ns else 'a later moment.'}"
+        raise BackupError(f"{project}: {restored.problem}", hint)
+    return restored, folder / project / "tables" / DATABASE_NAME
+
+
+def replace_tables(path: Path, source: Path, before: Callable[[], int]) -> int:
+    """Replace the content of a database by that of a file, in a transaction; return the result of `before`.
+
+    That is called when no other connection can write any more, and nothing is replaced yet. Connections that
+    are open continue with the new content. Raises `SvcError` without room, SQLite's errors and OSError.
+    """
+    begin_again(source)
+    if shutil.disk_usage(path.parent).free < 2 * source.stat().st_size:  # The write-ahead log, and the file.
+        raise SvcError(
+            f"the disk has no room for two copies of the tables, of {source.stat().st_size >> 20} MiB each",
+            "Free space on the disk of the service.",
+            code="storage-full",
+        )
+    with closing(open_replica(source)) as restored, closing(open_replica(path)) as target:
+        target.execute("pragma synchronous = full")
+        with target.backup("main", restored, "main") as copying:
+            copying.step(0)
+            result = before()
+            copying.step(-1)
+    return result
+
+
 def restore_file(
     store: BackupStore,
     path: Path,
@@ -200,24 +257,25 @@ def restore_file(
             file.write(piece)
     stored = LogSnapshot(sequence=snapshot.sequence, schema=snapshot.schema, logged=0, digest="", size=0)
     copy = Copy.restored(path, snapshot.journal, stored)
-    sequence, last_ns, problem = snapshot.sequence, snapshot.time_ns, ""
+    sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
     try:
         for entry in _following(store, snapshot, parts):
             if entry.time_ns > time_ns or entry.sequence > last:
                 break
-            if entry.sequence != sequence + 1:
+            decoded = Entry.decode(entry.content)
+            if copy.log_position is None or decoded.previous != copy.log_position.chain:
                 problem = f"the transactions {sequence + 1} to {entry.sequence - 1} are missing in the backup"
                 break
-            if Entry.decode(entry.content).kind == "gap":
+            if decoded.kind == "gap":
                 at = text(entry.time_ns)
                 problem = f"a transaction at {at} had no record, and no snapshot was stored after it"
                 break
             copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
-            sequence, last_ns = entry.sequence, entry.time_ns
+            sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
     finally:
         copy.close()
     close_owner(open_owner(path))
-    return RestoredTables(path.parents[1].name, last_ns, sequence - snapshot.sequence, problem)
+    return RestoredTables(path.parents[1].name, last_ns, count, problem, sequence)
 
 
 def _following(store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries]) -> Iterator[JournalEntry]:
@@ -229,3 +287,5 @@ def _following(store: BackupStore, snapshot: Snapshot, parts: Sequence[Entries])
                 if entry.sequence > last:
                     yield entry
                     last = entry.sequence
+            if last < part.last:
+                raise CannotApply(f"{part.name} has transactions of a newer format; update svc")

@@ -9,7 +9,6 @@ import asyncio
 import json
 import math
 import secrets
-import shutil
 import threading
 import time
 from base64 import b64encode
@@ -17,10 +16,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from doors.tables.replication.entry import Entry
+from doors.tables.migrations import applied
+from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.journal import (
     FOLDER,
@@ -30,6 +31,7 @@ from doors.tables.replication.journal import (
     segments,
 )
 from doors.tables.replication.log_position import LogPosition, read_log_position
+from doors.tables.replication.registry import find_replica
 from doors.tables.replication.snapshots import save_snapshot
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -39,12 +41,13 @@ from doors.tables.sqlite.connections import (
     open_owner,
     open_replica,
 )
-from engine.bucket.protocols import BlobMissing, Bucket
-from engine.cancellation import cancel
+from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
+from engine.cancellation import cancel, finish
 from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
+from engine.fleet.tables_log import TablesLog
 from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.names import (
     ID_FILE,
@@ -55,13 +58,13 @@ from svc_tui.backup.names import (
     Entries,
     Snapshot,
     blob_name,
+    parse_marks,
     parse_tables,
-    parse_verified,
     values_name,
     values_times,
-    verified_name,
 )
-from svc_tui.backup.store import BackupDamaged, BackupStore, BackupTaken, write_file
+from svc_tui.backup.restore import parse_time, replace_tables, restore_tables, text
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, write_file
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 
@@ -80,10 +83,10 @@ SNAPSHOT_SECONDS = 24 * 3600.0
 """Bytes of entries, and time, after which a snapshot is due."""
 GAP_SECONDS = 60.0
 """Minimum time between two snapshots because of gaps."""
-MAX_JOURNAL_BYTES = 1 << 30
-"""Maximum size of a project's journal while the store does not answer."""
-MAX_PARTS = 600
-"""Objects with entries that are then joined to one."""
+MAX_PARTS, MAX_LOG_PARTS = 600, 6000
+"""Objects with entries that are then joined to one; of a fleet, a snapshot replaces them."""
+_CLAIM = "backup"
+"""Record of a fleet with the lease of the node that stores the backup."""
 PART_BYTES = 16 << 20
 THREADS, SNAPSHOT_THREADS = 4, 2
 DAYS = 7
@@ -107,11 +110,21 @@ class StoredTables:
     bytes: int = 0
     parts: list[Entries] = field(default_factory=list)
     snapshot_ns: int = 0
+    snapshot_end: float = -math.inf
+    """When one was stored by this process (monotonic)."""
     gap: int = 0
     """Sequence of an entry with or after a gap that no snapshot follows, 0 for none."""
     seen: object = None
     """State of the files at which all was shipped."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def snapshot_due(self) -> bool:
+        """Return whether a snapshot is due, because of the entries or of the time after the last one."""
+        if self.gap and time.monotonic() > self.snapshot_end + GAP_SECONDS:
+            return True
+        is_old = time.time_ns() - self.snapshot_ns > SNAPSHOT_SECONDS * 1e9
+        return self.bytes > SNAPSHOT_BYTES or (is_old and not self.gap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,19 @@ class _Failure:
     count: int
     retry: float
     """When to repeat what failed (monotonic)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRestore:
+    """Restored tables of a live project: the time of their last change, and transactions after a snapshot.
+
+    `before` is the time that restores the tables before. `migrations` are not applied any more.
+    """
+
+    time: str
+    transactions: int
+    before: str
+    migrations: list[str]
 
 
 class Backup:
@@ -131,14 +157,23 @@ class Backup:
         data: Path,
         bucket: Bucket,
         log: Callable[[str, str], None],
+        *,
         days: int = DAYS,
+        fleet: tuple[str, KeyValue] | None = None,
     ) -> None:
-        """`log` takes a level and a line for the service's log. `days` can be restored to any moment."""
+        """`log` takes a level and a line for the service's log. `days` can be restored to any moment.
+
+        `fleet` has the id and the records of the fleet of which the service is a node.
+        """
         self._store, self._data, self._bucket, self._log, self._days = store, data, bucket, log, days
+        self._fleet = fleet
+        self.log: TablesLog | None = None
+        """The log of a fleet, once the node takes part in it."""
         self._projects = data / "projects"
         self._shipped: dict[str, StoredTables] = {}
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
+        self._values_ns = 0
         self._pruned = self._blobs_pruned = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
@@ -153,48 +188,48 @@ class Backup:
         self._beside: dict[tuple[str, str], asyncio.Task[None]] = {}
         """Work under way, by its kind and project."""
         self._failed: dict[tuple[str, str], _Failure] = {}
+        self._restoring: set[str] = set()
+        """Projects whose tables are being restored."""
         self._threads = ThreadPoolExecutor(THREADS, "svc-backup")
         self._slow_threads = ThreadPoolExecutor(SNAPSHOT_THREADS, "svc-backup-slow", yield_to_loop)
 
-    @classmethod
     @asynccontextmanager
-    async def running(
-        cls,
-        store: BackupStore,
-        data: Path,
-        bucket: Bucket,
-        log: Callable[[str, str], None],
-        days: int = DAYS,
-    ) -> AsyncIterator["Backup"]:
+    async def running(self) -> AsyncIterator[None]:
         """Back up within the context; store what is left at its end. Raises `BackupError`."""
-        backup = cls(store, data, bucket, log, days)
+        if self._fleet is None:
+            await self._begin_soon()
+        running = asyncio.create_task(self._run())
         try:
-            async with asyncio.timeout(BEGIN_SECONDS):
-                await asyncio.to_thread(backup._begin)
-        except TimeoutError:
-            log("warning", f"the backup at {store.url} does not answer; the service starts without waiting")
-        except (SvcError, OSError) as error:
-            if isinstance(error, BackupTaken):
-                raise
-            log("error", f"the backup waits: {_problem(error)}")
-        running = asyncio.create_task(backup._run())
-        try:
-            yield backup
+            yield
         finally:
             await cancel([running])
             with suppress(SvcError, Error, OSError, TimeoutError):
                 async with asyncio.timeout(END_SECONDS):
-                    await backup._ship(END_SECONDS, ends=True)
-            store.ended = True
-            await cancel(backup._beside.values())
-            for threads in (backup._threads, backup._slow_threads):
+                    await self._ship(END_SECONDS, ends=True)
+            self._store.ended = True
+            await cancel(self._beside.values())
+            for threads in (self._threads, self._slow_threads):
                 threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _begin_soon(self) -> None:
+        """Begin within a limit of time. Raises `BackupTaken`."""
+        try:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                await asyncio.to_thread(self._begin)
+        except TimeoutError:
+            url = self._store.url
+            self._log("warning", f"the backup at {url} does not answer; the service starts without waiting")
+        except (SvcError, OSError) as error:
+            if isinstance(error, BackupTaken):
+                raise
+            self._log("error", f"the backup waits: {_problem(error)}")
 
     def _begin(self) -> None:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
         path = self._data / ID_FILE
         try:
             own = json.loads(path.read_text())["service"] if path.exists() else secrets.token_hex(8)
+            own = self._fleet[0] if self._fleet is not None else own
         except (ValueError, KeyError, TypeError) as error:
             raise BackupTaken(
                 f"{path} is damaged",
@@ -210,10 +245,11 @@ class Backup:
         self._store.remove_partial()
         self._blobs = set(stored_blobs(self._store))
         self._shipped, self._values = {}, None
+        self._values_ns = max(values_times(each.name for each in self._store.list(VALUES)), default=0)
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
         newest_first = sorted(snapshots, key=lambda each: -each.time_ns)
         self._verified = {each.project: each.time_ns for each in newest_first}
-        self._verified |= parse_verified(each.name for each in self._store.list(VERIFIED))
+        self._verified |= parse_marks(VERIFIED, (each.name for each in self._store.list(VERIFIED)))
         for snapshot in reversed(newest_first):
             self._shipped[snapshot.project] = StoredTables(
                 journal=snapshot.journal, sequence=snapshot.sequence, snapshot_ns=snapshot.time_ns
@@ -247,8 +283,6 @@ class Backup:
                 if problem != self._problem:
                     self._log("error", f"the backup waits: {problem}")
                 self._problem = problem
-                with suppress(OSError):
-                    await asyncio.to_thread(self._limit_journals)
             else:
                 if self._problem:
                     self._log("info", "the backup is complete again")
@@ -262,18 +296,18 @@ class Backup:
 
         What fails is repeated by later calls, after a while. Raises the first failure of those.
         """
+        end = time.monotonic() + seconds
+        if self._fleet is not None and not await self._leads(self._fleet[1]):
+            self._has_begun = False
+            await self._wait(end=0.0)
+            return
         if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
             self._checked = time.monotonic()
             self._has_begun = await self._in(self._threads, self._owner) == self._own
-        is_idle = self._has_begun and not self._beside and not ends
-        if is_idle and time.monotonic() > self._pruned + PRUNE_SECONDS:
-            self._pruned = time.monotonic()
-            await self._in(self._threads, self._prune, time.time_ns() - self._days * _DAY_NS)
-            self._has_begun = False  # Objects may have been removed: the store is read again.
         if not self._has_begun:
-            if not self._beside:
+            if not (self._beside or self._restoring):
                 self._start("begin", "", self._in(self._threads, self._begin))
-            await self._wait(seconds)
+            await self._wait(end)
         if self._has_begun:
             projects, changed = await self._in(self._threads, self._changed)
             self._start("values", "", self._ship_values())
@@ -281,10 +315,30 @@ class Backup:
                 self._start("tables", path.parent.parent.name, self._ship_tables(path))
             if not ends:
                 self._start_verification(projects)
+                if time.monotonic() > self._pruned + PRUNE_SECONDS:
+                    since_ns = time.time_ns() - self._days * _DAY_NS
+                    self._start("prune", "", self._in(self._threads, self._prune, since_ns))
             self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
-            await self._wait(seconds)
+            await self._wait(end)
         if self._failed:
             raise self._failed[min(self._failed)].error
+
+    async def _leads(self, records: KeyValue) -> bool:
+        """Return whether this node stores the backup of its fleet. It does once another's lease is over."""
+        if self.log is None or not (own := self.log.lease):
+            return False
+        value = await records.get(_CLAIM)
+        holder, revision = (value.value.decode(), value.revision) if value is not None else ("", None)
+        if holder == own:
+            for project in await self.log.names():
+                find_replica(self._projects / project / "tables" / DATABASE_NAME)  # It follows the log.
+            return self.log.holds(own)
+        if holder and not await self.log.is_over(holder):
+            return False
+        claimed = isinstance(await records.cas(_CLAIM, own.encode(), revision), int)
+        if claimed:
+            self._log("info", "this node stores the backup of the fleet")
+        return claimed
 
     def _start_verification(self, projects: set[str]) -> None:
         """Begin to verify the tables of a project, if it is due and no other is verified now."""
@@ -310,9 +364,7 @@ class Backup:
         self.alert(project, problem)
 
     def _note_verified(self, project: str, time_ns: int) -> None:
-        name = verified_name(project, time_ns)
-        self._store.put(name, b"")
-        self._store.delete({each.name for each in self._store.list(f"{VERIFIED}/{project}")} - {name})
+        self._store.mark(VERIFIED, project, time_ns)
         self._verified[project] = time_ns
 
     def _start(self, kind: str, project: str, work: Coroutine[Any, Any, None]) -> None:
@@ -324,9 +376,8 @@ class Backup:
         else:
             self._beside[key] = asyncio.create_task(work)
 
-    async def _wait(self, seconds: float) -> None:
-        """Wait until all work has ended, for at most `seconds`. Note what failed."""
-        end = time.monotonic() + seconds
+    async def _wait(self, end: float) -> None:
+        """Wait until all work has ended, or until a time (monotonic). Note what failed."""
         while self._beside:
             await asyncio.wait(self._beside.values(), timeout=max(0.0, end - time.monotonic()))
             for key, task in list(self._beside.items()):
@@ -372,13 +423,47 @@ class Backup:
                     (folder / info.digest).unlink()
                     self._blobs.add(info.digest)
         document = json.dumps({each.key: b64encode(each.value).decode() for each in values}).encode()
-        await self._in(self._threads, self._store.put, values_name(time.time_ns()), document)
+        self._values_ns = max(time.time_ns(), self._values_ns + 1)  # The clock may have been put back.
+        await self._in(self._threads, self._store.put, values_name(self._values_ns), document)
         self._values = revisions
 
     async def _ship_tables(self, path: Path) -> None:
-        if await self._in(self._threads, self._ship_journal, path):
-            snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
-            self._start("snapshot", path.parent.parent.name, snapshot)
+        while True:
+            begin = time.monotonic()
+            log = self.log
+            ship = self._ship_log(log, path) if log else self._in(self._threads, self._ship_journal, path)
+            if await ship:
+                snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
+                self._start("snapshot", path.parent.parent.name, snapshot)
+            if time.monotonic() < begin + SECONDS:
+                return
+            # Changes since then have waited for a second already.
+
+    async def _ship_log(self, log: TablesLog, path: Path) -> bool:
+        """Store the entries of the log of a fleet; return whether a snapshot is due."""
+        project, seen, assembler = path.parent.parent.name, _seen(path), Assembler()
+        shipped = self._shipped[project]
+        if shipped.journal != log.id or (await log.snapshots(project)).trimmed > shipped.sequence:
+            return True
+        assembler.restart(shipped.sequence)
+        while messages := await log.read(project, assembler.after):
+            entries = [
+                JournalEntry(each.sequence, parse_time(each.time), content)
+                for each in messages
+                if (content := assembler.add(each)) is not None
+            ]
+            if entries:
+                first, last, time_ns = shipped.sequence + 1, entries[-1].sequence, entries[0].time_ns
+                part = Entries(project, log.id, first, last, time_ns, 0)
+                frames = b"".join(each.frame() for each in entries)
+                await self._in(self._threads, self._store.put, part.name, frames)
+                with shipped.lock:
+                    shipped.parts.append(part)
+                    shipped.sequence, shipped.bytes = part.last, shipped.bytes + len(frames)
+        if shipped.snapshot_due or len(shipped.parts) > MAX_LOG_PARTS:
+            return True
+        shipped.seen = seen
+        return False
 
     def _ship_journal(self, path: Path) -> bool:
         """Store the entries of a journal; return whether a snapshot is due."""
@@ -394,11 +479,9 @@ class Backup:
                 self._ship_entries(project, shipped, journal / position.log, position.sequence)
             if position.log != shipped.journal:
                 return True
-            age_ns = time.time_ns() - shipped.snapshot_ns
-            due = age_ns > GAP_SECONDS * 1e9 if shipped.gap else age_ns > SNAPSHOT_SECONDS * 1e9
             if len(shipped.parts) >= MAX_PARTS:
                 self._join(project, shipped, journal / position.log)
-            if shipped.bytes > SNAPSHOT_BYTES or due:
+            if shipped.snapshot_due:
                 return True
             shipped.seen = None if shipped.gap else seen
             return False
@@ -429,7 +512,7 @@ class Backup:
         with temporary_folder("svc-backup-", path.parent) as folder:
             file = folder / path.name
             saved = save_snapshot(path, file)
-            snapshot_ns, before = time.time_ns(), shipped.bytes
+            snapshot_ns, before = max(time.time_ns(), shipped.snapshot_ns + 1), shipped.bytes
             with closing(open_replica(file)) as connection:
                 journal = read_log_position(connection).log
                 connection.execute("pragma journal_mode = delete")
@@ -437,7 +520,7 @@ class Backup:
                 Snapshot(project, journal, saved.sequence, snapshot_ns, saved.schema).name, file
             )
         with shipped.lock:
-            shipped.snapshot_ns = snapshot_ns
+            shipped.snapshot_ns, shipped.snapshot_end = snapshot_ns, time.monotonic()
             self._verified.setdefault(project, snapshot_ns)
             if shipped.journal == journal and shipped.sequence >= saved.sequence:
                 shipped.parts = [each for each in shipped.parts if each.last > saved.sequence]
@@ -460,16 +543,59 @@ class Backup:
             self._store.delete({each.name for each in shipped.parts} - {each.name for each in parts})
         shipped.parts = []
 
-    def _limit_journals(self) -> None:
-        """Remove journals that are too large while the store does not take them. A snapshot comes later."""
-        for folder in self._projects.glob(f"*/tables/{FOLDER}"):
-            if sum(each.stat().st_size for each in folder.glob("*/*")) > MAX_JOURNAL_BYTES:
-                shutil.rmtree(folder)
+    async def restore(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
+        """Replace the tables of a project by those of a time, or of the moment before a deployment.
+
+        What they were before is stored first. After a failure they are as they were. Raises `SvcError`.
+        """
+        if self._fleet is not None:
+            raise BackupError(
+                "the tables of a fleet cannot be replaced",
+                "Restore them to a new folder, and import what you need: svc tables import",
+            )
+        if project in self._restoring or not self._has_begun:
+            reason = f"the tables of {project} are being restored" if self._has_begun else "the backup waits"
+            raise SvcError(reason, "Try again later; the log of the service says more.", code="unavailable")
+        self._restoring.add(project)
+        try:
+            work = self._in(self._slow_threads, self._restore_live, project, time_ns, deployment)
+            return await finish(asyncio.ensure_future(work))
+        except (Error, OSError) as error:
+            raise BackupError(
+                f"the tables of {project} were not changed: {storage_failure(error)}",
+                "Check the disk of the service. Put a corrupt file aside before you restore its tables.",
+            ) from error
+        finally:
+            self._restoring.discard(project)
+
+    def _restore_live(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
+        path = self._projects / project / "tables" / DATABASE_NAME
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with temporary_folder("svc-restore-", path.parent) as folder:
+            tables, source = restore_tables(self._store, folder, project, time_ns, deployment)
+            _position(path)
+            with closing(open_replica(source)) as new, closing(open_replica(path)) as old:
+                migrations = sorted(applied(old).keys() - applied(new).keys())
+            before_ns = replace_tables(path, source, partial(self._store_before, path))
+        return LiveRestore(text(tables.last_ns), tables.transactions, text(before_ns, exact=True), migrations)
+
+    def _store_before(self, path: Path) -> int:
+        """Store what the backup lacks of tables that do not change; return a time that restores them."""
+        self._ship_journal(path)
+        shipped, now = self._shipped[path.parent.parent.name], time.time_ns()
+        newest = max([shipped.snapshot_ns, *(each.time_ns for each in shipped.parts)])
+        if shipped.gap or newest > now or _position(path)[:2] != (shipped.journal, shipped.sequence):
+            self._ship_snapshot(path)
+            now = shipped.snapshot_ns
+        shipped.snapshot_ns = max(shipped.snapshot_ns, -(-now // 1000) * 1000)  # Later ones have later times.
+        return -(-now // 1000) * 1000
 
     async def _prune_blobs(self) -> None:
         """Remove artifacts that neither the service has nor a stored deployment needs."""
         self._blobs_pruned = self._pruned
         stored = await self._in(self._threads, stored_blobs, self._store)
+        if not self._blobs <= stored.keys():
+            self._blobs, self._values = set(stored), None
         unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
         if unused:
             own = {each.key for each in await self._bucket.kv.list("")}
@@ -492,8 +618,16 @@ class Backup:
         return {key: value for key, value in values.items() if key not in own}
 
     def _prune(self, since_ns: int) -> None:
-        """Remove what no moment since then needs."""
+        """Remove what no moment since then needs. What others have removed is stored again."""
+        before = [(*each, each[1].journal, set(each[1].parts)) for each in list(self._shipped.items())]
+        values_ns = self._values_ns
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
+        bases_of, listed = {each[:2] for each in snapshots}, set(entries)
+        for project, shipped, journal, parts in before:
+            with shipped.lock:
+                lacking = (parts - listed).intersection(shipped.parts)
+                if shipped.journal == journal and (lacking or (project, journal) not in bases_of):
+                    shipped.journal, shipped.seen = "", None  # A snapshot follows.
         bases = {
             each.project: each
             for each in sorted(snapshots, key=lambda each: each.time_ns)
@@ -507,9 +641,12 @@ class Backup:
             and (each.journal != bases[each.project].journal or each.last <= bases[each.project].sequence)
         ]
         times = values_times(each.name for each in self._store.list(VALUES))
-        before = [each for each in times if each <= since_ns]
-        old += [values_name(each) for each in before[:-1]]
+        if values_ns not in times:
+            self._values = None
+        earlier = [each for each in times if each <= since_ns]
+        old += [values_name(each) for each in earlier[:-1]]
         self._store.delete(old)
+        self._pruned = time.monotonic()
 
 
 def _problem(error: Exception) -> str:

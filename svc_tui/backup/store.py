@@ -7,7 +7,7 @@ is sealed for its object, its place and whether it is the last one, so that none
 import os
 import zlib
 from collections.abc import AsyncIterable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.errors import SvcError
 from engine.service.secrets_key import SecretsKey
+from svc_tui.backup.names import mark_name
 
 SCHEMES = ("s3", "gs", "az", "file")
 PIECE_BYTES = 1 << 20
@@ -70,7 +71,7 @@ class BackupStore:
             ) from error
         self.url = url
         self._keys = {name: AESGCM(derived) for name, derived in key.derive(_PURPOSE).items()}
-        self._current = next(iter(self._keys))
+        self.key_id = next(iter(self._keys))
         self.ended = False
         """Set to give up what is stored and read in pieces on other threads."""
         self._obstore: Any = obstore
@@ -112,6 +113,12 @@ class BackupStore:
         with self._translated("be written"):
             self._obstore.put(self._store, name, b"".join(self._sealed(name, [content])))
 
+    def mark(self, kind: str, subject: str, time_ns: int) -> None:
+        """Store the time of an event in the name of an object, instead of an earlier one."""
+        name = mark_name(kind, subject, time_ns)
+        self.put(name, b"")
+        self.delete({each.name for each in self.list(f"{kind}/{subject}")} - {name})
+
     def put_file(self, name: str, file: Path) -> None:
         """Store the content of a file, a few parts at a time."""
         with file.open("rb") as source, self._translated("be written"):
@@ -128,10 +135,15 @@ class BackupStore:
                     path.unlink()
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove objects."""
-        if names := list(names):
-            with self._translated("be written"):
+        """Remove objects, unless others have removed them."""
+        names = list(names)
+        with self._translated("be written"):
+            try:
                 self._obstore.delete(self._store, names)
+            except FileNotFoundError:
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        self._obstore.delete(self._store, name)
 
     def get(self, name: str) -> bytes:
         """Return the content of an object. Raises `BackupDamaged`."""
@@ -178,6 +190,8 @@ class BackupStore:
 
     def _opened(self, name: str, head: bytes) -> tuple[AESGCM, bytes]:
         magic, key, nonce = head[: len(_MAGIC)], head[len(_MAGIC) : -_NONCE_BYTES], head[-_NONCE_BYTES:]
+        if magic[:-1] == _MAGIC[:-1] and magic > _MAGIC:
+            raise BackupDamaged(f"{name} of the backup at {self.url} has a newer format", "Update svc.")
         if magic != _MAGIC or len(nonce) < _NONCE_BYTES:
             raise self._damaged(name)
         cipher = self._keys.get(key.decode(errors="replace"))
@@ -189,8 +203,8 @@ class BackupStore:
         return cipher, nonce
 
     def _sealed(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        cipher, nonce = self._keys[self._current], os.urandom(_NONCE_BYTES)
-        yield _MAGIC + self._current.encode() + nonce
+        cipher, nonce = self._keys[self.key_id], os.urandom(_NONCE_BYTES)
+        yield _MAGIC + self.key_id.encode() + nonce
         waiting, place = b"", 0
         for piece in pieces:
             self._check_ended(name)

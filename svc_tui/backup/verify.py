@@ -88,7 +88,7 @@ def verify_tables(store: BackupStore, path: Path, seconds: float) -> str:
                 restored = restore_file(store, other_path, base, parts, last=position.sequence)
             except (Error, CannotApply) as error:
                 raise BackupDamaged(f"the tables of {project} cannot be restored: {error}") from error
-            last = base.sequence + restored.transactions
+            last = restored.sequence
             if last < position.sequence:
                 gap = any(each.gaps and each.first <= last + 1 <= each.last for each in parts)
                 if restored.problem and not gap:

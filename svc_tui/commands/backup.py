@@ -5,34 +5,46 @@ import json
 import os
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
 from doors.tables.sqlite.connections import DATABASE_NAME
+from engine.bucket.layout import CONTROL
 from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
 from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import BLOBS, ID_FILE, SERVICE, Entries, Snapshot, parse_tables, parse_verified
-from svc_tui.backup.restore import NOW_NS, restore, text
+from svc_tui.backup.names import (
+    BLOBS,
+    CONFIRMED,
+    ID_FILE,
+    SERVICE,
+    VALUES,
+    VERIFIED,
+    Entries,
+    Snapshot,
+    parse_marks,
+    parse_tables,
+    values_name,
+    values_times,
+)
+from svc_tui.backup.restore import NOW_NS, Restored, parse_time, restore, text
 from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 from svc_tui.backup.verify import verify as check
+from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.commands.bucket import absolute, summary
-from svc_tui.commands.options import AsJson
-from svc_tui.terminal import stderr, stdout
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option
+from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
 backup = typer.Typer(help="Inspect the backup of a service in an object store.")
-Url = Annotated[str, typer.Argument(metavar="URL", help="URL that `svc serve --backup` has.")]
-Key = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help=f"{KEY_FILE} of the service (default: that in SVC_HOME/data)."),
-]
+Url = Annotated[str, argument("URL", "URL that `svc serve --backup` has.")]
+Key = Annotated[Path | None, option("FILE", f"{KEY_FILE} of the service (default: that in SVC_HOME/data).")]
 
 FULL_SECONDS = 90.0
 """How long a verification is repeated, while the service writes what a restore lacks."""
@@ -41,10 +53,12 @@ FULL_SECONDS = 90.0
 @backup.command()
 def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
     """Show the moments that can be restored, and their space."""
-    objects = _open(url, key)[0].list()
+    store = _open(url, key)[0]
+    objects = store.list()
     snapshots, entries = parse_tables(each.name for each in objects)
     found: list[Snapshot | Entries] = [*snapshots, *entries]
-    verified = parse_verified(each.name for each in objects)
+    verified = parse_marks(VERIFIED, (each.name for each in objects))
+    confirmed = parse_marks(CONFIRMED, (each.name for each in objects)).get(store.key_id)
     sizes = {each.name: each.size for each in objects}
     projects = list[dict[str, Any]]()
     for project in sorted({each.project for each in snapshots}):
@@ -62,12 +76,37 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
     blobs = sum(each.size for each in objects if each.name.startswith(f"{BLOBS}/"))
     if as_json:
         document = {"objects": len(objects), "bytes": total, "artifact_bytes": blobs, "projects": projects}
-        stdout.data(document)
+        stdout.data({**document, "key_confirmed": text(confirmed) if confirmed else None})
         return
     for each in projects:
         line = f"{each['project']}  since {each['since']}  last stored {each['stored']}"
         stdout.line(f"{line}  verified {each['verified'] or 'never'}  {size(each['bytes'])}")
     stdout.line(f"{len(objects)} objects, {size(total)}, of which artifacts {size(blobs)}")
+    if not confirmed:
+        stderr.warn(
+            "no copy of the key was confirmed: with the disk of the service, the key may be lost too",
+            f"Copy {KEY_FILE} to another place, and run there: svc backup confirm-key {url} --key COPY",
+        )
+
+
+@backup.command("confirm-key")
+def confirm_key(
+    url: Url,
+    key: Annotated[Path, option("FILE", f"Copy of {KEY_FILE} in another place.")],
+) -> None:
+    """Prove that a copy of the key opens the backup."""
+    path = absolute(key).resolve()
+    if (path.parent / CONTROL).exists():
+        raise InvalidUsage(
+            f"{path} is in the data directory of a service, and would be lost with it",
+            f"Copy it to another place, such as another disk or a password manager: --key COPY/{KEY_FILE}",
+        )
+    store = _open(url, key)[0]
+    store.get(SERVICE)
+    for time_ns in values_times(each.name for each in store.list(VALUES))[-1:]:
+        store.get(values_name(time_ns))
+    store.mark(CONFIRMED, store.key_id, time.time_ns())
+    stdout.line(f"confirmed: {path} opens the backup at {url}")
 
 
 @backup.command()
@@ -76,14 +115,12 @@ def verify(
     key: Key = None,
     full: Annotated[
         bool,
-        typer.Option(
-            "--full",
-            help="Also restore the tables to a temporary folder, and compare them with those in --data.",
+        flag(
+            "Also restore the tables to a temporary folder, and compare them with those in --data.", "--full"
         ),
     ] = False,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Data directory of the service (default: SVC_HOME/data)."),
+        Path | None, option("DIR", "Data directory of the service (default: SVC_HOME/data).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -133,29 +170,44 @@ def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
 
 
 def restore_command(
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="URL of the backup.")],
-    data: Annotated[Path, typer.Option(metavar="DIR", help="New data directory: missing or empty.")],
+    source: Annotated[str, option("URL", "URL of the backup.", "--from")] = "",
+    data: Annotated[Path | None, option("DIR", "New data directory: missing or empty.")] = None,
     key: Key = None,
-    at: Annotated[
-        str, typer.Option(metavar="TIME", help="Restore as of this time, such as 2026-11-28T14:02 (UTC).")
-    ] = "",
+    at: Annotated[str, option("TIME", "Restore as of this time, such as 2026-11-28T14:02 (UTC).")] = "",
     before_deployment: Annotated[
-        str,
-        typer.Option(
-            "--before-deployment", metavar="ID", help="Restore as of the moment before a deployment."
-        ),
+        str, option("ID", "Restore as of the moment before a deployment.", "--before-deployment")
     ] = "",
     project: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Restore only the tables of this project; can be repeated."),
+        list[str] | None, option("NAME", "Restore only the tables of this project; can be repeated.")
     ] = None,
+    service: Annotated[
+        bool,
+        flag(
+            "Replace the tables of --project at the service that you are logged in to, from its backup.",
+            "--service",
+        ),
+    ] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Restore a service from its backup: accounts, secrets, deployments and tables."""
     if at and before_deployment:
         raise InvalidUsage("--at and --before-deployment exclude each other", "Pass one of them.")
+    time_ns = parse_time(at) if at else NOW_NS
+    if service:
+        if source or data or key or not project or len(project) > 1:
+            raise InvalidUsage(
+                "with --service, one --project is restored, without --from, --key and --data",
+                "Pass --service --project NAME; the service has the URL and the key of its backup.",
+            )
+        _restore_live(project[0], at, before_deployment, yes=yes, as_json=as_json)
+        return
+    if not source or data is None:
+        raise InvalidUsage(
+            "--from or --data is missing",
+            "Pass --from URL --data DIR, or --service --project NAME for the tables of a live project.",
+        )
     store, sealed_with = _open(source, key)
-    time_ns = _time(at) if at else NOW_NS
     with ProgressLine() as line:
         restored = asyncio.run(
             restore(
@@ -168,6 +220,10 @@ def restore_command(
                 lambda report: line.show(summary(report)),
             )
         )
+    _print_restored(restored, data, as_json=as_json)
+
+
+def _print_restored(restored: Restored, data: Path, *, as_json: bool) -> None:
     if as_json:
         tables = [{**asdict(each), "last_ns": text(each.last_ns)} for each in restored.tables]
         findings = [asdict(each) for each in restored.findings]
@@ -188,6 +244,25 @@ def restore_command(
     stdout.line(f"restored {summary(restored.report)} to {data}")
 
 
+def _restore_live(project: str, at: str, deployment: str, *, yes: bool, as_json: bool) -> None:
+    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+        moment = f"before the deployment {deployment}" if deployment else f"as of {at or 'now'}"
+        if not yes:
+            question = f"replace the tables of {project} at {client.url} by those {moment}; type {project}"
+            if prompt.line(question, "Pass --yes.") != project:
+                raise SvcError("canceled; nothing was changed", "Type the project's name, or pass --yes.")
+        body = {"at": at, "before_deployment": deployment}
+        restored = client.call("POST", f"/v1/projects/{quote(project, safe='')}/restore", body)
+    if as_json:
+        stdout.data(restored)
+        return
+    count = plural(restored["transactions"], "transaction")
+    stdout.line(f"{project}  tables as of {restored['time']}, {count} after a snapshot")
+    if restored["migrations"]:
+        stderr.note(f"not applied any more, until the next deploy: {', '.join(restored['migrations'])}")
+    stdout.line(f"to go back: svc restore --service --project {project} --at {restored['before']}")
+
+
 def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
     path = (key or Home.from_environment(os.environ).root / "data" / KEY_FILE).expanduser()
     try:
@@ -199,11 +274,3 @@ def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
             f"Pass the {KEY_FILE} of the service that was backed up: --key FILE.",
         ) from error
     return BackupStore(url, opened), opened
-
-
-def _time(at: str) -> int:
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
-        raise InvalidUsage(f"--at {at} is not a time", "Use a time such as 2026-11-28T14:02 (UTC).") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9

@@ -36,6 +36,8 @@ from engine.http.exchange import Handler
 from engine.http.sockets import authority, bind
 from engine.manifest.schema import is_name
 from engine.service.deployer import Deployer
+from svc_tui.backup import routes as restoring
+from svc_tui.backup.shipper import Backup
 from svc_tui.composition import door_stats
 from svc_tui.console.web.hosted import HostedConsole
 from svc_tui.console.web.pages import IDLE_SECONDS, Pages
@@ -71,6 +73,8 @@ class Control:
         bucket: Bucket,
         node: Fleet,
         local: list[socket.socket],
+        *,
+        backup: Backup | None,
     ) -> None:
         """`local` has the sockets of local clients."""
         self.local = local
@@ -91,6 +95,7 @@ class Control:
             manifest.blueprint(DeployedManifest(deployer)),
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
+            restoring.blueprint(dirs, backup),
             domains.blueprint(deployer, runtime.domain_checks, runtime.certificates, settings.acme),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
@@ -111,7 +116,7 @@ class Control:
 
 @contextlib.contextmanager
 def open_control(
-    settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet
+    settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet, backup: Backup | None = None
 ) -> Iterator[Control]:
     """Return the control API of a service. Local clients connect by address.
 
@@ -119,7 +124,7 @@ def open_control(
     """
     local = settings.control if not settings.secure else bind("127.0.0.1", 0)
     try:
-        yield Control(settings, runtime, bucket, node, local)
+        yield Control(settings, runtime, bucket, node, local, backup=backup)
     finally:
         for sock in local:
             sock.close()

@@ -40,6 +40,7 @@ class NodeOfFleet:
 
     def __init__(self, data: Path) -> None:
         self.records: FleetRecords | None = None
+        self.log: TablesLog | None = None
         self._data = data
         self._bucket: JetStreamBucket | None = None
         self._stack = AsyncExitStack()
@@ -79,7 +80,7 @@ class NodeOfFleet:
         self.records = FleetRecords(bucket.connection, bucket.namespace, presence, questions)
         self._stack.push_async_callback(self.records.aclose)
         await self.records.start()
-        self._bucket = bucket
+        self._bucket, self.log = bucket, log
 
     def prepare_everywhere(self, presence: Presence, prepare: Prepare) -> Preparation:
         """Prepare deployments that other nodes activate from now on; return what asks them to."""

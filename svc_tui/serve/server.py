@@ -20,6 +20,7 @@ from engine.control.auth.accounts import AccountError, claim_code
 from engine.control.discovery import publish_endpoint, remove_endpoint
 from engine.control.routes import fleet
 from engine.errors import SvcError
+from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import WorkersRefused
 from engine.fleet.fleet import Fleet
 from engine.gateway.app import Gateway, GatewaySettings
@@ -128,7 +129,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     tls = Tls() if settings.secure else None
     async with (
         _open(settings, stop, tls) as (bucket, node),
-        _backup(settings, bucket) as backup,
+        _backup(settings, bucket, node) as backup,
         open_runtime(settings, bucket, node) as runtime,
     ):
         try:
@@ -139,7 +140,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         if backup is not None:
             backup.alert = partial(runtime.monitor.report, "backup")
-        with open_control(settings, runtime, bucket, node) as control:
+            backup.log = runtime.peers.log
+        with open_control(settings, runtime, bucket, node, backup) as control:
             await node.start(bucket, partial(_check_movable, settings))
             async with (
                 certified(settings, runtime, bucket, node, tls) as certificates,
@@ -153,25 +155,22 @@ async def _check_movable(settings: ServiceSettings) -> None:
     if settings.backup:
         raise BackupError(
             "a service with --backup cannot become a fleet yet",
-            "Start it without --backup first. `svc bucket backup` copies a fleet.",
+            "Start it without --backup first, and pass --backup with another URL to the nodes of the fleet.",
         )
     await check_replicable(settings.data)
 
 
 @contextlib.asynccontextmanager
-async def _backup(settings: ServiceSettings, bucket: Bucket) -> AsyncIterator[Backup | None]:
+async def _backup(settings: ServiceSettings, bucket: Bucket, node: Fleet) -> AsyncIterator[Backup | None]:
     """Back up to an object store within the context, if the service is to. Raises `SvcError`."""
     if not settings.backup:
         yield None
         return
-    if not isinstance(bucket, FolderBucket):
-        raise BackupError(
-            "a fleet cannot be backed up to an object store yet",
-            "Its machines have three copies. `svc bucket backup` makes another one.",
-        )
     key = SecretsKey.open(settings.data)
     store = await asyncio.to_thread(partial(BackupStore, create=True), settings.backup, key)
-    async with Backup.running(store, settings.data, bucket, settings.log, settings.log_days) as backup:
+    fleet = (node.require_node().fleet, bucket.fleet) if isinstance(bucket, JetStreamBucket) else None
+    backup = Backup(store, settings.data, bucket, settings.log, days=settings.log_days, fleet=fleet)
+    async with backup.running():
         yield backup
 
 

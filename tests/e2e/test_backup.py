@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ class Machine:
     def claim(self) -> Client:
         with Client(self.server.control, "") as client:
             payload = {"code": self.server.code(), "user": "ann", "password": PASSWORD}
-            return Client(self.server.control, client.call("POST", "/v1/claim", payload)["token"])
+            self.token = client.call("POST", "/v1/claim", payload)["token"]
+        return Client(self.server.control, self.token)
 
     def sql(self, sql: str, *params: Any) -> Any:
         request = {"sql": sql, "params": list(params), "write": True}
@@ -186,3 +188,36 @@ def test_store_of_another_service_is_refused(machine: Machine, tmp_path: Path) -
     second = subprocess.run(command, env=machine.environ, capture_output=True, text=True, timeout=SECONDS)
     assert second.returncode == 1
     assert "another" in second.stderr
+
+
+def test_tables_of_a_live_project_are_restored_and_brought_back(machine: Machine) -> None:
+    machine.sql("insert into item (name) values ('first')")
+    machine.stored(lambda data: names(data) == ["first"])
+    between = datetime.now(UTC).isoformat()
+    machine.sql("delete from item")
+    machine.sql("insert into item (name) values ('typo')")
+    machine.environ |= {"SVC_URL": machine.client.url, "SVC_TOKEN": machine.token}
+    command = ("restore", "--service", "--project", "shop")
+    asked = machine.run(*command, "--at", between)
+    assert asked.returncode == 2 and "type shop" in asked.stderr
+    assert names(machine.data) == ["typo"]
+    done = machine.run(*command, "--at", between, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert [row["name"] for row in machine.sql("select name from item")["rows"]] == ["first"]
+    machine.sql("insert into item (name) values ('second')")
+    machine.stored(lambda data: names(data) == ["first", "second"])
+    back = done.stdout.splitlines()[-1].partition("svc ")[2].split()
+    assert machine.run(*back, "--yes").returncode == 0
+    assert [row["name"] for row in machine.sql("select name from item")["rows"]] == ["typo"]
+    for options, reason in (
+        (("--at", "2001-01-01"), "the backup of its tables begins at"),
+        (("--before-deployment", "x"), "has no deployment x"),
+        (("--data", "new"), "without --from, --key and --data"),
+    ):
+        failed = machine.run(*command, "--yes", *options)
+        assert failed.returncode in {1, 2} and reason in failed.stderr
+    machine.client.call("PUT", "/v1/users/bob", {"password": PASSWORD, "roles": {"shop": "deployer"}})
+    login = {"user": "bob", "password": PASSWORD}
+    machine.environ["SVC_TOKEN"] = machine.client.call("POST", "/v1/login", login)["token"]
+    refused = machine.run(*command, "--yes")
+    assert refused.returncode == 1 and "owner" in refused.stderr

@@ -59,6 +59,8 @@ class Service:
         self.log = root / "log"
         self.acked: dict[str, float] = {}
         self.numbers = itertools.count()
+        self.late = 0.0
+        """How late a thread ran, at most, since the last start: without a processor, nothing is stored."""
         self.control = self.token = self.public = ""
         self.end = threading.Event()
         self.start(1.0)
@@ -110,8 +112,9 @@ class Service:
     def kill(self) -> float:
         """Kill the service with all its processes, and return when."""
         os.killpg(self.process.pid, signal.SIGKILL)
+        killed = time.monotonic()
         self.process.wait()
-        return time.monotonic()
+        return killed
 
     def write(self, client: httpx.Client, kind: str) -> None:
         """Send one write, and note it if it is acknowledged."""
@@ -126,6 +129,9 @@ class Service:
             case "sql":
                 body = {"sql": INSERT, "params": texts, "write": True}
                 answer = client.post(f"{self.control}/v1/projects/shop/sql", headers=owner, json=body)
+            case "console":
+                body = {"table": "entries", "changes": [{"insert": {"text": texts[0]}}]}
+                answer = client.post(f"{self.control}/v1/projects/shop/rows", headers=owner, json=body)
             case _:
                 answer = client.post(
                     f"{self.control}/v1/projects/shop/import?format=csv&table=entries",
@@ -142,11 +148,20 @@ class Service:
                 with suppress(httpx.TransportError):
                     self.write(client, kind)
 
+    def sample(self) -> None:
+        """Measure how late a thread runs on this machine until the service is killed."""
+        while not self.end.is_set():
+            since = time.monotonic()
+            time.sleep(0.05)
+            self.late = max(self.late, time.monotonic() - since - 0.05)
+
     def under_writes(self, seconds: float) -> float:
         """Write for some seconds, kill the service, and return when."""
         self.end.clear()
-        kinds = {"guest": 0.01, "sql": 0.03, "import": 0.2}
+        self.late = 0.0
+        kinds = {"guest": 0.01, "sql": 0.03, "console": 0.03, "import": 0.2}
         threads = [threading.Thread(target=self.writer, args=each) for each in kinds.items()]
+        threads.append(threading.Thread(target=self.sample))
         for thread in threads:
             thread.start()
         time.sleep(seconds)
@@ -192,7 +207,10 @@ def run(service: Service, kills: int, seed: int, say: Callable[[str], None]) -> 
         }
         if missing := {text: age for text, age in lost.items() if age > SHIPPED_SECONDS}:
             oldest = max(missing.values())
-            yield f"kill {number}: {len(missing)} writes are missing, the oldest of {oldest:.1f} s before"
+            yield (
+                f"kill {number}: {len(missing)} writes are missing, the oldest of {oldest:.1f} s before"
+                f" (a thread here was {service.late:.1f} s late, load {os.getloadavg()[0]:.0f})"
+            )
         longest, count, stored = max([longest, *lost.values()]), count + len(lost), set(rows)
         if number % 10 == 0 or number == kills:
             say(

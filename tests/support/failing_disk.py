@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,8 +22,8 @@ EVENTS = {"open", "os.rename", "os.mkdir", "os.remove", "os.link", "os.rmdir", "
 class Disk:
     """Counts the operations on files below a folder. One of them fails."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder, self._lock = folder, threading.Lock()
+    def __init__(self, folder: str, error: int = errno.EIO) -> None:
+        self._folder, self._lock, self.error = folder, threading.Lock(), error
         self.remaining, self.failed = 0, ""
 
     def touch(self, kind: str, path: object) -> bool:
@@ -40,11 +41,11 @@ class Disk:
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             if event in EVENTS and self.touch(event, arguments[0]):
-                raise OSError(errno.EIO, os.strerror(errno.EIO), arguments[0])
+                raise OSError(self.error, os.strerror(self.error), arguments[0])
 
         def synced(sync: Callable[[int], None], number: int) -> None:
             if self.touch("sync", Path(f"/proc/self/fd/{number}").readlink()):
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
+                raise OSError(self.error, os.strerror(self.error))
             sync(number)
 
         sys.addaudithook(hook)
@@ -55,6 +56,8 @@ def _closes() -> bool:
     """Return whether a connection closes. SQLite ignores errors then, but an exception would be raised."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and not frame.f_code.co_name.startswith("close"):
+        if frame.f_code is closing.__exit__.__code__:
+            break
         frame = frame.f_back
     return frame is not None
 
@@ -62,7 +65,8 @@ def _closes() -> bool:
 def _failing(kind: str) -> Callable[..., Any]:
     def operate(file: "FailingFile", *arguments: Any) -> Any:
         if file.disk.touch(f"sqlite {kind}", file.path) and not _closes():
-            raise apsw.IOError(os.strerror(errno.EIO))
+            kind_of_error = apsw.FullError if file.disk.error == errno.ENOSPC else apsw.IOError
+            raise kind_of_error(os.strerror(file.disk.error))
         return getattr(apsw.VFSFile, kind)(file, *arguments)
 
     return operate

@@ -40,13 +40,14 @@ class FleetNodes:
         environ: dict[str, str],
         compiled: Path | None = None,
         network: Network | None = None,
+        options: tuple[str, ...] = (),
     ) -> None:
         """`root` gets the data folders `m1`, `m2`, …; they share a folder of machine code, if given.
 
-        Without a network, all machines use loopback.
+        Without a network, all machines use loopback. Services get `options` once they are nodes.
         """
         self.root, self.project, self.environ = root, project, environ
-        self._network = network
+        self._network, self._options = network, options
         self.addresses = (
             [NodeAddress(host.address, DEFAULT_PORT) for host in network.hosts.values()]
             if network is not None
@@ -96,7 +97,7 @@ class FleetNodes:
         """Start the service of a node; returns once it serves."""
         with self.at(number):
             _, _, *listen = self.joining(number, token)
-            return Server(self.folder(number), {**self.environ, "SVC_JOIN": token}, *listen)
+            return Server(self.folder(number), {**self.environ, "SVC_JOIN": token}, *listen, *self._options)
 
     def form(self) -> None:
         """Found the fleet and start the other nodes."""
@@ -119,7 +120,7 @@ class FleetNodes:
 
         def start(number: int) -> Server:
             with self.at(number):
-                return self.servers[number - 1].restarted(self.environ)
+                return self.servers[number - 1].restarted(self.environ, *self._options)
 
         with ThreadPoolExecutor() as threads:
             for number, server in zip(numbers, threads.map(start, numbers), strict=True):

@@ -61,6 +61,7 @@ UNGENERATED = {
     ("POST", f"{PART_OF}/manifest/plan"),
     ("POST", f"{PART_OF}/manifest/write"),
     ("POST", f"{PART_OF}/plan"),
+    ("POST", f"{PART_OF}/restore"),
     ("POST", f"{PART_OF}/rollback"),
     ("POST", f"{PART_OF}/rows"),
     ("POST", f"{PART_OF}/schema"),

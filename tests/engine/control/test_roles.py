@@ -84,6 +84,7 @@ REQUIRED = {
         DELETE /v1/users/{user}/roles/{scope}
         POST ~/fleet/repair
         POST ~/import
+        POST ~/restore
         POST ~/schema
         PUT /v1/users/{user}/roles/{scope}
     """,

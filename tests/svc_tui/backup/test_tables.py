@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -25,10 +26,10 @@ from engine.bucket.protocols import Digest
 from engine.deploy.deployment import RECORDS, DeploymentHistory
 from engine.service.secrets_key import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.names import parse_blobs, parse_tables, parse_verified
+from svc_tui.backup.names import VERIFIED, parse_blobs, parse_marks, parse_tables
 from svc_tui.backup.restore import NOW_NS, restore
 from svc_tui.backup.shipper import Backup
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, StoredObject
 from svc_tui.backup.verify import verify, verify_tables
 from tests.engine.deploy.packing import component_artifact, deployment
 
@@ -211,16 +212,14 @@ def test_older_copy_of_the_file_is_stored_as_it_is(service: Service) -> None:
     assert digest(service.restore()) == digest(service.path)
 
 
-def test_journal_that_is_removed_in_use_begins_again(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shipper, "MAX_JOURNAL_BYTES", 0)
+def test_journal_that_is_removed_in_use_begins_again(service: Service) -> None:
+    journal = service.path.parent / FOLDER
     with service.connected() as connection:
         run(connection, "create table item (id integer primary key)")
-        service.backup._limit_journals()
+        shutil.rmtree(journal)
         run(connection, "insert into item values (1)")
         service.ship()
-        service.backup._limit_journals()
+        shutil.rmtree(journal)
         service.ship()
         run(connection, "insert into item values (2)")
     service.ship()
@@ -262,6 +261,66 @@ def test_store_that_is_emptied_is_filled_again(service: Service, monkeypatch: py
     service.store.delete(each.name for each in service.store.list())
     service.write("insert into item values (1)")
     service.ship()
+    assert digest(service.restore()) == digest(service.path)
+
+
+@pytest.mark.parametrize("kind", ["entries", "snapshot", "values", "blobs"])
+def test_objects_that_others_removed_are_stored_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    service.write("create table item (id integer primary key)")
+    asyncio.run(service.add_blob(b"content"))
+    for number in range(2):
+        service.write(f"insert into item values ({number})")
+        service.ship()
+    service.store.delete([each.name for each in service.store.list() if kind in each.name][:1])
+    monkeypatch.setattr(shipper, "PRUNE_SECONDS", 0)
+    for _ in range(3):
+        service.ship()
+    assert digest(service.restore()) == digest(service.path)
+    objects = service.store.list()
+    assert verify(service.store, lambda *_: None) == (len(objects), [])
+    assert parse_blobs(each.name for each in objects)
+
+
+class WaitingStore(BackupStore):
+    """A store whose lists of all tables wait for an event."""
+
+    go: threading.Event
+
+    def list(self, prefix: str = "") -> list[StoredObject]:
+        if prefix == "tables":
+            assert self.go.wait(60)
+        return super().list(prefix)
+
+
+def test_entries_are_stored_while_old_objects_are_removed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    store = WaitingStore(service.store.url, KEY)
+    store.go = threading.Event()
+    store.go.set()
+    service.store = store
+    service.start()
+    monkeypatch.setattr(shipper, "PRUNE_SECONDS", 0)
+
+    async def scenario() -> None:
+        store.go.clear()
+        await service.backup._ship(0.01)
+        assert ("prune", "") in service.backup._beside
+        service.write("insert into item values (1)")
+        while service.backup._shipped["shop"].sequence < 2:
+            await service.backup._ship(0.01)
+        assert ("prune", "") in service.backup._beside
+        store.go.set()
+        await service.backup._ship(60)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        store.go.set()
     assert digest(service.restore()) == digest(service.path)
 
 
@@ -468,7 +527,7 @@ def test_tables_are_compared_with_a_restore(service: Service, monkeypatch: pytes
     service.write("insert into item values (2, 'second')")
     service.ship()
     assert alerts == [("shop", "")]
-    assert parse_verified(each.name for each in service.store.list()).keys() == {"shop"}
+    assert parse_marks(VERIFIED, (each.name for each in service.store.list())).keys() == {"shop"}
     with closing(sqlite3.connect(service.path)) as connection, connection:
         connection.execute("update item set name = 'foreign' where id = 1")
     with pytest.raises(BackupDamaged, match=r"differs from its tables at transaction .*: item$"):

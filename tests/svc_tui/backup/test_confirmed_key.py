@@ -1,0 +1,61 @@
+"""`svc backup confirm-key`, and the warning of `svc backup status` before it was run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.folder import FolderBucket
+from engine.service.secrets_key import KEY_FILE, SecretsKey
+from svc_tui.main import run
+from tests.svc_tui.backup.test_tables import KEY, Service
+
+WARNING = "no copy of the key was confirmed"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    service = Service(tmp_path)
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    return service.store.url
+
+
+def key_file(folder: Path, key: SecretsKey) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / KEY_FILE).write_text(key.text)
+    return str(folder / KEY_FILE)
+
+
+def confirmed(url: str, key: str, capsys: pytest.CaptureFixture[str]) -> bool:
+    capsys.readouterr()
+    assert run(["backup", "status", url, "--key", key, "--json"]) == 0
+    moment = json.loads(capsys.readouterr().out)["key_confirmed"]
+    assert run(["backup", "status", url, "--key", key]) == 0
+    assert (WARNING in capsys.readouterr().err) == (moment is None)
+    return moment is not None
+
+
+def test_copy_of_the_key_is_confirmed(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = key_file(tmp_path / "safe", KEY)
+    assert not confirmed(url, copy, capsys)
+    for _ in range(2):
+        assert run(["backup", "confirm-key", url, "--key", copy]) == 0
+        assert confirmed(url, copy, capsys)
+    assert len(list((tmp_path / "store" / "confirmed").rglob("0*"))) == 1
+    newer = SecretsKey.parse(SecretsKey.create().text + KEY.text)
+    assert not confirmed(url, key_file(tmp_path / "newer", newer), capsys)
+
+
+def test_other_keys_are_not_confirmed(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = key_file(tmp_path / "other", SecretsKey.create())
+    assert run(["backup", "confirm-key", url, "--key", other]) == 1
+    assert "sealed with another key" in capsys.readouterr().err
+    FolderBucket(tmp_path / "data2")
+    own = key_file(tmp_path / "data2", KEY)
+    (tmp_path / "link").symlink_to(own)
+    for path in (own, str(tmp_path / "link")):
+        assert run(["backup", "confirm-key", url, "--key", path]) == 2
+        assert "is in the data directory of a service" in capsys.readouterr().err
+    assert run(["backup", "confirm-key", url, "--key", str(tmp_path / "none")]) == 2
+    assert not confirmed(url, key_file(tmp_path / "safe", KEY), capsys)
