@@ -336,10 +336,10 @@ def test_request_without_an_answer_is_repeated_when_another_leader_is_elected(
         connection = opened(bucket).connection
         stream = JetStream(connection, "test-election", "main")
         await stream.create()
-        while not (
-            leader := (await connection.api("STREAM.INFO.test-election", {}))["cluster"].get("leader")
-        ):
+        leader = None
+        while leader is None:
             await asyncio.sleep(0.05)
+            leader = (await connection.api("STREAM.INFO.test-election", {}))["cluster"].get("leader")
         [number] = [at for at, each in enumerate(cluster.nodes) if each.node.node == leader]
         servers = tuple(url for at, url in enumerate(cluster.address.servers) if at != number)
         other = await NatsConnection.open(replace(cluster.address, servers=servers))
