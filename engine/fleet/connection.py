@@ -142,7 +142,9 @@ class NatsConnection:
         finally:
             if not opened:
                 given_up = True
-                await _cancel(connecting)
+                await cancel([connecting])
+                if not connecting.cancelled():
+                    connecting.exception()  # Otherwise asyncio logs it.
                 await _close(client)
         raise ClusterRefused(
             f"cannot connect to the fleet at {address.shown}: {str(failure) or type(failure).__name__}",
@@ -276,12 +278,6 @@ class NatsConnection:
             if self._asking:
                 await asyncio.wait(self._asking)
             await _close(self._client)
-
-
-async def _cancel(task: "asyncio.Future[None]") -> None:
-    await cancel([task])
-    if not task.cancelled():
-        task.exception()  # Otherwise asyncio logs it.
 
 
 async def _close(client: "Client") -> None:
