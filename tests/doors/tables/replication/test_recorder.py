@@ -163,6 +163,21 @@ def test_statement_that_failed_is_published_nowhere(tables: OneWriter, connectio
     assert len(assert_equal(tables)["t"]) == 4
 
 
+def test_key_that_is_used_up_without_a_row_is_used_up_everywhere(
+    tables: OneWriter, connection: Connection
+) -> None:
+    run(connection, "create table t (id integer primary key autoincrement, v unique)")
+    run(connection, "insert into t (v) values (1)")
+    run(connection, "insert or ignore into t (v) values (1)")
+    assert assert_equal(tables)["sqlite_sequence"] == [("t", 2)]
+    run(connection, "create table u (id integer primary key autoincrement, v)")
+    run(connection, "insert into u (v) select v from u")
+    assert assert_equal(tables)["sqlite_sequence"] == [("t", 2), ("u", 0)]
+    count = len(tables.messages)
+    run(connection, "update t set v = 2 where v = 3")
+    assert len(tables.messages) == count
+
+
 @pytest.mark.parametrize(
     "statement",
     [
