@@ -175,11 +175,7 @@ async def stream_copies(connection: NatsConnection) -> list[StreamCopies]:
 
 def behind(copies: Sequence[StreamCopies], keepers: Collection[str]) -> list[str]:
     """Return the keepers that lack a current copy of a stream that they store."""
-    return sorted(
-        keeper
-        for keeper in keepers
-        if any(keeper in each.servers and keeper not in each.current for each in copies)
-    )
+    return sorted({keeper for each in copies for keeper in each.servers - each.current if keeper in keepers})
 
 
 async def wait_current(connection: NatsConnection, without: str) -> None:
