@@ -111,6 +111,7 @@ class NatsConnection:
             options["tls"] = address.tls
         client = Client()
         client._transport = AbortingTransport()  # type: ignore[no-untyped-call]
+        connection = cls(client, address)
         if (nkey := address.nkey) is not None:
             options |= {"user": nkey.public, "signature_cb": nkey.sign}
             # The client accepts a seed only with the package nkeys and its own library for Ed25519.
@@ -120,6 +121,7 @@ class NatsConnection:
                 list(address.servers),
                 name="svc",
                 error_cb=on_error,
+                reconnected_cb=connection._repeat_requests,
                 max_reconnect_attempts=-1,
                 connect_timeout=2,
                 ping_interval=PING_SECONDS,
@@ -132,8 +134,7 @@ class NatsConnection:
             await asyncio.wait([connecting], timeout=CONNECT_SECONDS)
             if connecting.done():
                 connecting.result()
-                connection = cls(client, address)
-                await client.subscribe(ELECTIONS, cb=connection._on_election)
+                await client.subscribe(ELECTIONS, cb=connection._repeat_requests)
                 opened = True
                 return connection
         except Exception as error:
@@ -141,7 +142,9 @@ class NatsConnection:
         finally:
             if not opened:
                 given_up = True
-                await _cancel(connecting)
+                await cancel([connecting])
+                if not connecting.cancelled():
+                    connecting.exception()  # Otherwise asyncio logs it.
                 await _close(client)
         raise ClusterRefused(
             f"cannot connect to the fleet at {address.shown}: {str(failure) or type(failure).__name__}",
@@ -179,7 +182,7 @@ class NatsConnection:
                     return answer
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if task is None or task.cancelling():  # Not by an election.
+                if task is None or task.cancelling():  # Not to repeat it.
                     raise
                 seconds = FIRST_TRY_SECONDS
             except Exception as error:  # No answer, no leader, or a lost connection.
@@ -188,8 +191,8 @@ class NatsConnection:
                 self._asking.discard(asking)
             await patience.pause()
 
-    async def _on_election(self, _news: "Msg") -> None:
-        """Repeat the requests that have no answer."""
+    async def _repeat_requests(self, _election: "Msg | None" = None) -> None:
+        """Repeat the requests that have no answer, after an election or on another connection."""
         for asking in self._asking:
             asking.cancel()
 
@@ -275,12 +278,6 @@ class NatsConnection:
             if self._asking:
                 await asyncio.wait(self._asking)
             await _close(self._client)
-
-
-async def _cancel(task: "asyncio.Future[None]") -> None:
-    await cancel([task])
-    if not task.cancelled():
-        task.exception()  # Otherwise asyncio logs it.
 
 
 async def _close(client: "Client") -> None:

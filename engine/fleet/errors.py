@@ -24,9 +24,6 @@ class FleetError(SvcError):
 class FleetStopped(FleetError):
     """The service was stopped while it waited for its fleet."""
 
-    def __init__(self) -> None:
-        super().__init__("the service was stopped while it waited for its fleet")
-
 
 class WorkersRefused(FleetError):
     """A service with several processes cannot be a node."""

@@ -216,7 +216,7 @@ async def wait_until(
             logged = True
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), POLL_SECONDS)
-            raise FleetStopped
+            raise FleetStopped("the service was stopped while it waited for its fleet")
 
 
 def _local_host(token: JoinToken) -> str:

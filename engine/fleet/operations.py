@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.bucket.protocols import BucketError, disk_error
+from engine.control.schemas import StrictModel
 from engine.fleet.connection import ClusterAddress, NatsConnection, Patience, error_code
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
@@ -30,25 +31,24 @@ _START_OTHERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """A node that takes no requests; `streams` are now led by others."""
+class DrainOut(StrictModel):
+    """A node that takes no requests, and how many streams other nodes lead instead of it."""
 
     node: str
     streams: int
 
 
-async def drain(fleet: Fleet) -> Drained:
+async def drain(fleet: Fleet) -> DrainOut:
     """Stop taking requests, wait for the last one to end, and let other nodes lead. Raises `SvcError`."""
     node, bucket = fleet.require_node(), fleet.cluster
     await _present(fleet)
     fleet.draining.set()
     await fleet.drained.wait()
     streams = await hand_over(bucket.connection, node.node) if node.keeper else 0
-    return Drained(node.node, streams)
+    return DrainOut(node=node.node, streams=streams)
 
 
-async def prepare_upgrade(fleet: Fleet, status: FleetOut) -> Drained:
+async def prepare_upgrade(fleet: Fleet, status: FleetOut) -> DrainOut:
     """Drain this node for an upgrade, after checks that the others can do without it. Raises `SvcError`."""
     node = fleet.require_node()
     present = await _present(fleet)
@@ -175,11 +175,7 @@ async def stream_copies(connection: NatsConnection) -> list[StreamCopies]:
 
 def behind(copies: Sequence[StreamCopies], keepers: Collection[str]) -> list[str]:
     """Return the keepers that lack a current copy of a stream that they store."""
-    return sorted(
-        keeper
-        for keeper in keepers
-        if any(keeper in each.servers and keeper not in each.current for each in copies)
-    )
+    return sorted({keeper for each in copies for keeper in each.servers - each.current if keeper in keepers})
 
 
 async def wait_current(connection: NatsConnection, without: str) -> None:

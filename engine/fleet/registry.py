@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from pydantic import Field
+
 from engine.bucket.copy import FLEET_PREFIX
 from engine.bucket.protocols import KeyValue, StaleRevision
+from engine.control.schemas import StrictModel
 from engine.fleet.errors import FleetError
-from engine.fleet.node import NodeAddress, node_id
+from engine.fleet.node import MAX_PORT, NodeAddress, node_id
 
 MEMBERS, TOKENS, SERVES = FLEET_PREFIX + "members/", FLEET_PREFIX + "tokens/", FLEET_PREFIX + "serves"
 KEEPERS = 3
@@ -122,15 +125,14 @@ class JoinToken:
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRequest:
+class JoinRequest(StrictModel):
     """The request of a joining node. `signing_request` is PEM; `time_ns` is the Unix time of its clock."""
 
-    secret: str
-    signing_request: str
-    host: str
-    port: int
-    version: str
+    secret: str = Field(max_length=200)
+    signing_request: str = Field(max_length=4000)
+    host: str = Field(min_length=1, max_length=253)
+    port: int = Field(gt=0, le=MAX_PORT)
+    version: str = Field(max_length=100)
     time_ns: int
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from doors.tables.replication.copy import Content, Copy
 from doors.tables.replication.entry import Entry
 from doors.tables.replication.errors import CannotApply, ReplicationError, storage_failure
-from doors.tables.replication.log_position import LogPosition
+from doors.tables.replication.log_position import CLOSED, LogPosition
 from doors.tables.replication.snapshots import SnapshotTaker, snapshot_file
 from doors.tables.sqlite.connections import Error, apsw
 from engine.cancellation import cancel, finish, spawn
@@ -30,8 +30,6 @@ RETRY_SECONDS = 1.0
 APPLY_SECONDS = 10.0
 REBUILD_SECONDS = 60.0
 """Minimum time between two builds of a copy that did not fit."""
-CLOSED = LogPosition("", -1, "", 0, 0)
-"""The position of a file that is not open."""
 DIFFERS = "it differs from the copies of other nodes"
 _log = logging.getLogger("svc.tables")
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.log_position import CREATE, LogPosition, store_log_position
+from doors.tables.replication.log_position import CLOSED, CREATE, LogPosition, store_log_position
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATA_FOLDER, Connection, is_replica, open_replica
 
@@ -65,7 +65,7 @@ class Journal:
         """`path` is the database file."""
         self._folder = path.parent / FOLDER
         self._segment: Path | None = None
-        self._position = LogPosition("", -1, "", 0, 0)
+        self._position = CLOSED
         """That of the entry at the end of `_segment`, whose size is `_size`."""
         self._size = 0
         self._begun_ns = 0
@@ -91,7 +91,7 @@ class Journal:
                     return self._append(content, log_position)
             return self._append(content, self._find(log_position))
         except OSError as error:
-            self._position = LogPosition("", -1, "", 0, 0)
+            self._position = CLOSED
             raise ReplicationError(
                 "storage",
                 f"the journal of the tables cannot be written: {error.strerror}",

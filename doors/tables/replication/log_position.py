@@ -41,6 +41,10 @@ class LogPosition(NamedTuple):
         )
 
 
+CLOSED = LogPosition("", -1, "", 0, 0)
+"""The position of a file that is not open, or of no entry."""
+
+
 def read_log_position(connection: Connection) -> LogPosition:
     """Return the position of a file that has one. Raises SQLite's errors."""
     sql = f"SELECT log, sequence, chain, schema_shift, logged, lease FROM {REPLICA_TABLE}"

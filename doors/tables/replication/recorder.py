@@ -295,13 +295,17 @@ class Recorder:
             self._refuse("rows that were changed without a record")
         if self._refused is not None:
             raise self._refused
-        if not self._parts and not self._lacks:
+        # INSERT OR IGNORE may use a key up without a row.
+        reads = self._session is not None and self._has_sequences
+        now = sequences_of(connection) if reads else self._sequences
+        names = self._sequences.keys() | now.keys()
+        sequences = {name: now.get(name) for name in names if self._sequences.get(name) != now.get(name)}
+        if not self._parts and not sequences and not self._lacks:
             if self._writing and not self._replica.writes:  # Nothing may fit because the copy lacks entries.
                 raise Conflict
             self._discard()
             return
         log_position = read_log_position(connection)
-        now = sequences_of(connection) if self._has_sequences else {}
         entry = Entry(
             kind="gap" if self._lacks else "rows",
             previous=log_position.chain,
@@ -309,11 +313,7 @@ class Recorder:
             schema=self._schema + log_position.schema_shift,
             parts=() if self._oversized else self._parts,
             lacks=self._lacks,
-            sequences={
-                name: now.get(name)
-                for name in self._sequences.keys() | now.keys()
-                if self._sequences.get(name) != now.get(name)
-            },
+            sequences=sequences,
             origins=self._origins
             if any(each is not self.origin for each in self._origins)
             else [self.origin],

@@ -74,28 +74,12 @@ class DrainRequest(StrictModel):
     upgrade: bool = False
 
 
-class DrainOut(StrictModel):
-    """A node that takes no requests, and how many streams other nodes lead instead of it."""
-
-    node: str
-    streams: int
-
-
 class RemovedOut(StrictModel):
     """A node that was removed."""
 
     id: str
     address: str
     role: str
-
-
-class JoinBody(FoundRequest):
-    """The request of a joining node."""
-
-    secret: str = Field(max_length=200)
-    signing_request: str = Field(max_length=4000)
-    version: str = Field(max_length=100)
-    time_ns: int
 
 
 def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Routes:
@@ -149,14 +133,12 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Routes:
         return FleetTokenOut(token=created.text, missing=max(0, state.needed - len(state.nodes)))
 
     @routes.post("/v1/fleet/drain")
-    async def drain(data: DrainRequest) -> DrainOut:
+    async def drain(data: DrainRequest) -> operations.DrainOut:
         """Stop taking requests on this node, and wait until the last one has ended."""
         require(ALL_PROJECTS, "owner")
         if data.upgrade:
-            drained = await operations.prepare_upgrade(fleet, await fleet.status(tables, ""))
-        else:
-            drained = await operations.drain(fleet)
-        return DrainOut(node=drained.node, streams=drained.streams)
+            return await operations.prepare_upgrade(fleet, await fleet.status(tables, ""))
+        return await operations.drain(fleet)
 
     @routes.delete("/v1/fleet/nodes/<node>")
     async def remove(node: str) -> RemovedOut:
@@ -180,8 +162,8 @@ def join_handler(fleet: Fleet) -> Handler:
 
     @routes.post("/v1/join")
     @public_route
-    async def join(data: JoinBody) -> dict[str, Any]:
+    async def join(data: JoinRequest) -> dict[str, Any]:
         """Admit a node; a repeated request receives the same admission."""
-        return (await fleet.admit(JoinRequest(**data.model_dump()))).encode()
+        return (await fleet.admit(data)).encode()
 
     return asgi_handler(create_app(AnyOf(), [routes]))

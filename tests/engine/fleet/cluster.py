@@ -29,6 +29,7 @@ from engine.fleet.node import (
     create_keeper,
     node_id,
 )
+from tests.support.waiting import until
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
@@ -66,7 +67,10 @@ def free_addresses(count: int) -> list[NodeAddress]:
 
 
 def create_nodes(folder: Path, count: int) -> tuple[list[tuple[Path, FleetNode]], ClusterAddress]:
-    """Create the folders of a fleet's nodes on loopback; return these nodes, and the fleet's address."""
+    """Create the folders of a fleet's nodes on loopback; return these nodes, and the fleet's address.
+
+    The servers of the address are in the order of the nodes.
+    """
     authority, client, system = Authority.create("test"), Nkey.create(), Nkey.create()
     fleet, addresses = secrets.token_hex(4), tuple(free_addresses(count))
     root = folder / "fleet ü"
@@ -85,7 +89,7 @@ def create_nodes(folder: Path, count: int) -> tuple[list[tuple[Path, FleetNode]]
         path = root / f"node{number}"
         create_keeper(path, node, authority, client, system)
         nodes.append((path, node))
-    return nodes, cluster_address(path, node)
+    return nodes, cluster_address(*nodes[0])
 
 
 def server_logs(folder: Path) -> list[tuple[str, str]]:
@@ -132,6 +136,8 @@ class Cluster:
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         try:
+            threads = Path(f"/proc/{pid}/task")
+            until(lambda: all(") T " in path.read_text() for path in threads.glob("*/stat")), 10)
             yield
         finally:
             os.kill(pid, signal.SIGCONT)

@@ -1,16 +1,19 @@
 """Connections to the nats-servers of a fleet: credentials, and servers that svc cannot use."""
 
 import asyncio
+import os
+import signal
 import ssl
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.bucket.protocols import BucketClosed
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.connection import ClusterAddress, NatsConnection
+from engine.fleet.connection import ClusterAddress, NatsConnection, Patience
 from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.nkeys import Nkey
@@ -97,6 +100,31 @@ def test_connection_closes_while_its_server_is_away(cluster: Cluster, tmp_path: 
         await connection.aclose()
         with pytest.raises(BucketClosed):
             await asking
+
+    asyncio.run(main())
+
+
+def test_request_without_an_answer_is_repeated_when_its_server_ends(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        servers = cluster.address.servers
+        first = await NatsConnection.open(cluster.address)
+        second = await NatsConnection.open(replace(cluster.address, servers=servers[1:]))
+        questions = await second.subscribe("test-question")
+        await second.flush()
+        monkeypatch.setattr("engine.fleet.connection.TRY_SECONDS", 600)
+        asking = asyncio.ensure_future(first.request("test-question", b"", Patience("a question")))
+        await questions.next_msg(10)
+        pid = cluster.nodes[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        repeated = await questions.next_msg(20)
+        await second.publish(repeated.reply, b'{"answered": true}')
+        assert await asking == {"answered": True}
+        for each in (first, second):
+            await each.aclose()
+        await asyncio.to_thread(cluster.wait)
 
     asyncio.run(main())
 

@@ -82,7 +82,7 @@ def test_writes_without_majority_fail_and_go_on_after_it_returns(
     async def scenario(bucket: Bucket) -> None:
         first = await bucket.kv.cas("a", b"one", None)
         assert isinstance(first, int)
-        with cluster.paused(0), cluster.paused(1), monkeypatch.context() as patch:
+        with cluster.paused(1), cluster.paused(2), monkeypatch.context() as patch:
             patch.setattr("engine.fleet.connection.PATIENCE_SECONDS", 1.0)
             with pytest.raises(Unavailable, match=r"did not answer .* within 1 s"):
                 await bucket.kv.cas("b", b"two", None)

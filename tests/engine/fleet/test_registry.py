@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,11 @@ REQUEST = JoinRequest(
     version="1.0",
     time_ns=NOW_NS,
 )
+
+
+def changed(request: JoinRequest, **values: object) -> JoinRequest:
+    """Return a request with other values."""
+    return request.model_copy(update=values)
 
 
 class Clock:
@@ -48,10 +52,10 @@ def registered(folder: Path, test: Callable[[Registry, Clock], Awaitable[None]])
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (replace(REQUEST, secret="x"), "the token is not one of this fleet"),
-        (replace(REQUEST, version="1.1"), r"this machine has svc 1\.1, the fleet 1\.0"),
-        (replace(REQUEST, time_ns=NOW_NS + HOUR_NS), "clock of this machine is 3600 s ahead of the fleet's"),
-        (replace(REQUEST, time_ns=NOW_NS - HOUR_NS), "clock of this machine is 3600 s behind the fleet's"),
+        (changed(REQUEST, secret="x"), "the token is not one of this fleet"),
+        (changed(REQUEST, version="1.1"), r"this machine has svc 1\.1, the fleet 1\.0"),
+        (changed(REQUEST, time_ns=NOW_NS + HOUR_NS), "clock of this machine is 3600 s ahead of the fleet's"),
+        (changed(REQUEST, time_ns=NOW_NS - HOUR_NS), "clock of this machine is 3600 s behind the fleet's"),
     ],
 )
 def test_unsuitable_node_is_refused_without_using_the_token(
@@ -72,14 +76,14 @@ def test_token_admits_one_node_until_it_expires(tmp_path: Path) -> None:
         first, again = await asyncio.gather(registry.admit(REQUEST), registry.admit(REQUEST))
         assert first == again
         with pytest.raises(FleetError, match=f"used by the node {first.id}"):
-            await registry.admit(replace(REQUEST, signing_request="second"))
-        second = replace(REQUEST, secret=other.secret, signing_request="second")
+            await registry.admit(changed(REQUEST, signing_request="second"))
+        second = changed(REQUEST, secret=other.secret, signing_request="second")
         with pytest.raises(FleetError, match=rf"127\.0\.0\.1:4222 is the address of the node {first.id}"):
             await registry.admit(second)
         clock.now_ns += HOUR_NS
         with pytest.raises(FleetError, match="the token has expired"):
-            await registry.admit(replace(second, port=4223, time_ns=clock.now_ns))
-        assert await registry.admit(replace(REQUEST, time_ns=clock.now_ns)) == first
+            await registry.admit(changed(second, port=4223, time_ns=clock.now_ns))
+        assert await registry.admit(changed(REQUEST, time_ns=clock.now_ns)) == first
         assert await registry.members() == [first]
 
     registered(tmp_path, test)
@@ -154,7 +158,7 @@ def test_token_for_a_keeper_admits_up_to_five(tmp_path: Path) -> None:
         async def join(number: int, *, keeper: bool) -> bool:
             token = JoinToken.create(TOKEN.addresses, TOKEN.authority)
             await registry.add_token(token, HOUR_NS, keeper=keeper)
-            request = replace(REQUEST, secret=token.secret, signing_request=str(number), port=4222 + number)
+            request = changed(REQUEST, secret=token.secret, signing_request=str(number), port=4222 + number)
             return (await registry.admit(request)).keeper
 
         assert [await join(number, keeper=False) for number in range(4)] == [True, True, True, False]
