@@ -134,7 +134,8 @@ def main() -> None:
         print(f"compat frameworks={right}/{len(frameworks)}")
         if not chosen and not checkout:
             sys.exit(right < len(frameworks))
-        packages = installed(cache, program)
+        needed = {name for case in chosen if case.kind == "packages" for name in case.packages}
+        packages = installed(cache, program, needed if names and not checkout else None)
     except PackagesMissing as error:
         sys.exit(
             f"error: npm cannot install the packages: {error}\n  hint: check the network and npm's registry"
