@@ -6,6 +6,7 @@ from dataclasses import dataclass
 MODULE_HEADER = b"\0asm\x01\0\0\0"
 COMPONENT_HEADER = b"\0asm\x0d\0\x01\0"
 CORE_MODULE = 1
+NESTED_COMPONENT = 4
 """Section number of a core module in a component."""
 MAX_SECTIONS = 10_000
 TYPES, IMPORTS, FUNCTIONS, MEMORIES, EXPORTS, CODE, DATA, DATA_COUNT = 1, 2, 3, 5, 7, 10, 11, 12

@@ -76,12 +76,13 @@ async def run_group(
     environ: Mapping[str, str] | None = None,
     *,
     nice: bool = False,
+    stdin: int = asyncio.subprocess.DEVNULL,
 ) -> int:
     """Run a shell line, or a program with arguments, `nice` at low priority; return its status.
 
     A negative status is the number of the signal that killed it. The sinks receive the output as it arrives;
-    without a sink of its own, stderr is merged into stdout. Standard input is empty. The group
-    is killed at its end. Raises `OSError` if it cannot start.
+    without a sink of its own, stderr is merged into stdout. Standard input is empty, or a file descriptor.
+    The group is killed at its end. Raises `OSError` if it cannot start.
     """
     arguments = ["/bin/sh", "-c", command] if isinstance(command, str) else command
     with contextlib.ExitStack() as writers:
@@ -99,7 +100,7 @@ async def run_group(
                 *arguments,
                 cwd=folder,
                 env=environ,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=write_ends[0],
                 stderr=write_ends[-1],
                 start_new_session=True,
@@ -232,31 +233,33 @@ async def exclusive(request: BuildRequest) -> AsyncIterator[None]:
 
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000
-_MAX_LINE_BYTES = 500
+MAX_LINE_BYTES = 500
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 
 
-class _Output:
+class CommandOutput:
     """Output of a command: lines as they arrive, and its last `MAX_TAIL_BYTES` bytes."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._lines = OutputLines(self._say, _MAX_LINE_BYTES)
+        self._lines = OutputLines(self._say, MAX_LINE_BYTES)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:
+        """Receive the next output."""
         self._tail.feed(block)
         if self._reported <= _REPORTED_LINES:
             self._lines.feed(block.replace(b"\r", b"\n"))
 
     def close(self) -> None:
+        """Report the incomplete last line."""
         self._lines.close()
 
     def _say(self, line: bytes) -> None:
-        text = _plain(line[:_MAX_LINE_BYTES])
+        text = _plain(line[:MAX_LINE_BYTES])
         if not text.strip() or self._reported > _REPORTED_LINES:
             return
         self._reported += 1
@@ -280,14 +283,21 @@ async def run_build(request: BuildRequest) -> None:
 
     Raises `BuildFailed`, also if the command made `output` a symlink out of the project folder.
     """
-    resource, output = request.resource, request.resource.output
-    assert resource.build is not None and output is not None  # guaranteed by manifest validation
+    resource = request.resource
+    assert resource.build is not None  # guaranteed by manifest validation
     await run_command(
         resource.build,
         name=f"the build command of resource {resource.name}",
         workdir=resource.workdir,
         report=request.report,
     )
+    check_output(request)
+
+
+def check_output(request: BuildRequest) -> None:
+    """Raise `BuildFailed` if `output` is a symlink out of the project folder."""
+    resource, output = request.resource, request.resource.output
+    assert output is not None
     # Unlike `Path.resolve`, `realpath` accepts a loop of symlinks in every version of Python.
     if not Path(os.path.realpath(output)).is_relative_to(os.path.realpath(request.root)):
         raise BuildFailed(
@@ -310,7 +320,7 @@ async def run_command(
     lines, stdout and stderr merged. Standard input is empty. Its group is killed at its end.
     Raises `BuildFailed` with the last 64 KiB of output if it fails, exceeds `limit_secs` or cannot start.
     """
-    output = _Output(report)
+    output = CommandOutput(report)
     try:
         async with asyncio.timeout(limit_secs):
             status = await run_group(command, workdir, output.feed)
@@ -321,15 +331,24 @@ async def run_command(
             output=output.tail,
         ) from None
     except OSError as error:
-        path = error.filename or workdir
-        raise BuildFailed(
-            f"{name} cannot start in {workdir}: {path}: {error.strerror or error}",
-            "Check that the folder exists and that you may enter it.",
-        ) from error
+        raise not_started(name, workdir, error) from error
     output.close()
     if status:
-        raise BuildFailed(f"{name} {_ending(status)}: {command}", _hint(status, workdir), output=output.tail)
+        raise unsuccessful(name, command, workdir, status, output)
     return output.tail
+
+
+def not_started(name: str, workdir: Path, error: OSError) -> BuildFailed:
+    """Return the error of a command that cannot start."""
+    return BuildFailed(
+        f"{name} cannot start in {workdir}: {error.filename or workdir}: {error.strerror or error}",
+        "Check that the folder exists and that you may enter it.",
+    )
+
+
+def unsuccessful(name: str, command: str, workdir: Path, status: int, output: CommandOutput) -> BuildFailed:
+    """Return the error of a command that ended with a status other than 0, or too early."""
+    return BuildFailed(f"{name} {_ending(status)}: {command}", _hint(status, workdir), output=output.tail)
 
 
 def _ending(status: int) -> str:

@@ -2,7 +2,8 @@
 
 With names of cases (`packages/hono`, `frameworks/nuxt`), kinds (`wintertc`) or folders of tests (`wpt/url`),
 runs only those and writes no page. `--dev` omits deploy builds. `WPT=` names a checkout of the web platform
-tests. The folder `SVC_TEST_CACHE` receives the npm packages.
+tests. The folder `SVC_TEST_CACHE` receives the npm packages. A failure without a reason in `reasons.json`
+ends the run with status 1.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from bench.compat import wpt
 from bench.compat.cases import Case, cases
 from bench.compat.frameworks import FRAMEWORKS, FrameworkResult, try_framework
 from bench.compat.guest import Laboratory, Results
-from bench.compat.report import PAGE, Outcome, compare, page, previous_wpt, wpt_section
+from bench.compat.report import PAGE, Outcome, compare, page, previous_wpt, unexplained, wpt_section
 from bench.compat.upstream import upstream
 from bench.compat.workspace import PackagesMissing, installed, node, workspace
 from engine.lane import BuildMode
@@ -132,8 +133,9 @@ def main() -> None:
         right = sum(not result.failures for result in frameworks)
         print(f"compat frameworks={right}/{len(frameworks)}")
         if not chosen and not checkout:
-            return
-        packages = installed(cache, program)
+            sys.exit(right < len(frameworks))
+        needed = {name for case in chosen if case.kind == "packages" for name in case.packages}
+        packages = installed(cache, program, needed if names and not checkout else None)
     except PackagesMissing as error:
         sys.exit(
             f"error: npm cannot install the packages: {error}\n  hint: check the network and npm's registry"
@@ -153,6 +155,12 @@ def main() -> None:
     passed = checks - sum(len(outcome.failures) for outcome in wintertc_done)
     subtests = f"{sum(each.passed for each in results)}/{sum(each.total for each in results)}"
     print(f"compat packages={working}/{len(packages_done)} wintertc={passed}/{checks} wpt={subtests}")
+    failed = [
+        f"{each.case.kind}/{each.case.name}: {check}" for each in outcomes for check in unexplained(each)
+    ]
+    failed += [f"frameworks/{each.name}: {check}" for each in frameworks for check in each.failures]
+    if failed:
+        sys.exit("error: failures without a reason in bench/compat/reasons.json:\n  " + "\n  ".join(failed))
 
 
 if __name__ == "__main__":

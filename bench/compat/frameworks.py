@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from asyncio import run
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ _FORMS = {"react-router": "/?index", "nuxt": "/api/rows"}
 _STREAMS = {"sveltekit": ("/", "() => [1]"), "nuxt": ("/export", "tea <1>")}
 """Paths whose responses are streamed, and the part that comes last, where it is not the number of rows."""
 _PACKAGES = {"sveltekit": "@sveltejs/kit"}
+_ERRORS = "select body from records where level = 'ERROR'"
 _COMPUTE = "select compute_ms from spans where resource = 'web-server' and target = '/' limit 1"
 
 
@@ -77,6 +79,36 @@ def checks(name: str, client: httpx.Client) -> dict[str, Callable[[], bool]]:
     }
 
 
+def save_checks(project: Path, client: httpx.Client) -> dict[str, Callable[[], bool]]:
+    """Return checks of builds after saves of the first page."""
+    heading = "<h1>web</h1>"
+    sources = (path for part in ("src", "app") for path in (project / "web" / part).rglob("*.*"))
+    page = next(path for path in sources if heading in path.read_text())
+
+    def saved(text: str) -> None:
+        page.write_text(page.read_text().replace(heading, text))
+
+    def until(shown: Callable[[], bool]) -> bool:
+        end = time.monotonic() + 90
+        while not (done := shown()) and time.monotonic() < end:
+            time.sleep(1)
+        return done
+
+    def save() -> bool:
+        saved(f"<h1>saved</h1>{heading}")
+        return until(lambda: "saved" in client.get("/").text)
+
+    def error() -> bool:
+        saved("<h1>{{web(</h1>")
+        command = [sys.executable, "-m", "svc_tui", "logs", "--dev", "--json", "--sql", _ERRORS]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return until(
+            lambda: page.name in subprocess.check_output(command, cwd=project, env=environment, text=True)
+        )
+
+    return {"save": save, "error of a build": error}
+
+
 def try_framework(name: str, cache: Path, *options: str) -> FrameworkResult:
     """Create a project with a framework, serve it and run the checks. Raises `PackagesMissing`."""
     with tempfile.TemporaryDirectory(prefix="svc-compat-") as temporary:
@@ -101,12 +133,15 @@ def try_framework(name: str, cache: Path, *options: str) -> FrameworkResult:
                 for check, passes in checks(name, client).items():
                     if not passes():
                         result.failures[check] = "fails"
+                result.bundle = run(_bundle_size(project, cache))
+                for check, passes in save_checks(project, client).items():
+                    if not options and not passes():
+                        result.failures[check] = "fails"
             query = [*svc, "logs", "--dev", "--json", "--sql", _COMPUTE]
             rows = subprocess.run(
                 query, cwd=project, env=environment, capture_output=True, text=True, check=True
             )
             result.compute_ms = json.loads(rows.stdout.splitlines()[0])["compute_ms"]
-        result.bundle = run(_bundle_size(project, cache))
         return result
 
 

@@ -94,6 +94,14 @@ def reasons() -> dict[str, str]:
     return document
 
 
+def unexplained(outcome: Outcome) -> dict[str, str]:
+    """Return the failures of a case without a known reason."""
+    known = reasons()
+    key = f"{outcome.case.kind}/{outcome.case.name}"
+    failures = {} if key in known else outcome.failures
+    return {check: reason for check, reason in failures.items() if f"{key}/{check}" not in known}
+
+
 def explained(outcome: Outcome) -> Iterator[str]:
     """Yield the known reasons for the failures of a case, and the names of checks that fail without one."""
     known = reasons()
@@ -142,7 +150,7 @@ def page(
         package_rows=package_rows,
         wintertc_rows=wintertc_rows,
     )
-    return text + f"\n## Frameworks\n\n{FRAMEWORKS_TEXT}{framework_rows(frameworks)}\n{WPT_BEGIN}\n{wpt}"
+    return text + f"## Frameworks\n\n{FRAMEWORKS_TEXT}{framework_rows(frameworks)}\n{WPT_BEGIN}\n{wpt}"
 
 
 def framework_rows(results: list[FrameworkResult]) -> str:
@@ -164,7 +172,7 @@ def wpt_section(results: list[FolderResult]) -> str:
     known = reasons()
     return WPT_TEXT.format(version=known["wpt"]) + "".join(
         _row(
-            f"`svc add {result.name}`",
+            result.name,
             *(f"{number:,}" for number in (result.files, result.total, result.passed)),
             f"{math.floor(1000 * result.passed / result.total) / 10}",
             known.get(f"wpt/{result.name}", ""),

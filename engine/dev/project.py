@@ -195,6 +195,11 @@ class DevProject:
             if self._config.forward is not None:
                 await self._config.forward(publication)
 
+    def _entry_may_miss(self, name: str) -> bool:
+        """Return whether the build that writes the entry of a fallback failed. The next one writes it."""
+        lasts = (self._last.get(each) for each in self.project.built_before(name))
+        return any(last is not None and last.error is not None for last in lasts)
+
     def inputs(self, name: str) -> frozenset[Path]:
         """Return the files that a resource was built from or failed at, as far as its lane reports them."""
         artifact, last = self._parts.get(name), self._last.get(name)
@@ -273,10 +278,14 @@ class DevProject:
     async def _work(self, name: str) -> None:
         try:
             while name in self._dirty:
-                earlier = [self._jobs[each] for each in self.project.built_before(name) if each in self._jobs]
-                if earlier:
+                before = self.project.built_before(name)
+                if earlier := [self._jobs[each] for each in before if each in self._jobs]:
                     await asyncio.wait(earlier)
                 self._dirty.discard(name)
+                if _is_artifact(self._parts.get(name)) and self._entry_may_miss(name):
+                    self._saved.discard(name)
+                    await self._publish(lenient=True)
+                    continue
                 number = self._intervals[name].number + 1 if name in self._intervals else 1
                 interval = self._intervals[name] = BuildInterval(number, time.time_ns())
                 if name in self._saved:
@@ -302,7 +311,7 @@ class DevProject:
             if not isinstance(loader, ComponentArtifact) or loader.script is None or loader.snapshot:
                 continue
             resource = self.project.resources.get(name)
-            if resource is None:
+            if resource is None or self._entry_may_miss(name):
                 continue
             try:
                 artifact = await self._builder.snapshot(

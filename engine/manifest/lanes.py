@@ -57,6 +57,7 @@ def build_settings(resource: "Resource") -> tuple[object, ...]:
         resource.lane,
         resource.workdir,
         resource.build,
+        resource.builder,
         resource.output,
         resource.entry,
         memory,

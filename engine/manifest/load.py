@@ -212,7 +212,7 @@ def _exclude(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
 
 
 def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
-    equal = {"lane", "public", "build", "spa", "run_limit_secs", "memory_limit_mb", "reads", "env"}
+    equal = {"lane", "public", "build", "builder", "spa", "run_limit_secs", "memory_limit_mb", "reads", "env"}
     equal |= {"headers", "hsts"}
     workdir = (root / table.workdir).resolve()
     entry = (workdir / table.entry).resolve() if table.entry is not None else None

@@ -101,6 +101,7 @@ class Resource(ResourceSettings):
     workdir: Path
     _: KW_ONLY
     build: str | None = None
+    builder: str | None = None
     output: Path | None = None
     entry: Path | None = None
 

@@ -78,6 +78,9 @@ class ResourceTable(_ManifestTable):
     )
     workdir: str = Field(".", description="Folder of the resource's sources, inside the project folder.")
     build: _OptionalText = Field(None, description="Shell command that builds the resource, run in workdir.")
+    builder: _OptionalText = Field(
+        None, description="static: program that svc dev starts once, to build after each save."
+    )
     output: _OptionalText = Field(
         None, description="static: folder to serve. Otherwise: the component that build writes."
     )

@@ -152,9 +152,12 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
         yield (*key_path, "output"), f"output has no meaning for a {lane.name} resource without build", hint
     if component:
         lanes = _lanes(lambda each: each.kind == "image")
-        for key in ("spa", "not_found", "fallback", "headers", "redirects"):
+        for key in ("builder", "spa", "not_found", "fallback", "headers", "redirects"):
             if getattr(table, key):
                 yield (*key_path, key), f"{key} is for {lanes} resources", "Remove it."
+    elif table.builder is not None and table.build is None:
+        hint = "Add build: the first build, and that of a deploy, run it."
+        yield (*key_path, "builder"), "a builder needs a build command", hint
     missing = [key for key in ("spa", "not_found", "fallback") if getattr(table, key)]
     if not component and len(missing) > 1:
         message = f"{' and '.join(missing[:2])} exclude each other"
@@ -247,7 +250,8 @@ def _variables(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Find
         elif RESERVED.fullmatch(name):
             yield path, f"{name} is set by the platform", "Choose another name."
     texts = [((*key_path, "env", name), f"the value of {name}", value) for name, value in table.env.items()]
-    for path, subject, text in [*texts, ((*key_path, "build"), "the command", table.build or "")]:
+    commands = [((*key_path, key), "the command", getattr(table, key) or "") for key in ("build", "builder")]
+    for path, subject, text in [*texts, *commands]:
         if "\0" in text:
             yield path, f"{subject} has a NUL character", "Remove \\u0000 from it."
     for index, name in enumerate(table.secrets):

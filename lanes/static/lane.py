@@ -11,8 +11,9 @@ from engine.artifact import FolderArtifact, StaticBundle
 from engine.lane import BuildFailed, BuildRequest, Tool
 from engine.static_files.bundle import blob_path, read_index
 from engine.static_files.rules import RULE_FILES, StaticRules
+from lanes.build_program import BuildProgram
 from lanes.identity import identity
-from lanes.process import exclusive, run_build
+from lanes.process import check_output, exclusive, run_build
 from lanes.static import SPEC
 from lanes.static.pack import Packing, pack, walk
 
@@ -27,6 +28,7 @@ class StaticLane:
     def __init__(self) -> None:
         self._workers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-pack")
         self._noted: set[str] = set()
+        self._programs: dict[Path, BuildProgram] = {}
 
     async def build(self, request: BuildRequest) -> FolderArtifact | StaticBundle:
         """Build the resource: a live folder in dev without `build`, else a static bundle.
@@ -48,7 +50,13 @@ class StaticLane:
         if resource.build is None:
             return await _serve_or_pack(resource.output, request, self._workers, self._noted)
         async with exclusive(request):
-            await run_build(request)
+            if program := self._programs.get(resource.workdir):
+                await program.build(request)
+                check_output(request)
+            else:
+                await run_build(request)
+                if request.mode == "dev" and resource.builder:
+                    self._programs[resource.workdir] = BuildProgram()
             return await _serve_or_pack(resource.output, request, self._workers, self._noted)
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
@@ -63,7 +71,9 @@ class StaticLane:
         return identity([])
 
     async def aclose(self) -> None:
-        """Stop the compression threads; pending work is dropped."""
+        """Stop the compression threads and the build programs; pending work is dropped."""
+        for program in self._programs.values():
+            await program.aclose()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
 

@@ -268,6 +268,21 @@ def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
     )
 
 
+def fallback_summary(fallback: BoardMount) -> Line:
+    """Return the summary of a fallback: source and target."""
+    return (fallback.source, "bold"), (" → ", "dim"), (fallback.target, "bold"), ("  as fallback", "dim")
+
+
+def fallback_details(fallback: BoardMount, room: int) -> list[Line]:
+    """Return the details of a fallback."""
+    return _table(
+        room,
+        ("requests", [((f"to {fallback.source}, without a mount and a file", ""),)]),
+        ("answered by", [((fallback.target, "bold"),)]),
+        ("", [((f"a line of [resource.{fallback.source}] in svc.toml", "dim"),)]),
+    )
+
+
 def resource_details(
     resource: BoardResource,
     health: Health,

@@ -4,7 +4,7 @@ Does not import Textual.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, NamedTuple
 
 from screens.board.cards import CARD_LINES, TALL_CARD_LINES
@@ -45,7 +45,7 @@ Uses = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """A graph with its layout, and the mounts and Door uses of its edges by key.
+    """A graph with its layout, and the mounts, fallbacks and Door uses of its edges by key.
 
     Nodes have `padding` cells on both sides of their text.
     """
@@ -53,7 +53,9 @@ class Diagram:
     graph: Graph
     layout: GraphLayout
     mounts: Mapping[str, DrawnMount]
+    fallbacks: Mapping[str, BoardMount]
     uses: Mapping[str, Use]
+    _: KW_ONLY
     padding: int
 
 
@@ -62,6 +64,11 @@ def build_diagram(
 ) -> Diagram:
     """Lay out a project in `room` cells, with extra space between nodes up to a height of `rows`."""
     drawn_mounts = {edge_key(drawn.mount): drawn for drawn in mounts_to_draw(manifest.mounts, edits)}
+    fallbacks = {
+        f"{name} fallback": BoardMount(name, "fallback", resource.fallback)
+        for name, resource in manifest.resources.items()
+        if resource.fallback in manifest.resources
+    }
     uses = {
         f"{name} {door_key(door)}": Use(name, door)
         for door, users in doors.items()
@@ -70,7 +77,7 @@ def build_diagram(
     }
     for width, door_width, padding in WIDTHS:
         widths = width + 2 * padding, door_width + 2 * padding
-        graph = _graph(manifest, drawn_mounts, doors, uses, *widths)
+        graph = _graph(manifest, drawn_mounts, fallbacks, doors, uses, *widths)
         graph_layout = layout(graph)
         if graph_layout.width <= room:
             columns = {node.column for node in graph.nodes}
@@ -78,12 +85,12 @@ def build_diagram(
             for lines, row_gap in SPACINGS:
                 if lines == TALL_CARD_LINES and rows < TALL_ROWS:
                     continue
-                graph = _graph(manifest, drawn_mounts, doors, uses, *widths, lines)
+                graph = _graph(manifest, drawn_mounts, fallbacks, doors, uses, *widths, lines)
                 graph_layout = layout(graph, spread, row_gap)
                 if graph_layout.height <= rows:
                     break
             break
-    return Diagram(graph, graph_layout, drawn_mounts, uses, padding)
+    return Diagram(graph, graph_layout, drawn_mounts, fallbacks, uses, padding=padding)
 
 
 def edge_key(mount: BoardMount) -> str:
@@ -93,13 +100,16 @@ def edge_key(mount: BoardMount) -> str:
 def _graph(
     manifest: Manifest,
     drawn_mounts: Mapping[str, DrawnMount],
+    fallbacks: Mapping[str, BoardMount],
     doors: Iterable[str],
     uses: Mapping[str, Use],
     width: int,
     door_width: int,
     lines: int = CARD_LINES,
 ) -> Graph:
-    targets = {drawn.mount.target for drawn in drawn_mounts.values()}
+    targets = {
+        each.target for each in (*fallbacks.values(), *(drawn.mount for drawn in drawn_mounts.values()))
+    }
     sources = {drawn.mount.source for drawn in drawn_mounts.values()}
     front_ends = {
         name for name, resource in manifest.resources.items() if resource.kind == "image" or name in sources
@@ -119,6 +129,7 @@ def _graph(
         )
         for key, drawn in sorted(drawn_mounts.items(), key=lambda item: bool(item[1].mark))
     ]
+    edges += [Edge(key, each.source, each.target, each.pattern, "source") for key, each in fallbacks.items()]
     edges += [Edge(key, use.resource, door_key(use.door), trunk="target") for key, use in uses.items()]
     return Graph(tuple(nodes), tuple(edges))
 

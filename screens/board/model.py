@@ -15,6 +15,8 @@ from screens.board.cards import (
     door_card,
     door_details,
     door_summary,
+    fallback_details,
+    fallback_summary,
     mount_details,
     mount_summary,
     resource_card,
@@ -155,6 +157,10 @@ class BoardModel:
             return None
         return self.diagram.mounts.get(hit.key)
 
+    def fallback(self, hit: Hit | None) -> BoardMount | None:
+        """Return the fallback of an edge, with its label as pattern."""
+        return self.diagram.fallbacks.get(hit.key) if self.diagram is not None and hit is not None else None
+
     def resource(self, hit: Hit | None) -> str | None:
         """Return the name of the resource of a node."""
         if self.manifest is None or hit is None or hit.kind != "node":
@@ -165,6 +171,8 @@ class BoardModel:
         """Return the resource whose requests belong to an item: itself, the target or user of an edge."""
         if (edge := self.mount(hit)) is not None:
             return edge.mount.target
+        if (fallback := self.fallback(hit)) is not None:
+            return fallback.target
         if (use := self.use(hit)) is not None:
             return use.resource
         return self.resource(hit)
@@ -186,6 +194,8 @@ class BoardModel:
         """Return the URL of an item. A private resource has the URL of its first mount."""
         if (edge := self.mount(hit)) is not None:
             return self._mount_address(edge.mount)
+        if (fallback := self.fallback(hit)) is not None:
+            return self.health(fallback.source).address
         if (name := self.resource(hit)) is None or self.manifest is None:
             return self.status.address
         if address := self.health(name).address:
@@ -203,6 +213,8 @@ class BoardModel:
         """Return the status line of an item."""
         if (edge := self.mount(hit)) is not None:
             return mount_summary(edge, self._mount_rate(edge.mount))
+        if (fallback := self.fallback(hit)) is not None:
+            return fallback_summary(fallback)
         if (name := self.resource(hit)) is not None and self.manifest is not None:
             return resource_summary(self.manifest.resources[name], self.health(name))
         if (use := self.use(hit)) is not None:
@@ -242,6 +254,8 @@ class BoardModel:
         if (edge := self.mount(hit)) is not None:
             lines = mount_details(edge, self._mount_rate(edge.mount), width)
             return f"{edge.mount.source}{edge.mount.pattern}", lines
+        if (fallback := self.fallback(hit)) is not None:
+            return f"{fallback.source} → {fallback.target}", fallback_details(fallback, width)
         if (use := self.use(hit)) is not None:
             return f"{use.resource} → {use.door}", door_details(use.door, self._door(use.door), width)
         if hit is not None and (door := door_of(hit.key)) is not None:
@@ -275,11 +289,12 @@ class BoardModel:
         return cards
 
     def tones(self) -> Mapping[str, Tone]:
-        """Return the tone of each edited edge of the diagram."""
-        mounts = self.diagram.mounts if self.diagram is not None else {}
-        return {
-            key: "accent" if mount.mark == "added" else "bad" for key, mount in mounts.items() if mount.mark
-        }
+        """Return the tone of each edited edge of the diagram, and of fallbacks."""
+        if self.diagram is None:
+            return {}
+        mounts = {key: mount.mark for key, mount in self.diagram.mounts.items() if mount.mark}
+        tones: dict[str, Tone] = dict.fromkeys(self.diagram.fallbacks, "dim")
+        return tones | {key: "accent" if mark == "added" else "bad" for key, mark in mounts.items()}
 
     def hint(self, *, edited: bool, deployed: bool) -> str:
         """Return what the user can do next; "" if the Board needs no explanation."""

@@ -141,8 +141,12 @@ def _rejection(name: str, status: int | None, lines: Sequence[str]) -> Component
             f"{name} does not compile: signal {-status} ended the compiler",
             "Check the free memory of this machine, then try again.",
         )
+    reason = lines[-1] if lines else f"the compiler exited with {status}"
+    if "several components" in reason:
+        hint = "Link the parts before the component is built, or make each part a resource."
+        return ComponentRejected(f"{name} does not compile: {reason}", hint)
     return ComponentRejected(
-        f"{name} does not compile: {lines[-1] if lines else f'the compiler exited with {status}'}",
+        f"{name} does not compile: {reason}",
         "Build a WebAssembly component (not a core module) for WASI 0.2, within the limits of svc.",
     )
 

@@ -29,9 +29,12 @@ from engine.wasm.weave.builder import CORE_SORTS, ComponentBuilder, CoreItem
 from engine.wasm.weave.interface import DIRECT_INTERFACES, HOST, HOST_INTERFACE, RUN, RUN_SIGNATURE
 from engine.wasm.weave.modules import access_module, memory_module, thunk_module, unavailable_module
 from engine.wasm_binary import (
+    COMPONENT_HEADER,
+    CORE_MODULE,
     EXPORTS,
     MEMORY,
     MODULE_HEADER,
+    NESTED_COMPONENT,
     BinaryReader,
     CoreFunctions,
     CoreSignature,
@@ -92,7 +95,15 @@ def weave(component: bytes) -> bytes:
 
     Raises UnsupportedBinary with the reason if its structure is not supported.
     """
-    return _Weaver(component).run()
+    try:
+        return _Weaver(component).run()
+    except UnsupportedBinary as error:
+        sections = read_sections(component, COMPONENT_HEADER)
+        nested = [body for kind, body in sections if kind == NESTED_COMPONENT]
+        # Builders nest components that have no code.
+        if any(kind == CORE_MODULE for body in nested for kind, _ in read_sections(body, COMPONENT_HEADER)):
+            raise UnsupportedBinary(f"it consists of several components: {error}") from error
+        raise
 
 
 class _Weaver:

@@ -7,6 +7,7 @@ export default {
   nitro: {
     preset: 'cloudflare-module',
     output: { dir: 'build', serverDir: 'build/server', publicDir: 'build/public' },
+    minify: !process.env.SVC_BUILDER,
     prerender: { autoSubfolderIndex: false },
     // svc adds this module when it bundles the server.
     rollupConfig: { external: ['@svc/guest'] },

@@ -3,7 +3,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from wasmtime import Engine
+from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component
 
 from engine.wasm.capi.linker import LinkedComponent
@@ -108,3 +108,12 @@ def test_reason_of_the_weaver_and_of_wasmtime_is_reported(tmp_path: Path) -> Non
         compiled(written(tmp_path, component(exports=[HANDLER, f"{HANDLER}1"])), tmp_path)
     with pytest.raises(ComponentRejected, match="type mismatch"):
         compiled(written(tmp_path, component(code="(func (result i32))")), tmp_path)
+
+
+def test_composed_component_is_rejected_with_the_way_out(tmp_path: Path) -> None:
+    inner = '(core module) (export "handler" (instance $instance)))'
+    text = f"""(component (component $inner (instance $instance) {inner}
+      (instance $made (instantiate $inner)) (export "{HANDLER}" (instance $made "handler")))"""
+    with pytest.raises(ComponentRejected, match="it consists of several components") as exc_info:
+        compiled(written(tmp_path, bytes(wat2wasm(text))), tmp_path)
+    assert "Link the parts" in exc_info.value.hint

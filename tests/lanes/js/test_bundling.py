@@ -59,7 +59,21 @@ VALUES: dict[str, Any] = {
     ],
     "http": [True, "Not Found", "get"],
     "net": [4, 6, 0, UNAVAILABLE],
-    "zlib": ["tea", "tea", crc32(b"tea"), 1, UNAVAILABLE],
+    "zlib": [
+        "tea",
+        "tea",
+        crc32(b"tea"),
+        1,
+        [
+            UNAVAILABLE,
+            LACKING.format(
+                "zlib.brotliCompressSync",
+                "zlib",
+                "api/index.js",
+                "compress with gzip, such as zlib.gzipSync or CompressionStream('gzip')",
+            ),
+        ],
+    ],
     "brotli": [1, 200, "ERR__ERROR_FORMAT"],
     "parse-args": [
         {

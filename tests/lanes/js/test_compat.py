@@ -8,7 +8,7 @@ import pytest
 from bench.compat.__main__ import expected
 from bench.compat.cases import Case, cases
 from bench.compat.guest import Laboratory, Results
-from bench.compat.report import compare, reasons
+from bench.compat.report import compare, unexplained
 from bench.compat.upstream import upstream
 from bench.compat.workspace import PackagesMissing, installed, node, workspace
 from tests.lanes.js.sources import MODES
@@ -48,8 +48,4 @@ def measured(cache: Path) -> Measured:
 def test_case_has_no_failure_without_a_reason(measured: Measured, case: Case) -> None:
     by_package, by_module = measured
     reference = by_package[case.name] if case.kind == "packages" else None
-    failures = compare(case, reference, by_module[case.module]).failures
-    known = reasons()
-    key = f"{case.kind}/{case.name}"
-    unexplained = {check: reason for check, reason in failures.items() if f"{key}/{check}" not in known}
-    assert key in known or unexplained == {}
+    assert unexplained(compare(case, reference, by_module[case.module])) == {}

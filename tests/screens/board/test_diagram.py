@@ -1,8 +1,12 @@
 """Diagrams of projects."""
 
+from dataclasses import replace
+
+from screens.board.cards import UNICODE_SIGNS
 from screens.board.diagram import Use, build_diagram, door_of
 from screens.board.edits import MountEdit
 from screens.board.layout import BoardColumn, Hit
+from screens.board.model import BoardModel
 from screens.board.project import BoardMount, Manifest
 from tests.screens.board.resources import resource
 
@@ -98,3 +102,27 @@ def test_added_and_removed_mounts_are_marked_in_labels() -> None:
         "- /ticks",
         "/api/*",
     ]
+
+
+def test_fallback_is_an_edge_to_a_resource_of_the_second_column() -> None:
+    resources = {**RESOURCES, "web": replace(RESOURCES["web"], fallback="ticks")}
+    diagram = build_diagram(Manifest(resources, (API,), "digest"), (), NO_USERS, 120)
+    assert diagram.fallbacks == {"web fallback": BoardMount("web", "fallback", "ticks")}
+    assert "web fallback" not in diagram.mounts
+    assert diagram.layout.routes["web fallback"].label.strip() == "fallback"
+    columns = {node.key: node.column for node in diagram.graph.nodes}
+    assert columns["ticks"] == BoardColumn.DYNAMIC
+
+
+def test_selected_fallback_is_explained_and_dim() -> None:
+    model = BoardModel()
+    resources = {**RESOURCES, "web": replace(RESOURCES["web"], fallback="ticks")}
+    model.manifest = Manifest(resources, (API,), "digest")
+    model.diagram = build_diagram(model.manifest, (), NO_USERS, 120)
+    hit = Hit("edge", "web fallback")
+    assert model.mount(hit) is None and model.requested(hit) == "ticks"
+    assert "".join(text for text, _ in model.summary(hit)) == "web → ticks  as fallback"
+    title, lines = model.details(hit, 60, UNICODE_SIGNS) or ("", [])
+    text = "\n".join("".join(text for text, _ in line) for line in lines)
+    assert title == "web → ticks" and "without a mount and a file" in text and "svc.toml" in text
+    assert model.tones() == {"web fallback": "dim"}
