@@ -42,6 +42,8 @@ MAX_NAMES = 100
 MAX_ORDERS = 10
 """Maximum orders of a project in 24 hours."""
 MAX_RETRY_HOURS = 24
+MIN_WAIT_SECONDS = 60
+"""Pause after the first failure for which the authority says when to try again; it doubles with each one."""
 ORDER_SECONDS = 120.0
 """How long an attempt waits for the authority. A later one continues the same order."""
 CLAIM_SECONDS = 600.0
@@ -268,7 +270,8 @@ class CertificateManager:
                     await self._step(owner, entry, names)
                 except (AuthorityError, CertificateError, SecretsKeyError) as error:
                     if self._needed(owner, entry, names):
-                        self._fail(owner, entry, error.message)
+                        wait = error.wait if isinstance(error, AuthorityError) else 0.0
+                        self._fail(owner, entry, error.message, wait)
                     else:
                         entry.check_at = self._clock() + CHECK_HOURS * 3600
                 entry.until = 0
@@ -282,12 +285,14 @@ class CertificateManager:
                 _log.exception("the certificate of %s cannot be renewed", owner)
                 await asyncio.sleep(TICK_SECONDS)
 
-    def _retry_at(self, failures: int) -> float:
-        return self._clock() + min(1 << (failures - 1), MAX_RETRY_HOURS) * 3600
+    def _retry_at(self, failures: int, wait: float) -> float:
+        """Return when to try again: after a pause, and not before the `wait` of the authority."""
+        first = MIN_WAIT_SECONDS if wait else 3600
+        return self._clock() + max(min(first << (failures - 1), MAX_RETRY_HOURS * 3600), wait)
 
-    def _fail(self, owner: str, entry: Entry, text: str) -> None:
+    def _fail(self, owner: str, entry: Entry, text: str, wait: float) -> None:
         entry.failures += 1
-        entry.retry_at, entry.error = self._retry_at(entry.failures), text
+        entry.retry_at, entry.error = self._retry_at(entry.failures, wait), text
         if entry.order is None and len(entry.ordered) >= MAX_ORDERS:
             entry.retry_at = max(entry.retry_at, entry.ordered[0] + _DAY)
         self._report(owner.partition("/")[2], self._problem(owner, entry))
@@ -353,7 +358,7 @@ class CertificateManager:
                 if not rest or rest == names:
                     raise
                 entry.left_out_failures += not refused
-                entry.left_out_until = self._retry_at(entry.left_out_failures)
+                entry.left_out_until = self._retry_at(entry.left_out_failures, error.wait)
                 entry.until = self._clock() + CLAIM_SECONDS
                 refused |= error.names
                 entry.left_out |= error.names

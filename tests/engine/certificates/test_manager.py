@@ -50,7 +50,7 @@ class Site:
     def __init__(
         self, pebble: Pebble, bucket: FolderBucket, key: Path, dns: DnsProvider | None = None
     ) -> None:
-        self.pebble, self.dns, self.node = pebble, dns, ""
+        self.pebble, self.settings, self.dns, self.node = pebble, pebble.settings, dns, ""
         self.hosts: dict[str, list[str]] = {}
         self.reports: list[tuple[str, str]] = []
         self.alerts: dict[str, str] = {}
@@ -64,7 +64,7 @@ class Site:
     def start(self) -> None:
         """Begin as a new process would."""
         self.manager = CertificateManager(
-            replace(self.pebble.settings, dns=self.dns),
+            replace(self.settings, dns=self.dns),
             self.store,
             domain=DOMAIN,
             hosts=lambda: self.hosts,
