@@ -629,3 +629,20 @@ def test_refused_update_is_reported_and_tried_again(zoned: Pebble, knot: Knot, t
             assert not entry.failures and len(entry.ordered) == 1 and not knot.texts(CHALLENGE)
 
     opened(tmp_path / "bucket", scenario)
+
+
+def test_wildcard_is_proven_where_a_cname_leads(cache: Path, tmp_path: Path) -> None:
+    place = "apps.acme.example.com"
+
+    async def scenario(bucket: FolderBucket) -> None:
+        site = Site(pebble, bucket, tmp_path, DnsProvider(RFC2136, DOMAIN, knot.environ()))
+        async with site:
+            await site.until(lambda: site.names(DOMAIN) == {DOMAIN, WILDCARD})
+            entry = await site.settled(SERVICE)
+            assert len(entry.ordered) == 1 and not site.reports and not knot.texts(place)
+
+    with (
+        name_server(cache, tmp_path / "knot", records=f"{CHALLENGE}. CNAME {place}.\n") as knot,
+        authority(cache, tmp_path / "pebble", dns=f"{knot.address}:{knot.port}") as pebble,
+    ):
+        opened(tmp_path / "bucket", scenario)
