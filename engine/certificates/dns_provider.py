@@ -155,7 +155,7 @@ class _UpdatableServer:
 def _place(name: str) -> str:
     """Return where the record of a name belongs: at the end of its CNAME records if it has its own."""
     target = dns.resolver.canonical_name(name)
-    # The CNAME of a wildcard is for names without a record, so also for a name that nobody has.
+    # The CNAME of a wildcard is for names without a record, so also for a made-up one.
     other = f"svc-{token_hex(8)}.{name.partition('.')[2]}"
     return name if target == dns.resolver.canonical_name(other) else target.to_text(omit_final_dot=True)
 

@@ -85,7 +85,8 @@ class CertificateManager:
         self._settings, self._store, self._domain = settings, store, domain
         self._hosts, self._use, self._report, self._node, self._clock = hosts, use, report, node, clock
         self._alert = alert
-        self._own = self_signed(domain)
+        self.temporary = self_signed(domain)
+        """The service's certificate before its first one."""
         self._known: dict[str, tuple[int | None, IssuedCertificate | None]] = {}
         """By owner, the certificate of a revision of its entry."""
         self._used: CertificateSet | None = None
@@ -111,12 +112,15 @@ class CertificateManager:
         return name == self._domain or any(name in names for names in self._hosts().values())
 
     def failure(self, project: str, name: str) -> str:
-        """Return why a project gets no certificate for a host name now; empty if it has one or gets one."""
-        names = self._hosts().get(project, ())
+        """Return why a project gets no certificate for a host name now; empty if it has one or gets one.
+
+        The service has no project's name.
+        """
+        names = self._hosts().get(project, ()) if project else [self._domain]
         wild = self._settings.dns is not None and self._under_wildcard(name)
         if name in names[MAX_NAMES:] and not wild:
             return f"{project} has {len(names)} public host names; its certificate has the first {MAX_NAMES}"
-        owner = SERVICE if wild else owner_of(project)
+        owner = SERVICE if wild or not project else owner_of(project)
         entry = self._entries.get(owner, Entry())
         attempted = owner in self._running or entry.until > self._clock()
         if name not in names or attempted or self._is_urgent(owner, entry):
@@ -124,6 +128,11 @@ class CertificateManager:
         if name in entry.left_out:
             return f"{entry.left_out[name]}; the next try is at {utc(entry.left_out_until)}"
         return f"{entry.error}; the next try is at {utc(entry.retry_at)}" if entry.error else ""
+
+    def times(self) -> tuple[float, float]:
+        """Return when the service's certificate is renewed, and its next try after a failure (or 0)."""
+        entry = self._entries.get(SERVICE, Entry())
+        return entry.renew_at, entry.retry_at
 
     async def challenge(self, token: str, name: str) -> str | None:
         """Return the text of a challenge for a host name of this service, or `None`."""
@@ -242,7 +251,7 @@ class CertificateManager:
                     for name in names
                     if name in covered and not (f"*.{self._domain}" in own and self._under_wildcard(name))
                 }
-        certificates = CertificateSet(self._certificate(SERVICE) or self._own, named)
+        certificates = CertificateSet(self._certificate(SERVICE) or self.temporary, named)
         if certificates != self._used:
             self._use(certificates)
             self._used = certificates

@@ -6,23 +6,52 @@ from urllib.parse import quote
 import typer
 from rich.text import Text
 
-from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson, argument
-from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line
+from svc_tui.client.credentials import call_service, current_project, project_service
+from svc_tui.commands.options import AsJson, argument, flag
+from svc_tui.deploy.format import (
+    certificate_line,
+    certificate_lines,
+    domain_lines,
+    domain_state,
+    local_time,
+    record_line,
+)
 from svc_tui.terminal import stderr, stdout
 
 domain = typer.Typer(help="Show and check the domains of the project.")
+OfService = Annotated[bool, flag("Show the certificate of the service, as without a project.", "--service")]
 
 
 @domain.command("list")
-def list_domains(as_json: AsJson = False) -> None:
+def list_domains(service: OfService = False, as_json: AsJson = False) -> None:
     """List the domains of the live deployment and their states."""
+    if service or current_project() is None:
+        _list_service(as_json=as_json)
+        return
     with project_service() as (client, project):
         listed = client.call("GET", f"/v1/projects/{project.name}/domains")
     if not listed["domains"] and not as_json:
         stderr.note(f'{project.name} has no domains; add some to a public resource: domains = ["…"]')
     lines = domain_lines(listed["domains"]) + certificate_lines(project.name, listed)
     stdout.answer(listed, lines, as_json=as_json)
+
+
+def _list_service(*, as_json: bool) -> None:
+    listed = call_service("GET", "/v1/certificate")
+    if as_json:
+        stdout.data(listed)
+        return
+    if (found := listed["certificate"]) is None:
+        stderr.note("the service uses no certificate; without svc serve --acme or --tls-cert, a proxy does")
+        return
+    stdout.line(certificate_line(found["domain"], found["certificate"]))
+    for name, text in (
+        ("names", ", ".join(found["names"])),
+        ("renewal", found["renews_at"] and local_time(found["renews_at"])),
+        ("next try", found["retries_at"] and local_time(found["retries_at"])),
+    ):
+        if text:
+            stdout.line(f"  {name:<8}  {text}")
 
 
 @domain.command()

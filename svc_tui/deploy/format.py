@@ -138,8 +138,13 @@ def certificate_lines(project: str, listed: Mapping[str, Any]) -> list[Text]:
         return []
     known = [each["certificate"]["detail"] for each in listed["domains"]]
     repeated = listed["certificate"]["detail"] in known
-    state, text = certificate_state(listed["certificate"] | ({"detail": ""} if repeated else {}))
-    return [Text.assemble(_DOMAIN_SIGNS[state], (project, "bold"), f"  {text}")]
+    return [certificate_line(project, listed["certificate"] | ({"detail": ""} if repeated else {}))]
+
+
+def certificate_line(name: str, certificate: dict[str, Any]) -> Text:
+    """Return a line about a certificate of the control API."""
+    state, text = certificate_state(certificate)
+    return Text.assemble(_DOMAIN_SIGNS[state], (name, "bold"), f"  {text}")
 
 
 def certificate_state(certificate: dict[str, Any] | None) -> tuple[str, str]:
