@@ -239,6 +239,48 @@ def test_order_that_a_restart_interrupts_is_continued(
     opened(tmp_path / "bucket", scenario)
 
 
+STEPS = ("Authority", "order", "status", "challenges", "answer", "finalize", "certificate", "renewal")
+
+
+def test_kill_after_any_step_leaves_an_order_that_is_completed(
+    pebble: Pebble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_thread, killed_after, reached = managing.in_thread, "", asyncio.Event()
+
+    async def hang_after(work: Callable[..., object], *arguments: object) -> object:
+        result = await in_thread(work, *arguments)
+        if work.__name__ == killed_after:
+            reached.set()
+            await asyncio.Event().wait()
+        return result
+
+    async def scenario(bucket: FolderBucket) -> None:
+        nonlocal killed_after
+        async with Site(pebble, bucket, tmp_path) as site:
+            first = site.used[0].default
+            await site.until(lambda: site.used[-1].default != first)
+            await site.settled(SERVICE)
+            monkeypatch.setattr(managing, "in_thread", hang_after)
+            for killed_after in STEPS:
+                project = killed_after.lower()
+                name = f"{project}.{DOMAIN}"
+                site.hosts = {project: [name]}
+                reached.clear()
+                site.manager.activated(project)
+                await site.until(reached.is_set)
+                await site.kill()
+                killed_after = ""
+                site.start()
+                await site.run()
+                await site.until(lambda name=name: site.issued(name))
+                entry = await site.settled(owner_of(project))
+                orders = 2 if project in ("renewal", "certificate") else 1
+                assert len(entry.ordered) <= orders and entry.order is None
+            assert not site.reports and not await bucket.kv.list("acme/challenges/")
+
+    opened(tmp_path / "bucket", scenario)
+
+
 def test_authority_that_is_down_is_tried_again(pebble: Pebble, tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         pebble.stop()
