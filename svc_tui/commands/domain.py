@@ -8,14 +8,7 @@ from rich.text import Text
 
 from svc_tui.client.credentials import call_service, current_project, project_service
 from svc_tui.commands.options import AsJson, argument, flag
-from svc_tui.deploy.format import (
-    certificate_line,
-    certificate_lines,
-    domain_lines,
-    domain_state,
-    local_time,
-    record_line,
-)
+from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line, service_lines
 from svc_tui.terminal import stderr, stdout
 
 domain = typer.Typer(help="Show and check the domains of the project.")
@@ -44,14 +37,8 @@ def _list_service(*, as_json: bool) -> None:
     if (found := listed["certificate"]) is None:
         stderr.note("the service uses no certificate; without svc serve --acme or --tls-cert, a proxy does")
         return
-    stdout.line(certificate_line(found["domain"], found["certificate"]))
-    for name, text in (
-        ("names", ", ".join(found["names"])),
-        ("renewal", found["renews_at"] and local_time(found["renews_at"])),
-        ("next try", found["retries_at"] and local_time(found["retries_at"])),
-    ):
-        if text:
-            stdout.line(f"  {name:<8}  {text}")
+    for line in service_lines(found):
+        stdout.line(line)
 
 
 @domain.command()

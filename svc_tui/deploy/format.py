@@ -147,6 +147,14 @@ def certificate_line(name: str, certificate: dict[str, Any]) -> Text:
     return Text.assemble(_DOMAIN_SIGNS[state], (name, "bold"), f"  {text}")
 
 
+def service_lines(service: dict[str, Any]) -> list[Text]:
+    """Return the lines of a service's own certificate."""
+    renewal, retry = (service[key] and local_time(service[key]) for key in ("renews_at", "retries_at"))
+    rows = ("names", ", ".join(service["names"])), ("renewal", renewal), ("next try", retry)
+    lines = [Text(f"  {name:<8}  {text}") for name, text in rows if text]
+    return [certificate_line(service["domain"], service["certificate"]), *lines]
+
+
 def certificate_state(certificate: dict[str, Any] | None) -> tuple[str, str]:
     """Return the state of a certificate of the control API: valid, waiting or failed; and a text."""
     if certificate is None:
