@@ -297,10 +297,10 @@ class CertificateManager:
     def _retry_at(self, failures: int, wait: float) -> float:
         """Return when to try again: after a pause, and not before the `wait` of the authority."""
         first = MIN_WAIT_SECONDS if wait else 3600
-        return self._clock() + max(min(first << (failures - 1), MAX_RETRY_HOURS * 3600), wait)
+        return self._clock() + max(min(first << max(failures - 1, 0), MAX_RETRY_HOURS * 3600), wait)
 
     def _fail(self, owner: str, entry: Entry, text: str, wait: float) -> None:
-        entry.failures += 1
+        entry.failures += entry.retry_at <= self._clock()  # Not for a try before its time.
         entry.retry_at, entry.error = self._retry_at(entry.failures, wait), text
         if entry.order is None and len(entry.ordered) >= MAX_ORDERS:
             entry.retry_at = max(entry.retry_at, entry.ordered[0] + _DAY)
@@ -366,7 +366,7 @@ class CertificateManager:
                 rest = [name for name in names if name not in error.names]
                 if not rest or rest == names:
                     raise
-                entry.left_out_failures += not refused
+                entry.left_out_failures += not refused and entry.left_out_until <= self._clock()
                 entry.left_out_until = self._retry_at(entry.left_out_failures, error.wait)
                 entry.until = self._clock() + CLAIM_SECONDS
                 refused |= error.names
@@ -382,7 +382,7 @@ class CertificateManager:
         if refused:
             self._report(owner.partition("/")[2], self._problem(owner, entry))
         elif not entry.left_out:
-            entry.left_out_failures = 0
+            entry.left_out_failures, entry.left_out_until = 0, 0
 
     async def _complete(
         self, authority: "Authority", owner: str, entry: Entry, names: list[str]

@@ -19,26 +19,18 @@ OfService = Annotated[bool, flag("Show the certificate of the service, as withou
 def list_domains(service: OfService = False, as_json: AsJson = False) -> None:
     """List the domains of the live deployment and their states."""
     if service or current_project() is None:
-        _list_service(as_json=as_json)
-        return
-    with project_service() as (client, project):
-        listed = client.call("GET", f"/v1/projects/{project.name}/domains")
-    if not listed["domains"] and not as_json:
-        stderr.note(f'{project.name} has no domains; add some to a public resource: domains = ["…"]')
-    lines = domain_lines(listed["domains"]) + certificate_lines(project.name, listed)
+        listed = call_service("GET", "/v1/certificate")
+        lines = service_lines(listed["certificate"]) if listed["certificate"] else []
+        note = "" if lines else "the service uses no certificate; without --acme or --tls-cert, a proxy does"
+    else:
+        with project_service() as (client, project):
+            listed = client.call("GET", f"/v1/projects/{project.name}/domains")
+        lines = domain_lines(listed["domains"]) + certificate_lines(project.name, listed)
+        add = f'{project.name} has no domains; add some to a public resource: domains = ["…"]'
+        note = "" if listed["domains"] else add
+    if note and not as_json:
+        stderr.note(note)
     stdout.answer(listed, lines, as_json=as_json)
-
-
-def _list_service(*, as_json: bool) -> None:
-    listed = call_service("GET", "/v1/certificate")
-    if as_json:
-        stdout.data(listed)
-        return
-    if (found := listed["certificate"]) is None:
-        stderr.note("the service uses no certificate; without svc serve --acme or --tls-cert, a proxy does")
-        return
-    for line in service_lines(found):
-        stdout.line(line)
 
 
 @domain.command()

@@ -315,7 +315,8 @@ def test_failed_challenge_is_reported_with_its_name_and_orders_are_limited(
             assert all(project == "shop" for project, _ in site.reports)
             assert SHOP[0] in site.reports[0][1]
             assert "limit" in site.reports[-1][1] and "limit" not in site.reports[-2][1]
-            assert len((await site.store.all())[owner_of("shop")].ordered) == MAX_ORDERS
+            entry = (await site.store.all())[owner_of("shop")]
+            assert len(entry.ordered) == MAX_ORDERS and entry.failures == 1
             assert not site.issued(SHOP[0])
             await site.until(lambda: "limit" in site.alerts["shop"])
             site.hosts = {}
@@ -387,6 +388,11 @@ def test_names_that_the_authority_forbids_are_left_out(pebble: Pebble, tmp_path:
             assert entry.left_out_failures == 1 and site.names(SHOP[0]) == set(SHOP)
             ((_, text),) = site.reports
             assert f"b.{BLOCKED} is a forbidden domain" in text
+            # A try before its time does not make the next pause longer.
+            site.manager.activated("shop")
+            await site.until(lambda: len(site.reports) == 2)
+            entry = await site.settled(owner_of("shop"))
+            assert entry.left_out_failures == 1 and entry.left_out_until <= site.clock() + 3600
 
     opened(tmp_path / "bucket", scenario)
 
