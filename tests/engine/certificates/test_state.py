@@ -50,3 +50,12 @@ def test_files_are_the_certificate_of_the_service(tmp_path: Path) -> None:
     found = states.of_service()
     assert found is not None and found.certificate.state == "failed" and not found.names
     assert found.certificate.detail == f"the certificate of the service does not name {DOMAIN}"
+
+
+def test_expired_certificate_is_a_failure(tmp_path: Path) -> None:
+    states = CertificateStates(lambda: {"shop": [NAME]}, DOMAIN)
+    files = certificates.self_signed(tmp_path, days=-1, host=NAME)
+    states.used = CertificateSet(Certificate(*files).load())
+    state = states.of("shop", NAME)
+    assert state is not None and state.state == "failed"
+    assert state.detail.startswith("the certificate expired at 2")
