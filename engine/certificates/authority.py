@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from acme import challenges, client, errors, messages
@@ -23,6 +24,8 @@ SETTLE_SECONDS = 15.0
 """How long to wait for the other checks of an order of which one has failed."""
 NONCES = 3
 """How often a request is repeated because of its nonce, each time with two nonces."""
+MAX_WAIT_SECONDS = 7 * 86400.0
+"""Maximum time for which an authority can defer the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,17 @@ class Challenge:
 
 
 class _Network(client.ClientNetwork):
-    """Repeats requests whose nonce the authority refuses."""
+    """Repeats requests whose nonce the authority refuses, and reads when a failed one may be repeated."""
+
+    wait = 0.0
+    """Seconds until then by the last response, 0 if it does not say it."""
+
+    def _send_request(self, *arguments: Any, **options: Any) -> Any:
+        self.wait = 0.0
+        response = super()._send_request(*arguments, **options)
+        if not response.ok:
+            self.wait = _seconds(response.headers.get("retry-after", ""))
+        return response
 
     def post(self, *arguments: Any, **options: Any) -> Any:
         """Send a signed request. Raises the errors of the package."""
@@ -55,8 +68,17 @@ def _name(authorization: messages.Authorization) -> str:
     return f"{prefix}{authorization.identifier.value}"
 
 
+def _seconds(text: str) -> float:
+    """Return the seconds that the field `Retry-After` names, as a number or a date; 0 if it is neither."""
+    try:
+        seconds = float(text) if text.isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0
+    return min(max(seconds, 0.0), MAX_WAIT_SECONDS)
+
+
 @contextmanager
-def _translated(url: str) -> Iterator[None]:
+def _translated(url: str, net: _Network) -> Iterator[None]:
     """Raise errors of the packages as `AuthorityError`."""
     try:
         yield
@@ -69,15 +91,16 @@ def _translated(url: str) -> Iterator[None]:
             if each.identifier is not None
         }
         raise AuthorityError(
-            f"the authority refused it: {text} ({error.code or error.typ})", str(error.code), names
+            f"the authority refused it: {text} ({error.code or error.typ})", str(error.code), names, net.wait
         ) from error
     except (errors.Error, JoseError, OSError, ValueError, KeyError) as error:
         response = error.args[0] if error.args else None
-        missing = getattr(response, "status_code", None) in (404, 410)
+        status = getattr(response, "status_code", None)
         cause = getattr(response, "reason", None)  # That of a connection, within two errors of requests.
-        text = str(cause) if isinstance(cause, Exception) else repr(error)
+        text = str(cause) if isinstance(cause, Exception) else f"status {status}" if status else repr(error)
         message = f"the authority at {url} does not answer as expected: {text:.300}"
-        raise AuthorityError(message, "notFound" if missing else "") from error
+        type_ = "notFound" if status in (404, 410) else ""
+        raise AuthorityError(message, type_, wait=net.wait) from error
 
 
 class Authority:
@@ -85,15 +108,15 @@ class Authority:
 
     def __init__(self, settings: AcmeSettings, account_key: str) -> None:
         self._url = settings.directory
-        with _translated(self._url):
-            self._key = JWK.load(account_key.encode())
-            self._net = _Network(
-                self._key,
-                alg=ES256,
-                verify_ssl=settings.ca_file or True,  # type: ignore[arg-type]  # requests takes a path
-                user_agent="svc",
-                timeout=CALL_SECONDS,
-            )
+        self._key = JWK.load(account_key.encode())
+        self._net = _Network(
+            self._key,
+            alg=ES256,
+            verify_ssl=settings.ca_file or True,  # type: ignore[arg-type]  # requests takes a path
+            user_agent="svc",
+            timeout=CALL_SECONDS,
+        )
+        with _translated(self._url, self._net):
             directory = client.ClientV2.get_directory(settings.directory, self._net)
             self._client = client.ClientV2(directory, self._net)
             account = messages.NewRegistration.from_data(email=settings.email, terms_of_service_agreed=True)
@@ -113,18 +136,18 @@ class Authority:
 
     def order(self, signing_request: str) -> str:
         """Order a certificate and return the URL of the order."""
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             return str(self._client.new_order(signing_request.encode()).uri)
 
     def status(self, order: str) -> str:
         """Return the status of an order: pending, ready, processing, valid or invalid."""
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             return str(self._order(order).status.name)
 
     def challenges(self, order: str, kind: Literal["http-01", "dns-01"]) -> list[Challenge]:
         """Return a challenge for each name of an order that is not proven. Raises `AuthorityError`."""
         found = []
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             for authorization in self._authorizations(order):
                 if authorization.status != messages.STATUS_PENDING:
                     continue
@@ -141,7 +164,7 @@ class Authority:
 
     def answer(self, offered: Sequence[Challenge]) -> None:
         """Ask the authority to check challenges, whose texts are served from now on."""
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             for challenge in offered:
                 chall: challenges.KeyAuthorizationChallenge = challenge.body.chall
                 self._read(challenge.body.uri, chall.response(self._key))
@@ -149,7 +172,7 @@ class Authority:
     def failure(self, order: str) -> AuthorityError:
         """Return why an order is invalid, after the checks of its other names have ended."""
         deadline = time.monotonic() + SETTLE_SECONDS
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             while True:
                 found = self._authorizations(order)
                 checking = any(each.status == messages.STATUS_PENDING for each in found)
@@ -175,12 +198,12 @@ class Authority:
     def finalize(self, order: str, signing_request: str) -> None:
         """Request the certificate of an order that is ready."""
         request = messages.CertificateRequest(csr=x509.load_pem_x509_csr(signing_request.encode()))
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             self._read(self._order(order).finalize, request)
 
     def certificate(self, order: str) -> str:
         """Return the certificate chain of a valid order, as PEM."""
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             return str(self._read(str(self._order(order).certificate)).text)
 
     def renewal(self, chain: str) -> tuple[float | None, float]:
@@ -188,6 +211,6 @@ class Authority:
 
         The first is `None` if the authority does not say it.
         """
-        with _translated(self._url):
+        with _translated(self._url, self._net):
             when, again = self._client.renewal_time(chain.encode())
             return when.timestamp() if when is not None else None, again.timestamp()

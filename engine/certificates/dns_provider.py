@@ -8,6 +8,7 @@ import socket
 import time
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from urllib.parse import urlsplit
 
 import dns.message
@@ -55,33 +56,43 @@ class DnsProvider:
 
     def add(self, records: Records) -> None:
         """Create records and wait until the name servers return them, at most `VISIBLE_SECONDS`."""
-        self._change("create", records)
+        placed = self._change("create", records)
         deadline = time.monotonic() + VISIBLE_SECONDS
-        while records and not _visible(records) and time.monotonic() < deadline:
+        while placed and not _visible(placed) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
 
     def remove(self, records: Records) -> None:
         """Remove records."""
         self._change("remove", records)
 
-    def _change(self, verb: str, records: Records) -> None:
+    def _change(self, verb: str, records: Records) -> Records:
+        """Return the records with the names to which CNAME records lead."""
+        placed = []
         for name, text in records:
+            place = name
             try:
-                zone = dns.resolver.zone_for_name(name)
+                place = _place(name)
+                zone = dns.resolver.zone_for_name(place)
                 if self._name == RFC2136:
-                    self._server.update(verb, zone, name, text)
-                    continue
-                with self._client(name) as client:
-                    if verb == "create":
-                        client.create_record("TXT", name, text)
-                    else:
-                        client.delete_record(None, "TXT", name, text)
+                    self._server.update(verb, zone, place, text)
+                else:
+                    with self._client(place) as client:
+                        if verb == "create":
+                            client.create_record("TXT", place, text)
+                        else:
+                            client.delete_record(None, "TXT", place, text)
             except Exception as error:  # lexicon has no class of its own for what its providers raise.
                 reason = repr(error)
                 for secret in self._secrets:
                     reason = reason.replace(secret, "…")
-                message = f"the DNS provider {self._name} cannot {verb} the record {name}: {reason:.300}"
+                message = f"the DNS provider {self._name} cannot {verb} the record {place}: {reason:.300}"
+                if place != name:
+                    message += (
+                        f". {name} is a CNAME for it: use the credentials of its zone, or remove the CNAME"
+                    )
                 raise AuthorityError(message) from None
+            placed.append((place, text))
+        return placed
 
     def _client(self, name: str) -> Client:
         settings = {"provider_name": self._name, "domain": name, "resolve_zone_name": "1"}
@@ -139,6 +150,14 @@ class _UpdatableServer:
         answer = dns.query.tcp(message, str(address), timeout=CALL_SECONDS, port=self._port)
         if answer.rcode() != dns.rcode.NOERROR:
             raise OSError(f"{self._host} answers {dns.rcode.to_text(answer.rcode())}")
+
+
+def _place(name: str) -> str:
+    """Return where the record of a name belongs: at the end of its CNAME records if it has its own."""
+    target = dns.resolver.canonical_name(name)
+    # The CNAME of a wildcard is for names without a record, so also for a made-up one.
+    other = f"svc-{token_hex(8)}.{name.partition('.')[2]}"
+    return name if target == dns.resolver.canonical_name(other) else target.to_text(omit_final_dot=True)
 
 
 def _visible(records: Records) -> bool:

@@ -42,6 +42,8 @@ MAX_NAMES = 100
 MAX_ORDERS = 10
 """Maximum orders of a project in 24 hours."""
 MAX_RETRY_HOURS = 24
+MIN_WAIT_SECONDS = 60
+"""Pause after the first failure for which the authority says when to try again; it doubles with each one."""
 ORDER_SECONDS = 120.0
 """How long an attempt waits for the authority. A later one continues the same order."""
 CLAIM_SECONDS = 600.0
@@ -83,7 +85,8 @@ class CertificateManager:
         self._settings, self._store, self._domain = settings, store, domain
         self._hosts, self._use, self._report, self._node, self._clock = hosts, use, report, node, clock
         self._alert = alert
-        self._own = self_signed(domain)
+        self.temporary = self_signed(domain)
+        """The service's certificate before its first one."""
         self._known: dict[str, tuple[int | None, IssuedCertificate | None]] = {}
         """By owner, the certificate of a revision of its entry."""
         self._used: CertificateSet | None = None
@@ -109,12 +112,15 @@ class CertificateManager:
         return name == self._domain or any(name in names for names in self._hosts().values())
 
     def failure(self, project: str, name: str) -> str:
-        """Return why a project gets no certificate for a host name now; empty if it has one or gets one."""
-        names = self._hosts().get(project, ())
+        """Return why a project gets no certificate for a host name now; empty if it has one or gets one.
+
+        The service has no project's name.
+        """
+        names = self._hosts().get(project, ()) if project else [self._domain]
         wild = self._settings.dns is not None and self._under_wildcard(name)
         if name in names[MAX_NAMES:] and not wild:
             return f"{project} has {len(names)} public host names; its certificate has the first {MAX_NAMES}"
-        owner = SERVICE if wild else owner_of(project)
+        owner = SERVICE if wild or not project else owner_of(project)
         entry = self._entries.get(owner, Entry())
         attempted = owner in self._running or entry.until > self._clock()
         if name not in names or attempted or self._is_urgent(owner, entry):
@@ -122,6 +128,11 @@ class CertificateManager:
         if name in entry.left_out:
             return f"{entry.left_out[name]}; the next try is at {utc(entry.left_out_until)}"
         return f"{entry.error}; the next try is at {utc(entry.retry_at)}" if entry.error else ""
+
+    def times(self) -> tuple[float, float]:
+        """Return when the service's certificate is renewed, and its next try after a failure (or 0)."""
+        entry = self._entries.get(SERVICE, Entry())
+        return entry.renew_at, entry.retry_at
 
     async def challenge(self, token: str, name: str) -> str | None:
         """Return the text of a challenge for a host name of this service, or `None`."""
@@ -240,7 +251,7 @@ class CertificateManager:
                     for name in names
                     if name in covered and not (f"*.{self._domain}" in own and self._under_wildcard(name))
                 }
-        certificates = CertificateSet(self._certificate(SERVICE) or self._own, named)
+        certificates = CertificateSet(self._certificate(SERVICE) or self.temporary, named)
         if certificates != self._used:
             self._use(certificates)
             self._used = certificates
@@ -268,7 +279,8 @@ class CertificateManager:
                     await self._step(owner, entry, names)
                 except (AuthorityError, CertificateError, SecretsKeyError) as error:
                     if self._needed(owner, entry, names):
-                        self._fail(owner, entry, error.message)
+                        wait = error.wait if isinstance(error, AuthorityError) else 0.0
+                        self._fail(owner, entry, error.message, wait)
                     else:
                         entry.check_at = self._clock() + CHECK_HOURS * 3600
                 entry.until = 0
@@ -282,12 +294,14 @@ class CertificateManager:
                 _log.exception("the certificate of %s cannot be renewed", owner)
                 await asyncio.sleep(TICK_SECONDS)
 
-    def _retry_at(self, failures: int) -> float:
-        return self._clock() + min(1 << (failures - 1), MAX_RETRY_HOURS) * 3600
+    def _retry_at(self, failures: int, wait: float) -> float:
+        """Return when to try again: after a pause, and not before the `wait` of the authority."""
+        first = MIN_WAIT_SECONDS if wait else 3600
+        return self._clock() + max(min(first << max(failures - 1, 0), MAX_RETRY_HOURS * 3600), wait)
 
-    def _fail(self, owner: str, entry: Entry, text: str) -> None:
-        entry.failures += 1
-        entry.retry_at, entry.error = self._retry_at(entry.failures), text
+    def _fail(self, owner: str, entry: Entry, text: str, wait: float) -> None:
+        entry.failures += entry.retry_at <= self._clock()  # Not for a try before its time.
+        entry.retry_at, entry.error = self._retry_at(entry.failures, wait), text
         if entry.order is None and len(entry.ordered) >= MAX_ORDERS:
             entry.retry_at = max(entry.retry_at, entry.ordered[0] + _DAY)
         self._report(owner.partition("/")[2], self._problem(owner, entry))
@@ -352,8 +366,8 @@ class CertificateManager:
                 rest = [name for name in names if name not in error.names]
                 if not rest or rest == names:
                     raise
-                entry.left_out_failures += not refused
-                entry.left_out_until = self._retry_at(entry.left_out_failures)
+                entry.left_out_failures += not refused and entry.left_out_until <= self._clock()
+                entry.left_out_until = self._retry_at(entry.left_out_failures, error.wait)
                 entry.until = self._clock() + CLAIM_SECONDS
                 refused |= error.names
                 entry.left_out |= error.names
@@ -368,7 +382,7 @@ class CertificateManager:
         if refused:
             self._report(owner.partition("/")[2], self._problem(owner, entry))
         elif not entry.left_out:
-            entry.left_out_failures = 0
+            entry.left_out_failures, entry.left_out_until = 0, 0
 
     async def _complete(
         self, authority: "Authority", owner: str, entry: Entry, names: list[str]

@@ -30,14 +30,16 @@ class AuthorityError(SvcError):
     """The authority refused a step or did not answer.
 
     `type` is the ACME error type, `notFound` for a URL that it does not have, or empty. `names` has the
-    reasons by host name if it refused single ones.
+    reasons by host name if it refused single ones. It asks not to be tried again for `wait` seconds.
     """
 
     code = "acme"
 
-    def __init__(self, message: str, type_: str = "", names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, message: str, type_: str = "", names: Mapping[str, str] | None = None, wait: float = 0
+    ) -> None:
         super().__init__(message)
-        self.type, self.names = type_, names or {}
+        self.type, self.names, self.wait = type_, names or {}, wait
 
 
 class AcmeNotInstalled(SvcError):

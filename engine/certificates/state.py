@@ -25,12 +25,27 @@ class CertificateState:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceCertificate:
+    """The certificate of the service's own domain. `names` are those in it, none before the first one.
+
+    `renews_at` is when svc obtains the next one, empty if it does not. `retries_at` is when it tries again
+    after a failure.
+    """
+
+    domain: str
+    names: list[str]
+    certificate: CertificateState
+    renews_at: str = ""
+    retries_at: str = ""
+
+
 class CertificateStates:
     """The certificates that a service serves with, and attempts to obtain others."""
 
-    def __init__(self, hosts: Hosts) -> None:
-        """`hosts` returns the public host names of each project."""
-        self.hosts = hosts
+    def __init__(self, hosts: Hosts, domain: str) -> None:
+        """`hosts` returns the public host names of each project. `domain` is that of the service."""
+        self.hosts, self.domain = hosts, domain
         self.used: CertificateSet | None = None
         """The certificates of the service; `None` without TLS."""
         self.manager: CertificateManager | None = None
@@ -43,8 +58,9 @@ class CertificateStates:
         certificate = self.used.named.get(name, self.used.default)
         names, end = _leaf(certificate.chain)
         failure = self.manager.failure(project, name) if self.manager is not None else ""
-        until = end.strftime("%Y-%m-%dT%H:%M:%SZ")
-        if not names & {name, f"*.{name.partition('.')[2]}"}:
+        until = _utc(end)
+        temporary = self.manager is not None and certificate == self.manager.temporary
+        if temporary or not names & {name, f"*.{name.partition('.')[2]}"}:
             detail = f"the certificate of the service does not name {name}"
         elif end <= datetime.now(UTC):
             detail = f"the certificate expired at {until}"
@@ -53,6 +69,19 @@ class CertificateStates:
         if self.manager is None:
             return CertificateState("failed", detail=detail)
         return CertificateState("failed" if failure else "ordered", detail=failure)
+
+    def of_service(self) -> ServiceCertificate | None:
+        """Return the service's certificate, `None` without TLS."""
+        state = self.of("", self.domain)
+        if state is None or self.used is None:
+            return None
+        names = sorted(_leaf(self.used.default.chain)[0])
+        if self.manager is None:
+            return ServiceCertificate(self.domain, names, state)
+        if self.used.default == self.manager.temporary:
+            names = []
+        times = (_utc(datetime.fromtimestamp(each, UTC)) if each else "" for each in self.manager.times())
+        return ServiceCertificate(self.domain, names, state, *times)
 
     def of_addresses(self, project: str, domains: Container[str]) -> CertificateState | None:
         """Return the state of the first host name without a valid certificate that is not in `domains`."""
@@ -70,3 +99,7 @@ def _leaf(chain: str) -> tuple[frozenset[str], datetime]:
     except x509.ExtensionNotFound:
         return frozenset(), leaf.not_valid_after_utc
     return frozenset(alternative.get_values_for_type(x509.DNSName)), leaf.not_valid_after_utc
+
+
+def _utc(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -6,22 +6,30 @@ from urllib.parse import quote
 import typer
 from rich.text import Text
 
-from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson, argument
-from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line
+from svc_tui.client.credentials import call_service, current_project, project_service
+from svc_tui.commands.options import AsJson, argument, flag
+from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line, service_lines
 from svc_tui.terminal import stderr, stdout
 
 domain = typer.Typer(help="Show and check the domains of the project.")
+OfService = Annotated[bool, flag("Show the certificate of the service, as without a project.", "--service")]
 
 
 @domain.command("list")
-def list_domains(as_json: AsJson = False) -> None:
+def list_domains(service: OfService = False, as_json: AsJson = False) -> None:
     """List the domains of the live deployment and their states."""
-    with project_service() as (client, project):
-        listed = client.call("GET", f"/v1/projects/{project.name}/domains")
-    if not listed["domains"] and not as_json:
-        stderr.note(f'{project.name} has no domains; add some to a public resource: domains = ["…"]')
-    lines = domain_lines(listed["domains"]) + certificate_lines(project.name, listed)
+    if service or current_project() is None:
+        listed = call_service("GET", "/v1/certificate")
+        lines = service_lines(listed["certificate"]) if listed["certificate"] else []
+        note = "" if lines else "the service uses no certificate; without --acme or --tls-cert, a proxy does"
+    else:
+        with project_service() as (client, project):
+            listed = client.call("GET", f"/v1/projects/{project.name}/domains")
+        lines = domain_lines(listed["domains"]) + certificate_lines(project.name, listed)
+        add = f'{project.name} has no domains; add some to a public resource: domains = ["…"]'
+        note = "" if listed["domains"] else add
+    if note and not as_json:
+        stderr.note(note)
     stdout.answer(listed, lines, as_json=as_json)
 
 

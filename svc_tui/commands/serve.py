@@ -184,7 +184,8 @@ def serve(
             "Pass --acme, or --tls-cert and --tls-key, or use --control 127.0.0.1:PORT.",
         )
     domain = domain.lower().strip(".")
-    if not _DOMAIN.fullmatch(domain) or len(domain) > _MAX_DOMAIN_CHARS:
+    address = domain.rpartition(".")[2].isdecimal()  # Of IPv4: no domain below ends with a number.
+    if address or not _DOMAIN.fullmatch(domain) or len(domain) > _MAX_DOMAIN_CHARS:
         raise InvalidUsage(
             f'"{domain}" is not a valid domain',
             f"Use a name such as apps.example.com: at most {_MAX_DOMAIN_CHARS} characters, 63 per label, "
@@ -319,7 +320,11 @@ async def _run(
             if node is not None and node.state == "member":
                 close_spare()
             if stopped is None:
-                stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
+                host, port = settings.control[0].getsockname()[:2]
+                where = authority(settings.control[0])
+                if scheme == "https" and not is_loopback(host):
+                    where = f"{settings.domain}:{port}"  # The name in the certificate.
+                stdout.line(f"control API   {scheme}://{where}")
                 stdout.line(f"applications  {settings.origin.format('<project>.' + settings.domain)}")
                 if settings.console:
                     stdout.line(f"Console       {settings.address}/console/")

@@ -138,8 +138,21 @@ def certificate_lines(project: str, listed: Mapping[str, Any]) -> list[Text]:
         return []
     known = [each["certificate"]["detail"] for each in listed["domains"]]
     repeated = listed["certificate"]["detail"] in known
-    state, text = certificate_state(listed["certificate"] | ({"detail": ""} if repeated else {}))
-    return [Text.assemble(_DOMAIN_SIGNS[state], (project, "bold"), f"  {text}")]
+    return [certificate_line(project, listed["certificate"] | ({"detail": ""} if repeated else {}))]
+
+
+def certificate_line(name: str, certificate: dict[str, Any]) -> Text:
+    """Return a line about a certificate of the control API."""
+    state, text = certificate_state(certificate)
+    return Text.assemble(_DOMAIN_SIGNS[state], (name, "bold"), f"  {text}")
+
+
+def service_lines(service: dict[str, Any]) -> list[Text]:
+    """Return the lines of a service's own certificate."""
+    renewal, retry = (service[key] and local_time(service[key]) for key in ("renews_at", "retries_at"))
+    rows = ("names", ", ".join(service["names"])), ("renewal", renewal), ("next try", retry)
+    lines = [Text(f"  {name:<8}  {text}") for name, text in rows if text]
+    return [certificate_line(service["domain"], service["certificate"]), *lines]
 
 
 def certificate_state(certificate: dict[str, Any] | None) -> tuple[str, str]:

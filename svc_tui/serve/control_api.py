@@ -97,6 +97,7 @@ class Control:
             quotas.blueprint(deployer),
             restoring.blueprint(dirs, backup),
             domains.blueprint(deployer, runtime.domain_checks, runtime.certificates, settings.acme),
+            domains.certificate_blueprint(runtime.certificates),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),

@@ -128,7 +128,7 @@ class Runtime:
         versions = VersionFactory(self.runner, "deploy", ignore_progress, self.tenants.doors)
         self.serving = ServingTable(versions, settings.domain, front=False)
         self.serving.on_activate = self._on_activate
-        self.certificates = CertificateStates(self.serving.public_hosts)
+        self.certificates = CertificateStates(self.serving.public_hosts, settings.domain)
         processes = len(settings.public)
         # Workers forward requests for the Console, whose pages and processes belong to this process.
         self.forwarded = bind("127.0.0.1", 0) if settings.console and processes > 1 else []

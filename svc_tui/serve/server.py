@@ -13,7 +13,7 @@ from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
-from engine.certificates.manager import CertificateManager
+from engine.certificates.manager import CertificateManager, utc, validity
 from engine.certificates.plain_listener import challenges_and_redirects
 from engine.certificates.store import CertificateStore
 from engine.control.auth.accounts import AccountError, claim_code
@@ -60,6 +60,10 @@ async def certified(
         runtime.certificates.used = certificates
         if runtime.workers is not None:
             runtime.workers.certify(certificates)
+        if (end := validity(certificates.default.chain)[1]) <= time.time():
+            settings.log(
+                "warning", f"the certificate of the service expired at {utc(end)}: clients refuse it"
+            )
 
     def report(project: str, text: str) -> None:
         settings.log("error", text)

@@ -139,6 +139,15 @@ def test_deploy_waits_for_certificates_and_says_what_is_missing(
             machine.resolve("shop.example.org", refused, "shop.apps.example.com")
             checked = machine.svc(shop, "domain", "check", "shop.apps.example.com")
             assert "shop.apps.example.com  certificate until" in checked, checked
+            own = machine.svc(tmp_path, "domain", "list")
+            assert re.match(
+                r"● apps\.example\.com  certificate until 2.*\n  names     apps\.example\.com\n", own
+            ), own
+            assert re.search(r"\n  renewal   2\d{3}-", own) and own == machine.svc(
+                shop, "domain", "list", "--service"
+            )
+            found = json.loads(machine.svc(tmp_path, "domain", "list", "--json"))["certificate"]
+            assert found["certificate"]["state"] == "valid" and found["names"] == ["apps.example.com"]
             deployed = machine.svc(other, "deploy")
             failure = rf"▲ {refused}  web  no certificate: .*{refused} is a forbidden domain"
             assert re.search(failure, deployed), deployed

@@ -36,8 +36,10 @@ def test_serve_with_rfc2136_obtains_a_wildcard_and_domains_by_http(
         options = ["--domain", DOMAIN, "--acme", acme.email, "--acme-dns", "rfc2136"]
         options += ["--acme-directory", acme.directory, "--acme-ca-file", acme.ca_file]
         options += ["--acme-http", f"127.0.0.1:{pebble.http_port}"]
+        options += ["--control", "0.0.0.0:0"]
         server = Server(tmp_path / "data", environ | knot.environ(), *options)
         try:
+            assert server.control.startswith(f"https://{DOMAIN}:")
             url = f"https://127.0.0.1:{server.port}"
             until(lambda: names(handshake(url, DOMAIN)) == {DOMAIN, f"*.{DOMAIN}"})
             endpoint = find_endpoint(tmp_path / "data")

@@ -44,6 +44,8 @@ acl:
     key: svc
     action: update
 zone:
+"""
+_ZONE = """
   - domain: {zone}
     storage: {folder}
     acl: update
@@ -109,10 +111,13 @@ def unpack(cache: Path) -> tuple[str, dict[str, str]]:
 
 
 @contextmanager
-def name_server(cache: Path, folder: Path, *, port: int = 0, zone: str = ZONE) -> Iterator[Knot]:
+def name_server(
+    cache: Path, folder: Path, *, port: int = 0, zone: str = ZONE, records: str = "", other: str = ""
+) -> Iterator[Knot]:
     """Yield a server of a zone, which this process resolves names by within the context.
 
-    Port 53 is that of an address of its own, so several tests can use it at once.
+    The zone has the `records`, too, and the server the zone `other`. Port 53 is that of an address of its
+    own, so several tests can use it at once.
     """
     program, environ = unpack(cache)
     address = f"127.53.{os.getpid() >> 8 & 255}.{os.getpid() & 255}" if port == 53 else "127.0.0.1"
@@ -124,8 +129,11 @@ def name_server(cache: Path, folder: Path, *, port: int = 0, zone: str = ZONE) -
         knot = Knot(address, int(probe.getsockname()[1]))
     folder.mkdir()
     values = {"address": address, "port": knot.port, "folder": folder, "secret": SECRET, "zone": zone}
-    (folder / "knot.conf").write_text(_CONFIG.format_map(values))
-    (folder / f"{zone}.zone").write_text(_RECORDS.format_map(values))
+    config = _CONFIG.format_map(values)
+    for name, more in {zone: records, **({other: ""} if other else {})}.items():
+        config += _ZONE.format_map(values | {"zone": name})
+        (folder / f"{name}.zone").write_text(_RECORDS.format_map(values | {"zone": name}) + more)
+    (folder / "knot.conf").write_text(config)
     with (folder / "knot.log").open("wb") as log:
         process = subprocess.Popen(
             [program, "-c", str(folder / "knot.conf")], env=environ, stderr=log, stdout=log

@@ -7,11 +7,15 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -61,12 +65,12 @@ class Pebble:
         self.http_port, self._port, self._management, own = (free_port() for _ in range(4))
         self._dns = dns or f"127.0.0.1:{own}"
         self._has_stub, self._address = not dns, address or "127.0.0.1"
-        self.chain, key = self_signed(folder)
+        self.chain, self.key = self_signed(folder)
         config = {
             "listenAddress": f"127.0.0.1:{self._port}",
             "managementListenAddress": f"127.0.0.1:{self._management}",
             "certificate": str(self.chain),
-            "privateKey": str(key),
+            "privateKey": str(self.key),
             "httpPort": self.http_port,
             "domainBlocklist": [BLOCKED],
             "tlsPort": 1,
@@ -150,3 +154,53 @@ def authority(
         yield pebble
     finally:
         pebble.stop()
+
+
+Answer = tuple[int, Mapping[str, str], bytes]
+"""Status, fields and body."""
+
+
+@contextmanager
+def proxied(pebble: Pebble, answer: Callable[[str], Answer | None]) -> Iterator[AcmeSettings]:
+    """Yield an authority in front of a real one, which answers a path itself if `answer` returns something.
+
+    The real one gets the same host name, so that its URLs and signatures are those of this one.
+    """
+    upstream = pebble.settings.directory.removesuffix("/dir")
+    client = httpx.Client(verify=False, timeout=60)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None: ...
+
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            own = answer(self.path)
+            status, fields, text = own or self.ask(body)
+            if own is not None:
+                nonce = client.head(f"{upstream}/nonce-plz").headers["replay-nonce"]
+                fields = {"replay-nonce": nonce, **fields}
+            self.send_response(status)
+            for name, value in {**fields, "content-length": str(len(text))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(text)
+
+        def ask(self, body: bytes) -> Answer:
+            sent = {name: self.headers[name] for name in ("host", "content-type") if name in self.headers}
+            response = client.request(self.command, upstream + self.path, headers=sent, content=body)
+            names = ("content-type", "location", "replay-nonce", "link", "retry-after")
+            fields = {name: response.headers[name] for name in names if name in response.headers}
+            return response.status_code, fields, response.content
+
+        do_GET = do_HEAD = do_POST = forward
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pebble.chain, pebble.key)
+    with client, ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield replace(pebble.settings, directory=f"https://127.0.0.1:{server.server_port}/dir")
+        server.shutdown()

@@ -132,6 +132,7 @@ def test_serve_with_the_port_of_challenges_in_use_names_it(
         (["--acme", "a@b.example", "--domain", "apps.example", "--acme-ca-file", "none.pem"], "none.pem"),
         (["--acme", "a@b.example", "--domain", "apps.example", "--listen", "127.0.0.1:80"], "--acme-http is"),
         (["--acme", "a@b.example", "--domain", "apps.example", "--acme-http", "80"], "--acme-http 80"),
+        (["--domain", "192.0.2.1"], '"192.0.2.1" is not a valid domain'),
         (["--log-days", "0", "--backup", "file:///none"], "--log-days must be"),
     ],
 )

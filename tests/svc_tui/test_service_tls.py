@@ -88,6 +88,13 @@ def test_changed_files_are_loaded_and_unusable_ones_are_reported(
         wait(lambda: served(hosted) == certificate.chain.read_text())
 
 
+def test_expired_certificate_is_served_and_named(tmp_path: Path) -> None:
+    certificate = Certificate(*self_signed(tmp_path, days=-1))
+    with Hosted(tmp_path / "data", certificate) as hosted:
+        assert served(hosted) == certificate.chain.read_text()
+        assert any("the certificate of the service expired at 2" in text for text in hosted.output)
+
+
 def wait(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + 30
     while not condition():

@@ -4,7 +4,8 @@ import asyncio
 
 from engine.certificates.issuance import Issuance, issuance
 from engine.certificates.settings import AcmeSettings
-from engine.certificates.state import CertificateState, CertificateStates
+from engine.certificates.state import CertificateState, CertificateStates, ServiceCertificate
+from engine.control.access import ALL_PROJECTS
 from engine.control.app import Routes, principal, require
 from engine.control.schemas import StrictModel
 from engine.control.schemas.accounts import iso
@@ -37,6 +38,12 @@ class DomainList(StrictModel):
 
     domains: list[DomainOut]
     certificate: CertificateState | None
+
+
+class ServiceCertificateOut(StrictModel):
+    """The certificate of the service, `null` without TLS, or if a proxy terminates it."""
+
+    certificate: ServiceCertificate | None
 
 
 class DomainCheckOut(StrictModel):
@@ -132,5 +139,18 @@ def blueprint(
             records=await checks.records(name),
             addresses=answers,
         )
+
+    return routes
+
+
+def certificate_blueprint(certificates: CertificateStates) -> Routes:
+    """Return the route."""
+    routes = Routes("certificate", __name__)
+
+    @routes.get("/v1/certificate")
+    async def service_certificate() -> ServiceCertificateOut:
+        """Return the state of the service's own certificate. Requires the role viewer of every project."""
+        require(ALL_PROJECTS, "viewer")
+        return ServiceCertificateOut(certificate=certificates.of_service())
 
     return routes

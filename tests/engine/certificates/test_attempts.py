@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from engine.bucket.folder import FolderBucket
 from engine.certificates import manager as managing
 from engine.certificates.authority import Authority
+from engine.certificates.state import CertificateStates, ServiceCertificate
 from tests.engine.certificates.test_manager import DOMAIN, SHOP, Site
 from tests.engine.deploy.packing import opened
 from tests.support.pebble import Pebble, authority
@@ -43,6 +45,38 @@ def test_failure_is_known_until_the_next_attempt(
             assert not site.manager.failure("shop", SHOP[0])
             await site.until(lambda: site.issued(SHOP[0]))
             assert not site.manager.failure("shop", SHOP[0])
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_certificate_of_the_service_has_a_state(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        pebble.stop()
+        async with Site(pebble, bucket, tmp_path) as site:
+            states = CertificateStates(lambda: site.hosts, DOMAIN)
+            states.manager = site.manager
+
+            def found() -> ServiceCertificate:
+                states.used = site.used[-1]
+                state = states.of_service()
+                assert state is not None
+                return state
+
+            ordered = found()
+            assert ordered.certificate.state == "ordered" and not ordered.names and not ordered.renews_at
+            await site.until(lambda: found().certificate.state == "failed")
+            failed = found()
+            assert "does not answer as expected" in failed.certificate.detail
+            retries = datetime.fromisoformat(failed.retries_at).timestamp()
+            assert 3500 < retries - site.clock() <= 3600 and not failed.names
+            await asyncio.to_thread(pebble.start)
+            site.ahead = 3601
+            await site.until(lambda: found().certificate.state == "valid")
+            await site.until(lambda: not found().retries_at)
+            valid = found()
+            assert valid.names == [DOMAIN] and not valid.certificate.detail
+            assert site.clock() < datetime.fromisoformat(valid.renews_at).timestamp()
+            assert valid.renews_at < valid.certificate.until
 
     opened(tmp_path / "bucket", scenario)
 

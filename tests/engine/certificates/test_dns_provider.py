@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import dns.resolver
 import pytest
 
 from engine.certificates import dns_provider
@@ -50,6 +51,38 @@ def test_provider_of_lexicon_creates_and_removes_records(
         assert knot.texts(NAME) == {"one", "two"}
         provider.remove(RECORDS)
         assert not knot.texts(NAME)
+
+
+@pytest.mark.parametrize("target", ["_acme.example.net", "_acme.example.com", "next.example.com"])
+def test_record_is_created_where_a_cname_leads(cache: Path, tmp_path: Path, target: str) -> None:
+    records = f"{NAME}. CNAME {target}.\nnext CNAME _acme.example.net.\n"
+    with name_server(cache, tmp_path / "knot", records=records, other="example.net") as knot:
+        provider = DnsProvider(RFC2136, DOMAIN, knot.environ())
+        provider.add(RECORDS)
+        place = target.replace("next.example.com", "_acme.example.net")
+        assert knot.texts(place) == {"one", "two"}
+        provider.remove(RECORDS)
+        assert not knot.texts(place)
+
+
+def test_cname_of_a_wildcard_does_not_lead_the_record_away(cache: Path, tmp_path: Path) -> None:
+    name = "_acme-challenge.web.example.com"
+    with name_server(cache, tmp_path / "knot", records="*.web CNAME apps\n") as knot:
+        provider = DnsProvider(RFC2136, "web.example.com", knot.environ())
+        provider.add([(name, "one")])
+        assert knot.texts(name) == {"one"}
+        provider.remove([(name, "one")])
+        assert dns.resolver.resolve(name, "CNAME")[0].to_text() == f"{DOMAIN}."
+
+
+def test_cname_into_a_zone_without_rights_is_named(cache: Path, tmp_path: Path) -> None:
+    records = f"{NAME}. CNAME _acme.example.net.\n"
+    with name_server(cache, tmp_path / "knot", records=records) as knot:
+        provider = DnsProvider(RFC2136, DOMAIN, knot.environ())
+        with pytest.raises(
+            AuthorityError, match=rf"cannot create .*_acme\.example\.net.*\. {NAME} is a CNAME"
+        ):
+            provider.add(RECORDS)
 
 
 @pytest.mark.parametrize(

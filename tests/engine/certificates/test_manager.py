@@ -50,7 +50,7 @@ class Site:
     def __init__(
         self, pebble: Pebble, bucket: FolderBucket, key: Path, dns: DnsProvider | None = None
     ) -> None:
-        self.pebble, self.dns, self.node = pebble, dns, ""
+        self.pebble, self.settings, self.dns, self.node = pebble, pebble.settings, dns, ""
         self.hosts: dict[str, list[str]] = {}
         self.reports: list[tuple[str, str]] = []
         self.alerts: dict[str, str] = {}
@@ -64,7 +64,7 @@ class Site:
     def start(self) -> None:
         """Begin as a new process would."""
         self.manager = CertificateManager(
-            replace(self.pebble.settings, dns=self.dns),
+            replace(self.settings, dns=self.dns),
             self.store,
             domain=DOMAIN,
             hosts=lambda: self.hosts,
@@ -239,6 +239,48 @@ def test_order_that_a_restart_interrupts_is_continued(
     opened(tmp_path / "bucket", scenario)
 
 
+STEPS = ("Authority", "order", "status", "challenges", "answer", "finalize", "certificate", "renewal")
+
+
+def test_kill_after_any_step_leaves_an_order_that_is_completed(
+    pebble: Pebble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_thread, killed_after, reached = managing.in_thread, "", asyncio.Event()
+
+    async def hang_after(work: Callable[..., object], *arguments: object) -> object:
+        result = await in_thread(work, *arguments)
+        if work.__name__ == killed_after:
+            reached.set()
+            await asyncio.Event().wait()
+        return result
+
+    async def scenario(bucket: FolderBucket) -> None:
+        nonlocal killed_after
+        async with Site(pebble, bucket, tmp_path) as site:
+            first = site.used[0].default
+            await site.until(lambda: site.used[-1].default != first)
+            await site.settled(SERVICE)
+            monkeypatch.setattr(managing, "in_thread", hang_after)
+            for killed_after in STEPS:
+                project = killed_after.lower()
+                name = f"{project}.{DOMAIN}"
+                site.hosts = {project: [name]}
+                reached.clear()
+                site.manager.activated(project)
+                await site.until(reached.is_set)
+                await site.kill()
+                killed_after = ""
+                site.start()
+                await site.run()
+                await site.until(lambda name=name: site.issued(name))
+                entry = await site.settled(owner_of(project))
+                orders = 2 if project in ("renewal", "certificate") else 1
+                assert len(entry.ordered) <= orders and entry.order is None
+            assert not site.reports and not await bucket.kv.list("acme/challenges/")
+
+    opened(tmp_path / "bucket", scenario)
+
+
 def test_authority_that_is_down_is_tried_again(pebble: Pebble, tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         pebble.stop()
@@ -273,7 +315,8 @@ def test_failed_challenge_is_reported_with_its_name_and_orders_are_limited(
             assert all(project == "shop" for project, _ in site.reports)
             assert SHOP[0] in site.reports[0][1]
             assert "limit" in site.reports[-1][1] and "limit" not in site.reports[-2][1]
-            assert len((await site.store.all())[owner_of("shop")].ordered) == MAX_ORDERS
+            entry = (await site.store.all())[owner_of("shop")]
+            assert len(entry.ordered) == MAX_ORDERS and entry.failures == 1
             assert not site.issued(SHOP[0])
             await site.until(lambda: "limit" in site.alerts["shop"])
             site.hosts = {}
@@ -345,6 +388,11 @@ def test_names_that_the_authority_forbids_are_left_out(pebble: Pebble, tmp_path:
             assert entry.left_out_failures == 1 and site.names(SHOP[0]) == set(SHOP)
             ((_, text),) = site.reports
             assert f"b.{BLOCKED} is a forbidden domain" in text
+            # A try before its time does not make the next pause longer.
+            site.manager.activated("shop")
+            await site.until(lambda: len(site.reports) == 2)
+            entry = await site.settled(owner_of("shop"))
+            assert entry.left_out_failures == 1 and entry.left_out_until <= site.clock() + 3600
 
     opened(tmp_path / "bucket", scenario)
 
@@ -629,3 +677,20 @@ def test_refused_update_is_reported_and_tried_again(zoned: Pebble, knot: Knot, t
             assert not entry.failures and len(entry.ordered) == 1 and not knot.texts(CHALLENGE)
 
     opened(tmp_path / "bucket", scenario)
+
+
+def test_wildcard_is_proven_where_a_cname_leads(cache: Path, tmp_path: Path) -> None:
+    place = "apps.acme.example.com"
+
+    async def scenario(bucket: FolderBucket) -> None:
+        site = Site(pebble, bucket, tmp_path, DnsProvider(RFC2136, DOMAIN, knot.environ()))
+        async with site:
+            await site.until(lambda: site.names(DOMAIN) == {DOMAIN, WILDCARD})
+            entry = await site.settled(SERVICE)
+            assert len(entry.ordered) == 1 and not site.reports and not knot.texts(place)
+
+    with (
+        name_server(cache, tmp_path / "knot", records=f"{CHALLENGE}. CNAME {place}.\n") as knot,
+        authority(cache, tmp_path / "pebble", dns=f"{knot.address}:{knot.port}") as pebble,
+    ):
+        opened(tmp_path / "bucket", scenario)

@@ -92,6 +92,7 @@ REQUIRED = {
         DELETE /v1/fleet/nodes/{node}
         DELETE ~/quota
         DELETE /v1/users/{user}
+        GET /v1/certificate
         GET /v1/fleet
         POST /v1/fleet
         POST /v1/fleet/drain

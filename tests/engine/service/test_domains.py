@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,8 +21,9 @@ from engine.http.exchange import Exchange
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import Certificate
-from engine.manifest.domains import DomainInvalid
+from engine.manifest.domains import DomainInvalid, parse_domain
 from engine.manifest.model import Project, Resource
+from engine.manifest.schema import is_name
 from engine.service.domain_checks import DomainChecks, Reached, next_ns, summary
 from engine.service.domains import NAMES, Domain, DomainStore, DomainTaken
 from engine.service.policy import PolicyViolation
@@ -101,11 +104,28 @@ def test_name_that_a_killed_process_did_not_release_is_free() -> None:
     with_store(test)
 
 
-PROJECTS = st.sampled_from(["a", "b", "a-b"])
-RESOURCES = st.sampled_from(["a", "web"])
+LABELS = st.sampled_from(
+    [name for size in (1, 2, 3) for text in product("ab-", repeat=size) if is_name(name := "".join(text))]
+)
+PROJECTS = st.sampled_from(["a", "b", "a-b"]) | LABELS
+RESOURCES = st.sampled_from(["a", "web"]) | LABELS
+SPELLINGS = st.sampled_from([str, str.upper, "{}.".format, lambda name: name.replace(".", "\u3002")])
+"""Forms of one name, as a user writes it."""
+
+
+def parsed(spell: Callable[[str], str], name: str) -> str:
+    with suppress(DomainInvalid):  # as for ab--shop.apps.example
+        return parse_domain(spell(name))
+    return NAME
+
+
 DOMAINS = st.lists(
-    st.sampled_from(
-        ["a.example.org", "b.example.org", "apps.example", "a.apps.example", "web--a.apps.example"]
+    st.builds(
+        parsed,
+        SPELLINGS,
+        st.sampled_from(["a.example.org", "b\u00fc.example.org", "apps.example", "a.apps.example"])
+        | st.builds("{}.example.org".format, LABELS)
+        | st.builds("{}--{}.apps.example".format, RESOURCES, PROJECTS),
     ),
     max_size=3,
     unique=True,
