@@ -165,7 +165,7 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
     empty = tmp_path / "empty"
     empty.mkdir()
     shown = svc(empty, {"HOME": str(empty)}, "capsule", "show", str(bug))
-    assert "update entries 1  {" in shown.stdout and '"hearts": 0' in shown.stdout
+    assert 'update entries {"id": 1}  {"hearts": 0} → {"hearts": 1}' in shown.stdout
     opened = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug), "--json")
     assert opened.returncode == 0, opened.stderr
     document: dict[str, Any] = json.loads(opened.stdout)
