@@ -49,6 +49,7 @@ from engine.manifest import path_rules
 from engine.manifest.domains import MAX_DOMAINS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
+from engine.manifest.schedules import MAX_SCHEDULES
 from engine.manifest.schema import ResourceTable
 from engine.otlp import exports
 from engine.service.deployer import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
@@ -355,6 +356,7 @@ LIMITS: dict[str, list[Row]] = {
     "Projects and deployments": [
         ("`svc.toml`, its resources", f"{size(MAX_MANIFEST)}, {MAX_RESOURCES}", "", "error"),
         ("domains of a resource", str(MAX_DOMAINS), "", "error"),
+        ("schedules of a project", str(MAX_SCHEDULES), "", "error"),
         ("`.env`", size(env_file.MAX_BYTES), "", "error"),
         ("`_redirects`, `_headers`", f"{size(rules.MAX_BYTES)} each", "", "build error"),
         ("segments of a path of a redirect or header", str(path_rules.MAX_SEGMENTS), "", "build error"),

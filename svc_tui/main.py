@@ -53,6 +53,7 @@ COMMANDS = {
     "gc": Command("operation", "gc", "Remove data that no deployment needs."),
     "secret": Command("secret", "secret", "Manage secrets."),
     "domain": Command("domain", "domain", "Show and check the domains of the project."),
+    "schedule": Command("schedule", "schedule", "Show, run, pause and resume the schedules of the project."),
     "open": Command("deployments", "open_resource", "Open a deployed resource in the browser."),
     "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
     "backup": Command("backup", "backup", "Inspect the backup of a service in an object store."),

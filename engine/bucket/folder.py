@@ -237,6 +237,27 @@ class DatabaseKeyValue:
         return [VersionedValue(*row) for row in rows]
 
 
+class KeyValueFile:
+    """Key-value pairs in a file of their own, created on use. Several processes can open it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database: Database | None = None
+
+    def open(self) -> DatabaseKeyValue:
+        """Return the pairs. Raises `BucketError`."""
+        if self._database is None:
+            with disk_errors(self._path):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = Database(self._path)
+        return DatabaseKeyValue(self._database)
+
+    async def aclose(self) -> None:
+        """Finish running calls and close the file."""
+        if self._database is not None:
+            await self._database.aclose()
+
+
 class FolderBucket:
     """Implements `engine.bucket.protocols.Bucket`."""
 

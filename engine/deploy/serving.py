@@ -293,6 +293,11 @@ class ServingTable:
         live = self._live.get(name)
         return live.publication.project if live is not None else None
 
+    @property
+    def projects(self) -> dict[str, Project]:
+        """All projects as they are served."""
+        return {name: live.publication.project for name, live in self._live.items()}
+
     def collector(self, name: str) -> ProjectCollector | None:
         """Return the OpenTelemetry collector that a served project names, or None."""
         live = self._live.get(name)

@@ -121,7 +121,8 @@ class Gateway:
     async def _serve(self, exchange: TracedExchange) -> _SpanOutcome:
         span = SpanContext.from_header(exchange.header(b"traceparent"))
         routes = self._routes()
-        endpoint = routes.match_host(exchange.authority)
+        resource = exchange.request.resource
+        endpoint = routes.resource(*resource) if resource else routes.match_host(exchange.authority)
         if endpoint is None or not exchange.request.path.startswith(("/", "*")):
             debug = None
             if endpoint is None and exchange.authority and not host_name(exchange.authority):
@@ -287,6 +288,8 @@ class Gateway:
 
         traceparent = span.traceparent
         headers = guest_headers(exchange.request.headers)
+        if exchange.request.resource is not None:
+            headers += [field for field in exchange.request.headers if field[0].startswith(OWN_PREFIX)]
         client = exchange.request.client
         headers += client_fields(client[0] if client else None, exchange.scheme)
         headers.append((b"traceparent", traceparent.encode()))

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 
 from engine.errors import SvcError
+from engine.gateway.routes import internal_resource
 from engine.gateway.tracing import request_id
 from engine.http.exchange import Handler, Headers, MemoryExchange, Request
 from engine.timeline.bus import TimelineBus
@@ -150,6 +151,7 @@ class Replayer:
             query=query.encode("latin-1"),
             headers=headers,
             id=new_id,
+            resource=internal_resource(recorded.authority),
         )
         replayed = _RecordingExchange(request, recorded.request.body, recording)
         handling = asyncio.ensure_future(self._gateway(replayed))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.door import DOMAIN
 from engine.eager import in_task
 from engine.errors import SvcError
 from engine.http.connection_limits import client_key
@@ -56,6 +57,7 @@ _AUTHORITY = re.compile(
     r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.~!$&'()*+,;=%-]*))(:(?P<port>[0-9]{0,5}))?", re.ASCII
 )
 _LAST_PORT = 65535
+_INTERNAL = re.compile(rf"([a-z0-9-]+?)--([a-z0-9-]+)\.{re.escape(DOMAIN)}")
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
 
@@ -169,10 +171,14 @@ class Endpoint:
 class RouteTable:
     """An immutable map from host name to the public resource that handles its requests."""
 
-    __slots__ = ("_hosts",)
+    __slots__ = ("_hosts", "_resources")
 
-    def __init__(self, hosts: Mapping[str, Endpoint]) -> None:
+    def __init__(
+        self, hosts: Mapping[str, Endpoint], resources: Mapping[tuple[str, str], Endpoint] | None = None
+    ) -> None:
+        """`resources` has every resource, by the names of its project and of itself."""
         self._hosts = hosts
+        self._resources = resources or {}
 
     @classmethod
     def build(
@@ -213,17 +219,25 @@ class RouteTable:
             own = {each: endpoint if each == served[0] else others for each in served}
             # The domain of the service can have changed since a name was proven.
             hosts |= {each: target for each, target in own.items() if not below(each, domain)}
-        return cls(hosts)
+        return cls(hosts, {(project.name, name): endpoint for name, endpoint in endpoints.items()})
 
     @classmethod
     def merge(cls, tables: Iterable["RouteTable"]) -> "RouteTable":
         """Return one table with the hosts of all given tables."""
-        return cls({host: endpoint for table in tables for host, endpoint in table._hosts.items()})
+        hosts, resources = dict[str, Endpoint](), dict[tuple[str, str], Endpoint]()
+        for table in tables:
+            hosts |= table._hosts
+            resources |= table._resources
+        return cls(hosts, resources)
 
     @property
     def hosts(self) -> Collection[str]:
         """The host names of all resources and projects."""
         return self._hosts.keys()
+
+    def resource(self, project: str, name: str) -> Endpoint | None:
+        """Return a resource, public or not, or `None`."""
+        return self._resources.get((project, name))
 
     def match_host(self, authority: str) -> Endpoint | None:
         """Return the public resource for a `Host` header (`host[:port]`), or `None`.
@@ -231,6 +245,17 @@ class RouteTable:
         The result is `None` for an unknown host and for a private resource: clients must not find out which.
         """
         return self._hosts.get(authority) or self._hosts.get(host_name(authority))
+
+
+def internal_authority(project: str, resource: str) -> str:
+    """Return the host of requests that svc itself makes to a resource; requests of clients get a 404."""
+    return f"{host_label(project, resource)}.{DOMAIN}"
+
+
+def internal_resource(authority: str) -> tuple[str, str] | None:
+    """Return the project and the resource of an `internal_authority`, `None` for another host."""
+    match = _INTERNAL.fullmatch(authority)
+    return (match[2], match[1]) if match else None
 
 
 def host_name(authority: str) -> str:

@@ -25,6 +25,8 @@ class Request:
 
     `path` and `query` are as the client sent them, percent-encoded. `headers` have names in lower case.
     `client` and `server` are addresses with ports. `id` is empty unless the server itself makes the request.
+    `resource` is the project and the resource that such a request goes to, whatever its host; its fields that
+    only svc may send are passed on.
     """
 
     method: str
@@ -36,6 +38,7 @@ class Request:
     client: tuple[str, int] | None = None
     server: tuple[str, int] | None = None
     id: str = ""
+    resource: tuple[str, str] | None = None
 
 
 class BodyInterrupted(ConnectionError):

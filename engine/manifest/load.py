@@ -36,7 +36,8 @@ from engine.manifest.problems import (
     mistake,
     position_at,
 )
-from engine.manifest.schema import Document, ProjectTable, RedirectTable, ResourceTable
+from engine.manifest.schedules import Schedule
+from engine.manifest.schema import Document, ProjectTable, RedirectTable, ResourceTable, ScheduleTable
 from engine.manifest.validate import validate
 
 MAX_BYTES = 256 << 10
@@ -121,7 +122,7 @@ def parse(root: Path, content: bytes) -> Project:
 def warnings(project: Project) -> tuple[ManifestProblem, ...]:
     """Return problems that are allowed but probably not intended."""
     problems = []
-    if not any(resource.public for resource in project.resources.values()):
+    if not any(resource.public or resource.schedules for resource in project.resources.values()):
         name = next(iter(project.resources))
         hint = f"Add to [resource.{name}] in {MANIFEST}: public = true"
         problems.append(
@@ -228,6 +229,10 @@ def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
         fallback=table.fallback or "",
         rate=table.rate or "",
         redirects={pattern: Redirect(each.to, each.status) for pattern, each in table.redirects.items()},
+        schedules=tuple(
+            Schedule(path, each.at, table.timezone, each.overlap, each.catch_up)
+            for path, each in table.schedules.items()
+        ),
         mounts=tuple(Mount(pattern, target) for pattern, target in table.mounts.items()),
         egress=tuple(table.egress),
         domains=tuple(map(parse_domain, table.domains)),
@@ -262,12 +267,14 @@ _EXAMPLES = {
     "project": 'a table [project] with name = "my-app"',
     "resource": 'a table, for example [resource.web] with lane = "{lane}"',
     "to": 'to = "/new"',
+    "at": 'at = "0 3 * * *"',
 }
 _TABLES = {
     "env": 'NAME = "value"',
     "mounts": '"/api/*" = "api"',
     "headers": '"/assets/*" = { "cache-control" = "no-cache" }',
     "redirects": '"/old/*" = "/new/*"',
+    "schedules": '"/nightly" = "0 3 * * *"',
     "otlp_headers": 'authorization = "OTLP_TOKEN"',
 }
 _FORMS = {
@@ -361,6 +368,8 @@ def _known(path: KeyPath) -> list[str]:
         model = ProjectTable if path[0] == "project" else ResourceTable
     if "redirects" in path[2:3]:
         model = RedirectTable
+    if "schedules" in path[2:3]:
+        model = ScheduleTable
     return list(model.model_fields)
 
 

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from urllib.parse import unquote
 
 from engine.manifest.lanes import kind_of
+from engine.manifest.schedules import Schedule
 
 Reads = Literal["fresh", "stale"]
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
@@ -83,6 +84,7 @@ class ResourceSettings:
     headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     redirects: Mapping[str, Redirect] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
     run_limit_secs: int = 30
     memory_limit_mb: int = 128
     reads: Reads = "fresh"

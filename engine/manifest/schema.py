@@ -6,7 +6,7 @@ and the registered lanes.
 
 import json
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import (
     AliasChoices,
@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from engine.manifest.domains import MAX_DOMAINS
 from engine.manifest.lanes import registered_lanes
 from engine.manifest.model import REDIRECT_STATUSES, Reads
+from engine.manifest.schedules import Overlap
 
 NAME_LENGTH = 39
 NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
@@ -64,6 +65,27 @@ def _redirect_table(value: Any) -> Any:
 _REDIRECT_KEYS: JsonDict = {"to": {"type": "string"}, "status": {"enum": list(REDIRECT_STATUSES)}}
 _REDIRECT: JsonDict = {"type": "object", "properties": _REDIRECT_KEYS, "additionalProperties": False}
 _REDIRECT_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {**_REDIRECT, "required": ["to"]}]}
+
+
+class ScheduleTable(_ManifestTable):
+    """A schedule of a resource; in `schedules`, a text stands for `at`."""
+
+    at: str
+    overlap: Overlap = "skip"
+    catch_up: bool = False
+
+
+def _schedule_table(value: Any) -> Any:
+    return {"at": value} if isinstance(value, str) else value
+
+
+_SCHEDULE_KEYS: JsonDict = {
+    "at": {"type": "string"},
+    "overlap": {"enum": list(get_args(Overlap))},
+    "catch_up": {"type": "boolean"},
+}
+_SCHEDULE: JsonDict = {"type": "object", "properties": _SCHEDULE_KEYS, "additionalProperties": False}
+_SCHEDULE_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {**_SCHEDULE, "required": ["at"]}]}
 _PATTERNS: JsonDict = {"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}}
 
 
@@ -112,6 +134,15 @@ class ResourceTable(_ManifestTable):
         description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
         json_schema_extra=_PATTERNS,
     )
+    schedules: dict[
+        str,
+        Annotated[ScheduleTable, BeforeValidator(_schedule_table), WithJsonSchema(_SCHEDULE_SCHEMA)],
+    ] = Field(
+        {},
+        description="Path -> times at which svc sends a POST to it: cron expression, or period: every 5m.",
+        json_schema_extra={"propertyNames": {"pattern": "^/[^*?#]*$"}},
+    )
+    timezone: str = Field("UTC", description="Time zone of the schedules, e.g. Europe/Zurich.")
     run_limit_secs: int = Field(
         30,
         ge=1,

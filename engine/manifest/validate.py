@@ -17,6 +17,7 @@ from engine.manifest.path_rules import (
     redirect_problem,
 )
 from engine.manifest.problems import KeyPath, did_you_mean
+from engine.manifest.schedules import MAX_PATH_CHARS, MAX_SCHEDULES, at_problem, timezone_problem
 from engine.manifest.schema import NAME_RULE, Document, ProjectTable, ResourceTable, is_name
 
 Finding = tuple[KeyPath, str, str]
@@ -64,6 +65,12 @@ def validate(
             yield (*key_path, "rate"), f'"{table.rate}" is not a rate such as "20/1m"', hint
         yield from _variables(key_path, table)
         yield from _path_rules(key_path, table)
+        yield from _schedules(key_path, table)
+    count = sum(len(table.schedules) for table in document.resource.values())
+    if count > MAX_SCHEDULES:
+        last = next(name for name in reversed(document.resource) if document.resource[name].schedules)
+        message = f"the project has {count} schedules; the maximum is {MAX_SCHEDULES}"
+        yield ("resource", last, "schedules"), message, "Remove some of them."
     yield from cycle_findings(document.resource)
     yield from _domains(document, broken)
 
@@ -158,6 +165,9 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     elif table.builder is not None and table.build is None:
         hint = "Add build: the first build, and that of a deploy, run it."
         yield (*key_path, "builder"), "a builder needs a build command", hint
+    if table.schedules and not component:
+        hint = "Move it to a resource that runs code: svc add js."
+        yield (*key_path, "schedules"), f"a {lane.name} resource runs no code", hint
     missing = [key for key in ("spa", "not_found", "fallback") if getattr(table, key)]
     if not component and len(missing) > 1:
         message = f"{' and '.join(missing[:2])} exclude each other"
@@ -239,6 +249,27 @@ def _path_rules(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Fin
             valid[pattern] = Redirect(redirect.to, redirect.status)
     for pattern, steps in endless(valid):
         yield (*key_path, "redirects", pattern), f"the redirect leads to itself: {steps}", ENDLESS_HINT
+
+
+def _schedules(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+    if (unknown := timezone_problem(table.timezone)) is not None:
+        message, zones = unknown
+        hint = did_you_mean(table.timezone, zones) or 'Write a name such as "Europe/Zurich".'
+        yield (*key_path, "timezone"), message, hint
+    paths: dict[str, str] = {}
+    for path, schedule in table.schedules.items():
+        where = (*key_path, "schedules", path)
+        problem = pattern_problem(path)
+        if "*" in path:
+            problem = f'"{path}" is not a path: it has a *', "Write the one path that svc requests."
+        elif len(path) > MAX_PATH_CHARS:
+            problem = f"the path has {len(path)} characters; the maximum is {MAX_PATH_CHARS}", "Shorten it."
+        if problem is not None:
+            yield where, *problem
+        elif (twin := paths.setdefault(normal_path(path), path)) != path:
+            yield where, f'"{path}" is the same path as "{twin}"', "Remove one of them."
+        if (problem := at_problem(schedule.at)) is not None:
+            yield where, *problem
 
 
 def _variables(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:

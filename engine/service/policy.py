@@ -177,10 +177,18 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         ("env", dict(old.env), dict(new.env)),
         ("headers", _headers(old), _headers(new)),
         ("redirect", _redirects(old), _redirects(new)),
+        ("schedule", _schedules(old), _schedules(new)),
     ):
         for key in sorted(was.keys() | now.keys()):
             if was.get(key) != now.get(key):
                 yield Change(new.name, f"{field} {key}", was.get(key, ""), now.get(key, ""))
+
+
+def _schedules(resource: DeployedResource) -> dict[str, str]:
+    return {
+        each.path: f"{each.times}, overlap {each.overlap}{', catch up' if each.catch_up else ''}"
+        for each in resource.schedules
+    }
 
 
 def _domains(

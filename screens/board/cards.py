@@ -318,6 +318,17 @@ def resource_details(
         ("mounted at", [((address, ""),) for address in addresses]),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
         ("fallback", [((f"→ {resource.fallback}", ""),)] if resource.fallback else []),
+        (
+            "schedules",
+            [
+                (
+                    (each.path, "accent"),
+                    (f"  {each.next}  ", ""),
+                    (each.last, "bad" if each.failed else "dim"),
+                )
+                for each in health.schedules
+            ],
+        ),
         ("last minute", [_rates(health.rates)]),
         (
             "limits",

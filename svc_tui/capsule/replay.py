@@ -20,6 +20,7 @@ from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
+from engine.gateway.routes import internal_resource
 from engine.manifest import MANIFEST
 from engine.manifest.load import parse
 from engine.manifest.model import Project, host_label
@@ -134,7 +135,8 @@ async def replay_capsule(
         table.activate(await table.prepare(Publication(project, parts)))
         settings = GatewaySettings(dev=True, time_shift_ns=recorded.time_ns - time.time_ns())
         gateway = Gateway(lambda: table.routes, lambda _: timeline, settings)
-        if table.routes.match_host(recorded.authority) is None:
+        internal = internal_resource(recorded.authority)
+        if internal is None and table.routes.match_host(recorded.authority) is None:
             recorded = _addressed(recorded, document, project)
         done = await Replayer(gateway, timeline).replay(recorded, project.recorded or frozenset())
     entries = [StoredRecord(0, record) for record in done.records]

@@ -115,6 +115,7 @@ def _run_service(folder: Path) -> Iterator[None]:
         certificate=None,
         grace=CLOSE_SECONDS,
         log=lambda level, text: None,
+        schedules=False,
     )
     try:
         with run_in_background(lambda stop: run_service(settings, stop), "service"):

@@ -28,6 +28,7 @@ def dev(
     release: Annotated[
         bool, flag("Serve optimized deploy builds instead of dev builds.", "--release")
     ] = False,
+    schedules: Annotated[bool, flag("Run the schedules at their times.", "--schedules")] = False,
     workers: Workers = 1,
     max_body: MaxBody = MAX_BODY >> 20,
 ) -> None:
@@ -42,7 +43,7 @@ def dev(
     raise_fd_limit()
     sockets = bind_reuseport("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
     cache = Home.from_environment(os.environ).cache()
-    settings = Settings(sockets, cache, "deploy" if release else "dev", max_body << 20)
+    settings = Settings(sockets, cache, "deploy" if release else "dev", max_body << 20, schedules=schedules)
     asyncio.run(run(project, settings))
 
 

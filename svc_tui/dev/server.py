@@ -11,13 +11,14 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from doors.tables.replication.journal import JOURNAL, trim_days
+from engine.bucket.folder import KeyValueFile
 from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.doors import Doors, DoorUsage
 from engine.deploy.serving import ServingTable, VersionFactory
@@ -34,6 +35,7 @@ from engine.http.server import serve
 from engine.lane import BuildFailed, BuildMode
 from engine.manifest.load import load, warnings
 from engine.manifest.model import Project
+from engine.schedules.scheduler import Scheduler
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import timeline_path
 from engine.timeline.rates import RateMeter
@@ -50,6 +52,7 @@ from svc_tui.terminal.units import duration
 if TYPE_CHECKING:
     from quart import Blueprint
 
+SCHEDULES_FILE = "schedules.db"
 QUIET_SECONDS = 0.05
 """A file is complete once nothing in the folder has changed for this long."""
 
@@ -129,6 +132,7 @@ class Settings:
     """Settings of a development server.
 
     `sockets` has the bound sockets of each serving process; `max_body` is the request body limit in bytes.
+    With `schedules`, those of the project run by themselves.
     `home` is the folder that has the project's data in its `.svc` (default: the project).
     """
 
@@ -137,6 +141,8 @@ class Settings:
     mode: BuildMode
     max_body: int = MAX_BODY
     home: Path | None = None
+    _: KW_ONLY
+    schedules: bool = False
 
     @property
     def port(self) -> int:
@@ -217,9 +223,18 @@ async def run_dev(
             lambda _: timeline,
             GatewaySettings(dev=True, max_body=settings.max_body, record=True),
         )
-        control = partial(
-            _blueprints, dev, data, settings.port, rates, opened.uses, Replayer(gateway, timeline)
+        cells = KeyValueFile(data / SCHEDULES_FILE)
+        stack.push_async_callback(cells.aclose)
+        scheduler = Scheduler(
+            cells.open,
+            lambda: {dev.project.name: dev.project},
+            gateway,
+            lambda _: timeline,
+            node=str(os.getpid()),
         )
+        stack.push_async_callback(scheduler.aclose)
+        replayer = Replayer(gateway, timeline)
+        control = partial(_blueprints, dev, data, settings.port, rates, opened.uses, replayer, scheduler)
         presence: asyncio.Future[ControlEndpoint] = loop.create_future()
         stack.push_async_callback(asyncio.gather, loop.create_task(_control(data, control, stop, presence)))
         serving = loop.create_task(
@@ -236,12 +251,15 @@ async def run_dev(
         stopped = loop.create_task(_first_done(watching, serving))
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
+        stack.push_async_callback(scheduler.stop, 0)
         stack.callback(stop.set)
         _warn_of_manifest(dev, reporter, recorders[0])
         await watcher.ready.wait()
         if (tables := project.root / MIGRATIONS_FOLDER).is_dir():
             watcher.include([tables / "*.sql"], 0)  # they may be ignored, or linked from outside
         dev.rebuild(set(project.resources))
+        if settings.schedules:
+            scheduler.start()
         yield DevServer(dev, presence, stopped)
 
 
@@ -274,18 +292,25 @@ def _worker_pool(
 
 
 def _blueprints(
-    dev: DevProject, data: Path, port: int, rates: RateMeter, uses: DoorUsage, replayer: Replayer
+    dev: DevProject,
+    data: Path,
+    port: int,
+    rates: RateMeter,
+    uses: DoorUsage,
+    replayer: Replayer,
+    scheduler: Scheduler,
 ) -> "tuple[Blueprint, ...]":
     """Return the routes of the control API. Their web framework takes half a second to load."""
     from engine.control.projects import SingleProject
-    from engine.control.routes import manifest, requests, state
+    from engine.control.routes import manifest, requests, schedules, state
 
     name, stats = dev.project.name, composition.door_stats()
     projects = SingleProject(name, data)
     return (
         *composition.project_api(name, data),
         manifest.blueprint(manifest.EditableManifest(dev.project)),
-        state.blueprint(state.dev_status(dev, rates, uses, port), projects, stats),
+        state.blueprint(state.dev_status(dev, rates, uses, port, scheduler.known), projects, stats),
+        schedules.blueprint(scheduler, lambda asked: dev.project if asked == name else None),
         requests.blueprint(projects, dev, replayer),
     )
 

@@ -26,6 +26,7 @@ from engine.control.routes import (
     manifest,
     operation,
     quotas,
+    schedules,
     state,
     usage,
 )
@@ -98,6 +99,7 @@ class Control:
             restoring.blueprint(dirs, backup),
             domains.blueprint(deployer, runtime.domain_checks, runtime.certificates, settings.acme),
             domains.certificate_blueprint(runtime.certificates),
+            schedules.blueprint(runtime.scheduler, runtime.serving.project),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),

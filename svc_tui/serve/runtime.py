@@ -30,11 +30,13 @@ from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.fleet import Fleet, share_attempts
 from engine.fleet.records import ProjectFiles
+from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.sockets import authority, bind
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
 from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
+from engine.schedules.scheduler import Scheduler
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DomainChecks, check_all
 from engine.service.domains import KEY_PREFIX as DOMAINS
@@ -158,7 +160,22 @@ class Runtime:
         collecting = asyncio.create_task(run_gc_daily(bucket.kv, self._collect, settings.log))
         closing.push_async_callback(cancel, [collecting])
         closing.push_async_callback(self.deployer.aclose)
+        gateway = Gateway(
+            lambda: self.serving.routes,
+            self.tenants.timeline,
+            GatewaySettings(max_body=settings.max_body, scheme=settings.scheme),
+            self.runner.quotas,
+        )
+        self.scheduler = Scheduler(
+            lambda: bucket.kv,
+            lambda: self.serving.projects,
+            gateway,
+            self.tenants.timeline,
+            node=node.node.node if node.node is not None else "",
+        )
+        closing.push_async_callback(self.scheduler.aclose)
         closing.callback(self.runner.stop_all)
+        closing.push_async_callback(self.scheduler.stop, settings.grace)
         closing.callback(collecting.cancel)
         closing.push_async_callback(self.monitor.aclose)
 
@@ -187,6 +204,8 @@ class Runtime:
             preparation = self.peers.prepare_everywhere(node.presence, self.deployer.prepare)
             self.deployer.ready_elsewhere = preparation.everywhere
         self.monitor.start()
+        if self._settings.schedules:
+            self.scheduler.start()
 
     def folder(self, project: str) -> Path:
         """Return the data folder of a project; the empty name is the service itself."""
@@ -239,6 +258,7 @@ class Runtime:
             quota=self.serving.quota,
             domains=self.deployer.domains.known,
             certificate=self.certificates.of,
+            schedules=self.scheduler.known,
         )
 
     def _record(self, project: str, timeline: TimelineBus) -> None:

@@ -65,6 +65,8 @@ class ServiceSettings:
     """Region of this machine, which its records have."""
     notify: Sequence[Target] = ()
     """Receivers of alerts."""
+    schedules: bool = True
+    """Whether schedules run at their times."""
     console: bool = True
     """Whether to serve the Console to browsers."""
     backup: str = ""
@@ -87,7 +89,7 @@ class ServiceSettings:
     def memory_shares(self) -> tuple[int, int]:
         """Return the memory budgets of this process and of each worker, in bytes.
 
-        With workers, this process runs guests for health checks only.
+        With workers, this process runs guests for health checks and schedules only.
         """
         total, workers = self.memory or default_budget(), len(self.public)
         own = total // OWN_MEMORY_SHARE if workers > 1 else total

@@ -21,12 +21,14 @@ from engine.control.routes.quotas import (
     QuotaOut,
     QuotaSource,
 )
+from engine.control.routes.schedules import ScheduleOut
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Project, Resource, host_label
+from engine.schedules.scheduler import Planned
 from engine.service.domains import DomainState, Names
 from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
@@ -92,6 +94,7 @@ class ResourceState(StrictModel):
     peak_memory: int | None
     records: float
     domains: list[ResourceDomain]
+    schedules: list[ScheduleOut]
     history: list[int]
 
 
@@ -149,6 +152,7 @@ class StatusSource:
     `project` returns a project as it is served, `status` that of one of its resources, `rates` is `None`
     before its first activity, and `uses` has the call counts of its Doors. `domains` are the declared names,
     and `certificate` takes a project and one of them.
+    `schedules` returns those of a project with their state.
     `url_of` returns the URL of a
     resource, or of the project without one; it has no path.
     """
@@ -159,13 +163,20 @@ class StatusSource:
     rates: Callable[[str], RateMeter | None]
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
+    schedules: Callable[[Project], list[Planned]]
     memory: MemorySource = lambda: None
     quota: QuotaSource = lambda project: None
     domains: Callable[[str], Names] = lambda project: {}
     certificate: Callable[[str, str], CertificateState | None] = lambda project, name: None
 
 
-def dev_status(dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int) -> StatusSource:
+def dev_status(
+    dev: "DevProject",
+    rates: RateMeter,
+    uses: DoorUsage,
+    port: int,
+    schedules: Callable[[Project], list[Planned]],
+) -> StatusSource:
     """Return the status of a project in development, served on a local port."""
     return StatusSource(
         kind="dev",
@@ -174,6 +185,7 @@ def dev_status(dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int) 
         rates=lambda _: rates,
         uses=lambda _: uses,
         url_of=partial(dev_url, port),
+        schedules=schedules,
     )
 
 
@@ -194,6 +206,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         served = engine.project(project)
         if served is None:
             raise unknown_project(project)
+        schedules = engine.schedules(served)
         front, rates = served.front, engine.rates(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         uses = engine.uses(project)
@@ -214,6 +227,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                     window.resources.get(each.name, Rate()),
                     engine.domains(project),
                     partial(engine.certificate, project),
+                    [ScheduleOut.of(planned) for planned in schedules if planned.resource == each.name],
                 )
                 for each in served.resources.values()
             ],
@@ -260,6 +274,7 @@ def _resource(
     rate: Rate,
     domains: Names,
     certificate: Callable[[str], CertificateState | None],
+    schedules: list[ScheduleOut],
 ) -> ResourceState:
     error = status.error
     return ResourceState(
@@ -284,6 +299,7 @@ def _resource(
             for name in resource.domains
             if name in domains
         ],
+        schedules=schedules,
         history=list(rate.history),
     )
 

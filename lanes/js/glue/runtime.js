@@ -44,12 +44,24 @@ const context = {
 // For the module cloudflare:workers.
 globalThis[Symbol.for('svc.context')] = context;
 
+/** Call the user's `scheduled` for a run of a schedule, and return the response that reports its success. */
+async function runScheduled(app, { headers }) {
+  await app.scheduled({
+    scheduledTime: Date.parse(headers.get('x-svc-scheduled-time')),
+    cron: headers.get('x-svc-schedule-times'),
+    path: headers.get('x-svc-schedule'),
+    noRetry() {},
+  }, svcEnv, context);
+  return new Response(null, { status: 204 });
+}
+
 async function answer(event, load) {
   try {
     svcCurrent.event = event;
     svcCurrent.waiting?.forEach((resume) => resume());
     const { app, entry } = load(), request = (svcCurrent.request = event.request);
-    const response = await app.fetch(request, svcEnv, context);
+    const isScheduled = typeof app.scheduled === 'function' && request.headers.has('x-svc-schedule');
+    const response = isScheduled ? await runScheduled(app, request) : await app.fetch(request, svcEnv, context);
     svcFlush();
     return svcSendable(response, entry);
   } catch (error) {

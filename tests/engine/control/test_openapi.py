@@ -64,10 +64,12 @@ UNGENERATED = {
     ("POST", f"{PART_OF}/restore"),
     ("POST", f"{PART_OF}/rollback"),
     ("POST", f"{PART_OF}/rows"),
+    ("POST", f"{PART_OF}/schedules/run"),
     ("POST", f"{PART_OF}/schema"),
     ("POST", f"{PART_OF}/sql"),
     ("POST", f"{PART_OF}/tables/revert"),
     ("PUT", f"{PART_OF}/blobs/{{digest}}"),
+    ("PUT", f"{PART_OF}/schedules/paused"),
 }
 """Routes that need a fleet, or content such as tables and digests, to succeed; own tests have these."""
 Route = tuple[str, str]

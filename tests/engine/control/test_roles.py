@@ -50,6 +50,7 @@ REQUIRED = {
         GET ~/metrics
         GET ~/migrations
         GET ~/quota
+        GET ~/schedules
         GET ~/secrets
         GET ~/state
         GET ~/table
@@ -77,7 +78,9 @@ REQUIRED = {
         POST ~/rollback
         POST ~/rows
         POST ~/tables/revert
+        POST ~/schedules/run
         PUT ~/blobs/{digest}
+        PUT ~/schedules/paused
         PUT ~/secrets/{secret}
     """,
     "owner": """

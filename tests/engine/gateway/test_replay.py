@@ -96,6 +96,20 @@ def test_replay_sends_recorded_request_with_new_trace() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("host", "passed"), [("web--shop.svc.internal", True), ("localhost", False)])
+def test_replay_of_a_schedules_run_reaches_its_resource_with_its_fields(host: str, passed: bool) -> None:
+    async def answer(run: GuestRequest) -> RunReport:
+        return await reply(run, dict(run.headers).get(b"x-svc-schedule", b""))
+
+    async def main() -> None:
+        recorded = replace(stored(b"", (b"x-svc-schedule", b"/nightly")), authority=host)
+        result = await Site(answer).replayer.replay(recorded, NONE)
+        assert result.exchange.status == 200
+        assert result.exchange.response.body == (b"/nightly" if passed else b"")
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 5 * MAX_BODY_BYTES])
 def test_replay_of_truncated_body_raises_not_replayable(size: int) -> None:
     async def answer(run: GuestRequest) -> RunReport:

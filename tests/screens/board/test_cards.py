@@ -22,7 +22,16 @@ from screens.board.cards import (
     sparkline,
 )
 from screens.board.diagram import WIDTHS
-from screens.board.project import BoardDomain, BoardDoor, BoardResource, Health, ProjectStatus, Rates
+from screens.board.project import (
+    BoardDomain,
+    BoardDoor,
+    BoardResource,
+    BoardSchedule,
+    Health,
+    ProjectStatus,
+    Rates,
+)
+from svc_tui.deploy.format import local_time
 from tests.screens.board.resources import resource
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)
@@ -170,6 +179,22 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
     health = Health(stage="ready", domains=(replace(domains[1], reaches=True),))
     lines = resource_details(resource, health, (), (), (), 90, UNICODE_SIGNS)
     assert "Y copies" not in "".join(part for line in lines for part, _ in line)
+
+
+def test_details_show_the_next_time_and_the_last_result_of_each_schedule() -> None:
+    last = {"state": "failed", "status": 500, "started": "2026-11-28T02:00:00+00:00"}
+    schedules = (
+        BoardSchedule.from_json(
+            {"path": "/nightly", "next": "2026-11-29T02:00:00+00:00", "paused": False, "last": None}
+        ),
+        BoardSchedule.from_json({"path": "/poll", "next": None, "paused": True, "last": last}),
+    )
+    health = Health(stage="ready", schedules=schedules)
+    lines = resource_details(resource("worker", "js"), health, (), (), (), 90, UNICODE_SIGNS)
+    text = "\n".join("".join(part for part, _ in line) for line in lines)
+    assert f"/nightly  next {local_time('2026-11-29T02:00:00+00:00')}" in text
+    assert f"/poll  paused  last failed 500 at {local_time('2026-11-28T02:00:00+00:00')}" in text
+    assert {tone for line in lines for part, tone in line if "failed" in part} == {"bad"}
 
 
 def test_fallback_is_on_the_card_and_in_the_details() -> None:

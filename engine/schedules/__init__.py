@@ -1,0 +1,1 @@
+"""Schedules of deployed and developed projects: their state, and the runs of their occurrences."""

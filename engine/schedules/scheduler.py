@@ -1,0 +1,362 @@
+"""Starts the runs of schedules: each is a request through the gateway, to its resource.
+
+The state of a project's schedules is one value of the bucket, `schedules/<project>`. A process settles an
+occurrence by compare-and-set, and only then starts it. So one of the nodes of a fleet starts it, and none
+starts it again after a kill.
+"""
+
+import asyncio
+import logging
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pydantic import TypeAdapter
+
+from engine.bucket.protocols import BucketError, KeyValue, StaleRevision
+from engine.cancellation import cancel, spawn
+from engine.door import Severity
+from engine.errors import SvcError
+from engine.gateway.routes import internal_authority
+from engine.http.exchange import Handler, MemoryExchange, Request
+from engine.manifest.model import Project
+from engine.manifest.schedules import Schedule
+from engine.schedules.state import Entry, Note, Result, Run, advance, new_run, utc
+from engine.timeline.bus import TimelineBus
+from engine.timeline.record import PlatformRecord
+
+KEY_PREFIX = "schedules/"
+TICK_SECONDS = 1.0
+"""How often the clock is read: it can jump."""
+REFRESH_SECONDS = 60.0
+"""How often the state is read in any case: another node can have changed it."""
+MARGIN_SECONDS = 60.0
+"""A run of another node that does not end within this and its limit is lost."""
+RETRY_SECONDS = 5.0
+"""Pause after the bucket failed."""
+FAILED_STATUS = 400
+Entries = Mapping[str, Entry]
+"""State by `RESOURCE:PATH`."""
+_FORM = TypeAdapter(dict[str, Entry])
+_log = logging.getLogger("svc.server")
+
+
+class ScheduleError(SvcError):
+    """A schedule does not exist, or cannot run now."""
+
+    code = "schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A schedule of a resource, its entry, and its next occurrence; `None` while it is paused."""
+
+    resource: str
+    schedule: Schedule
+    entry: Entry
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """When to read the state of a project again: at `wake`, if its clock goes back, or if it changes."""
+
+    project: Project
+    read: float
+    wake: float
+
+
+class Scheduler:
+    """The schedules of all projects of a process. Use on one event loop."""
+
+    def __init__(
+        self,
+        cells: Callable[[], KeyValue],
+        projects: Callable[[], Mapping[str, Project]],
+        send: Handler,
+        timeline_of: Callable[[str], TimelineBus],
+        *,
+        node: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`cells` is called on use, `projects` returns those that are served, `send` is the gateway.
+
+        `node` is this one of a fleet; nodes have different names.
+        """
+        self._cells, self._projects, self._send, self._timeline_of = cells, projects, send, timeline_of
+        self._node, self._token, self._clock = node, secrets.token_hex(6), clock
+        self._known: dict[str, Entries] = {}
+        """By project, the state that was read or stored last."""
+        self._plans: dict[str, _Plan] = {}
+        self._alive: set[str] = set()
+        """Ids of the runs of this process, and of those that it is about to start."""
+        self.runs: set[asyncio.Task[Result]] = set()
+        """The runs of this process."""
+        self._loop: asyncio.Task[None] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Return whether occurrences start."""
+        return self._loop is not None
+
+    def start(self) -> None:
+        """Start the occurrences of all schedules from now on."""
+        self._loop = asyncio.create_task(self._run())
+
+    async def stop(self, seconds: float) -> None:
+        """Start no more, and wait some time for the runs."""
+        if self._loop is not None:
+            await cancel([self._loop])
+        if self.runs:
+            await asyncio.wait(self.runs, timeout=seconds)
+
+    async def aclose(self) -> None:
+        """Wait until the ends of all runs, which must be stopped, are stored."""
+        if self.runs:
+            await asyncio.wait(self.runs)
+
+    async def _run(self) -> None:
+        while True:
+            await self.tick()
+            now = self._clock()
+            wake = min((plan.wake for plan in self._plans.values()), default=math.inf)
+            await asyncio.sleep(min(TICK_SECONDS, max(wake - now, 0.01)))
+
+    async def tick(self) -> None:
+        """Start what is due now."""
+        projects, now = self._projects(), self._clock()
+        for name in self._plans.keys() - projects.keys():
+            del self._plans[name]
+        due = [name for name, project in projects.items() if self._is_due(name, project, now)]
+        await asyncio.gather(*(self._advance(name, projects[name]) for name in due))
+
+    def _is_due(self, name: str, project: Project, now: float) -> bool:
+        plan = self._plans.get(name)
+        return plan is None or plan.project is not project or not plan.read <= now < plan.wake
+
+    async def _advance(self, name: str, project: Project) -> None:
+        """Settle the occurrences of a project until now, and start those that are due."""
+        schedules, now = list(_schedules(project)), self._clock()
+        if not schedules:
+            self._plans[name] = _Plan(project, now, math.inf)
+            return
+        starting: list[tuple[str, Schedule, Run]] = []
+        notes: list[tuple[str, Schedule, Note]] = []
+
+        def settle(entries: Entries) -> Entries:
+            self._forget(starting)
+            notes.clear()
+            known = {_key(resource, schedule.path) for resource, schedule in schedules}
+            after = {
+                key: each
+                for key, each in entries.items()
+                if key in known or each.paused or each.after > now - 86400
+            }
+            for resource, schedule in schedules:
+                lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
+                key = _key(resource, schedule.path)
+                step = advance(schedule, entries.get(key), now, self._owner, lost)
+                after[key] = step.entry
+                notes.extend((resource, schedule, note) for note in step.notes)
+                if step.run is not None:
+                    self._alive.add(step.run.id)
+                    starting.append((resource, schedule, step.run))
+            return after
+
+        try:
+            entries = await self._change(name, settle)
+        except BaseException as error:
+            self._forget(starting)
+            self._plans[name] = _Plan(project, now, now + RETRY_SECONDS)
+            if not isinstance(error, Exception):
+                raise
+            trace = None if isinstance(error, SvcError) else error
+            _log.error("the schedules of %s do not run: %s", name, error, exc_info=trace)
+            return
+        for resource, schedule, (level, text) in notes:
+            self._note(name, resource, level, f"schedule {schedule.path}: {text}")
+        for resource, schedule, run in starting:
+            spawn(self.runs, self._execute(name, resource, schedule, run))
+        nexts = (_next(schedule, entries[_key(resource, schedule.path)]) for resource, schedule in schedules)
+        wake = min((each for each in nexts if each is not None), default=math.inf)
+        self._plans[name] = _Plan(project, now, min(wake, now + REFRESH_SECONDS))
+
+    def _forget(self, starting: list[tuple[str, Schedule, Run]]) -> None:
+        self._alive -= {run.id for _, _, run in starting}
+        starting.clear()
+
+    @property
+    def _owner(self) -> str:
+        return f"{self._node}.{self._token}"
+
+    def _is_lost(self, now: float, limit: float, run: Run) -> bool:
+        node, _, token = run.owner.rpartition(".")
+        if node == self._node:
+            return token != self._token or run.id not in self._alive
+        return now - run.started > limit + MARGIN_SECONDS
+
+    async def _change(self, project: str, change: Callable[[Entries], Entries]) -> Entries:
+        """Change the state of a project's schedules, and return it. Raises `BucketError`."""
+        cells, key = self._cells(), KEY_PREFIX + project
+        while True:
+            cell = await cells.get(key)
+            before = _FORM.validate_json(cell.value) if cell is not None else {}
+            after = dict(change(before))
+            revision = cell.revision if cell is not None else None
+            if after == before or not isinstance(
+                await cells.cas(key, _FORM.dump_json(after), revision), StaleRevision
+            ):
+                self._known[project] = after
+                return after
+
+    def _note(self, project: str, resource: str, level: Severity, text: str, id_: str = "") -> None:
+        self._timeline_of(project).append(PlatformRecord(time.time_ns(), resource, level, text, id_))
+
+    async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Result:
+        """Send the request of a run, and store its end."""
+        self._note(project, resource, "INFO", f"schedule {schedule.path} of {utc(run.due)}", run.id)
+        path, _, query = schedule.path.partition("?")
+        fields = {
+            "host": internal_authority(project, resource),
+            "user-agent": "svc-schedule",
+            "content-length": "0",
+            "x-svc-schedule": schedule.path,
+            "x-svc-scheduled-time": utc(run.due),
+            "x-svc-schedule-times": schedule.at,
+            "x-svc-run-id": run.id,
+        }
+        request = Request(
+            method="POST",
+            scheme="http",
+            path=path,
+            query=query.encode(),
+            headers=[(name.encode(), value.encode()) for name, value in fields.items()],
+            id=run.id,
+            resource=(project, resource),
+        )
+        exchange, began = MemoryExchange(request), time.perf_counter()
+        try:
+            await self._send(exchange)
+        except Exception:
+            _log.exception("the run %s of the schedule %s of %s failed", run.id, schedule.path, resource)
+            exchange.abort()
+        status = None if exchange.aborted else exchange.status
+        result = Result(
+            id=run.id,
+            due=run.due,
+            started=run.started,
+            state="succeeded" if status is not None and status < FAILED_STATUS else "failed",
+            status=status,
+            seconds=round(time.perf_counter() - began, 3),
+        )
+        if result.state == "failed":
+            outcome = f"with status {status}" if status is not None else "without a response"
+            self._note(project, resource, "WARN", f"schedule {schedule.path} failed {outcome}", run.id)
+        await self._store_end(project, _key(resource, schedule.path), result)
+        return result
+
+    async def _store_end(self, project: str, key: str, result: Result) -> None:
+        """Store the end of a run, as soon as the bucket is available."""
+
+        def end(entries: Entries) -> Entries:
+            entry = entries.get(key)
+            if entry is None:
+                return entries
+            running = tuple(each for each in entry.running if each.id != result.id)
+            return {**entries, key: replace(entry, running=running, last=result)}
+
+        while True:
+            with suppress(BucketError):
+                await self._change(project, end)
+                break
+            if self._loop is not None and self._loop.done():
+                break  # The service stops: the run counts as interrupted.
+            await asyncio.sleep(RETRY_SECONDS)
+        self._alive.discard(result.id)
+        self._plans.pop(project, None)  # An occurrence may be queued.
+
+    async def planned(self, project: Project) -> list[Planned]:
+        """Return the schedules of a project. Raises `BucketError`."""
+        if next(_schedules(project), None) is not None:
+            await self._change(project.name, lambda entries: entries)
+        return self.known(project)
+
+    def known(self, project: Project) -> list[Planned]:
+        """Return the schedules of a project as they were read last, without access to the bucket."""
+        entries, listed = self._known.get(project.name, {}), []
+        now = int(self._clock())
+        for resource, schedule in _schedules(project):
+            entry = entries.get(_key(resource, schedule.path))
+            if entry is None or entry.times != schedule.times:
+                entry = replace(entry or Entry(times="", after=0), times=schedule.times, after=now)
+            listed.append(Planned(resource, schedule, entry, _next(schedule, entry)))
+        return listed
+
+    async def run_now(self, project: Project, resource: str, path: str) -> Result:
+        """Run a schedule now, paused or not, and return the end. Raises `ScheduleError`, `BucketError`."""
+        schedule, key, now = self._find(project, resource, path), _key(resource, path), self._clock()
+        run = new_run(int(now), now, self._owner)
+        self._alive.add(run.id)
+
+        def begin(entries: Entries) -> Entries:
+            entry = entries.get(key) or Entry(times=schedule.times, after=int(now))
+            lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
+            if schedule.overlap != "allow" and not all(map(lost, entry.running)):
+                raise ScheduleError(
+                    f"schedule {path} of {resource} is running",
+                    'Wait for its end, or permit it by overlap = "allow".',
+                    code="conflict",
+                )
+            return {**entries, key: replace(entry, running=(*entry.running, run))}
+
+        try:
+            await self._change(project.name, begin)
+        except BaseException:
+            self._alive.discard(run.id)
+            raise
+        return await asyncio.shield(spawn(self.runs, self._execute(project.name, resource, schedule, run)))
+
+    async def pause(self, project: Project, resource: str, path: str, *, paused: bool) -> None:
+        """Pause or resume a schedule. Raises `ScheduleError`, `BucketError`.
+
+        Occurrences during a pause are not caught up.
+        """
+        schedule, key, now = self._find(project, resource, path), _key(resource, path), int(self._clock())
+
+        def change(entries: Entries) -> Entries:
+            entry = entries.get(key) or Entry(times=schedule.times, after=now)
+            if entry.paused == paused:
+                return entries
+            after = entry.after if paused else max(entry.after, now)
+            return {**entries, key: replace(entry, paused=paused, after=after, queued=None)}
+
+        await self._change(project.name, change)
+        self._plans.pop(project.name, None)
+
+    def _find(self, project: Project, resource: str, path: str) -> Schedule:
+        for name, schedule in _schedules(project):
+            if (name, schedule.path) == (resource, path):
+                return schedule
+        raise ScheduleError(
+            f"{project.name} has no schedule {path} of {resource}",
+            "List them with `svc schedule list`.",
+            code="not-found",
+        )
+
+
+def _schedules(project: Project) -> Iterator[tuple[str, Schedule]]:
+    for name, resource in project.resources.items():
+        for schedule in resource.schedules:
+            yield name, schedule
+
+
+def _key(resource: str, path: str) -> str:
+    return f"{resource}:{path}"
+
+
+def _next(schedule: Schedule, entry: Entry) -> int | None:
+    return None if entry.paused else schedule.next(entry.after)

@@ -1,0 +1,132 @@
+"""`svc schedule`: the schedules of the project."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from engine.errors import InvalidUsage, SvcError
+from engine.files.data_dir import DATA_DIR
+from engine.manifest.load import find, load
+from svc_tui.client import Client
+from svc_tui.client.credentials import open_client
+from svc_tui.client.discovery import find_running
+from svc_tui.commands.options import AsJson, argument
+from svc_tui.deploy.format import local_time
+from svc_tui.logs import ServiceOption, resolve_target
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import duration
+
+schedule = typer.Typer(help="Show, run, pause and resume the schedules of the project.")
+SchedulePath = Annotated[
+    str, argument("PATH", "Path of the schedule, or RESOURCE:PATH for one of several resources.")
+]
+_TONES = {"succeeded": "green", "failed": "red", "interrupted": "yellow"}
+
+
+@schedule.command("list")
+def list_schedules(service: ServiceOption = None, as_json: AsJson = False) -> None:
+    """List the schedules with their last results and next times."""
+    with _opened(service) as (client, project):
+        listed = client.call("GET", f"/v1/projects/{project}/schedules")
+    if as_json:
+        stdout.data(listed)
+        return
+    if not listed["schedules"]:
+        stderr.note(f'{project} has no schedules; add some: schedules = {{ "/nightly" = "0 3 * * *" }}')
+    elif not listed["active"]:
+        stderr.note("they run at their times while `svc serve` or `svc dev --schedules` runs")
+    for each in listed["schedules"]:
+        stdout.line(_line(each))
+
+
+@schedule.command()
+def run(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> int:
+    """Run a schedule now, and wait for its end."""
+    with _opened(service) as (client, project):
+        result = client.call("POST", f"/v1/projects/{project}/schedules/run", _found(client, project, path))
+    if as_json:
+        stdout.data(result)
+    else:
+        stdout.line(Text.assemble(*_result(result), (f"  {result['request']}", "dim")))
+        stderr.note(f"its log: svc logs --request {result['request']}")
+    return 0 if result["state"] == "succeeded" else 1
+
+
+@schedule.command()
+def pause(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> None:
+    """Pause a schedule until it is resumed."""
+    _pause(path, service, as_json=as_json, paused=True)
+
+
+@schedule.command()
+def resume(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> None:
+    """Resume a schedule. Times during the pause are not caught up."""
+    _pause(path, service, as_json=as_json, paused=False)
+
+
+def _pause(path: str, service: bool | None, *, as_json: bool, paused: bool) -> None:
+    with _opened(service) as (client, project):
+        found = _found(client, project, path)
+        listed = client.call("PUT", f"/v1/projects/{project}/schedules/paused", found | {"paused": paused})
+    changed = next(each for each in listed["schedules"] if found.items() <= each.items())
+    if as_json:
+        stdout.data(changed)
+    else:
+        stdout.line(_line(changed))
+
+
+@contextmanager
+def _opened(service: bool | None) -> Iterator[tuple[Client, str]]:
+    """Yield a client of the service or of the running `svc dev`, and the project. Raises `SvcError`."""
+    root = find(Path.cwd())
+    name, credentials = load(root).name, resolve_target(root, service)
+    if credentials is not None:
+        with open_client(credentials) as client:
+            yield client, name
+        return
+    running = find_running(root / DATA_DIR, f"/v1/projects/{name}/schedules")
+    if running is None:
+        raise SvcError("svc dev does not run", "Start it, or pass --service for the deployed project.")
+    with running:
+        yield running, name
+
+
+def _found(client: Client, project: str, path: str) -> dict[str, str]:
+    """Return the resource and the path of a schedule. Raises `InvalidUsage`."""
+    resource, _, rest = path.rpartition(":") if not path.startswith("/") else ("", "", path)
+    schedules = client.call("GET", f"/v1/projects/{project}/schedules")["schedules"]
+    found = [each for each in schedules if each["path"] == rest and resource in ("", each["resource"])]
+    if len(found) == 1:
+        return {"resource": found[0]["resource"], "path": rest}
+    names = ", ".join(f"{each['resource']}:{each['path']}" for each in found or schedules)
+    if found:
+        raise InvalidUsage(f"several resources have a schedule {rest}", f"Pass one of {names}.")
+    hint = f"Available: {names}." if names else "Add schedules to a resource in svc.toml, and deploy."
+    raise InvalidUsage(f"{project} has no schedule {path}", hint)
+
+
+def _line(each: dict[str, Any]) -> Text:
+    local = each["timezone"] != "UTC" and not each["at"].lower().startswith("every")
+    coming = "paused" if each["paused"] else f"next {local_time(each['next'])}" if each["next"] else "never"
+    pieces: list[Any] = [
+        (f"{each['resource']}:{each['path']}", "bold"),
+        (f"  {each['at']}{' ' + each['timezone'] if local else ''}", "cyan"),
+        (f"  {coming}", "yellow" if each["paused"] else ""),
+    ]
+    if each["running"]:
+        pieces.append(("  running", "cyan"))
+    if each["last"] is not None:
+        pieces += ["  last ", *_result(each["last"]), (f" {local_time(each['last']['started'])}", "dim")]
+    return Text.assemble(*pieces)
+
+
+def _result(result: dict[str, Any]) -> list[tuple[str, str]]:
+    status = f" {result['status']}" if result["status"] is not None else ""
+    text = f"{result['state']}{status}"
+    if result["state"] != "interrupted":
+        text += f" in {duration(int(result['seconds'] * 1e9))}"
+    return [(text, _TONES[result["state"]])]
