@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-LOGGERS = ("svc.control", "svc.fleet", "svc.server", "svc.tables", "svc.timeline")
+LOGGERS = ("svc.control", "svc.fleet", "svc.recurring", "svc.server", "svc.tables", "svc.timeline")
 """Names of the loggers that are forwarded."""
 
 

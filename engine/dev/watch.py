@@ -105,13 +105,15 @@ class Watcher:
             self._add(self._root)
             self.ready.set()
             stack.callback(self.ready.clear)
-            while await self._news.wait() and not stop.is_set():
+            while not stop.is_set():
+                await self._news.wait()
                 end = loop.time() + 10 * STEP_SECONDS
                 while self._news.is_set() and loop.time() < end:
                     self._news.clear()
                     await asyncio.sleep(STEP_SECONDS)
                 self._news.clear()
-                await self._publish()
+                if not stop.is_set():
+                    await self._publish()
 
     async def _watch_tree(self, stop: asyncio.Event) -> None:
         from watchfiles import Change, awatch  # not a dependency on Linux

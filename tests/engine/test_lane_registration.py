@@ -12,7 +12,7 @@ from engine.manifest.lanes import LaneSpec
 from engine.manifest.load import load
 from engine.manifest.problems import ManifestError
 from engine.manifest.schema import manifest_schema
-from svc_tui.dev import server
+from svc_tui import composition
 from tests.engine.control.developing import Shop, develop
 
 
@@ -56,7 +56,7 @@ def project(tmp_path: Path) -> Path:
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._registered, "upper", UpperLane.spec)
     lane: Lane = UpperLane()
-    monkeypatch.setattr(server, "lanes", lambda: {"upper": lane})
+    monkeypatch.setattr(composition, "lanes", lambda: {"upper": lane})
 
 
 def test_manifest_rejects_unregistered_lane(project: Path) -> None:

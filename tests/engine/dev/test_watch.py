@@ -50,6 +50,16 @@ async def watched(root: Path) -> AsyncIterator[Watched]:
         await running
 
 
+def test_watch_ends_soon_after_a_change(tmp_path: Path) -> None:
+    async def check() -> None:
+        for _ in range(3):
+            async with asyncio.timeout(20), watched(tmp_path) as folder:
+                folder.watcher._news.set()
+                await asyncio.sleep(watch.STEP_SECONDS / 2)
+
+    run(check)
+
+
 def run(check: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(check())  # type: ignore[arg-type]
 
