@@ -157,7 +157,8 @@ def test_tables_that_were_moved_away_are_restored(service: Service) -> None:
 
 def _damage_entries(service: Service) -> None:
     [part, *_] = sorted((service.root / "store").glob("tables/shop/*/entries/*"))
-    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    content = part.read_bytes()
+    part.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
 def _lose_entries(service: Service) -> None:

@@ -419,7 +419,7 @@ def test_damaged_artifact_does_not_stop_a_restore(service: Service) -> None:
     digest_, _ = asyncio.run(service.add_blob(b"sound")), asyncio.run(service.add_blob(b"other"))
     service.ship()
     [blob] = (service.root / "store" / "blobs").glob(f"{digest_}-*")
-    blob.write_bytes(blob.read_bytes()[:-1] + b"?")
+    blob.write_bytes(blob.read_bytes()[:-1] + bytes([blob.read_bytes()[-1] ^ 1]))
     result = asyncio.run(restore(service.store, KEY, service.root / "new"))
     assert result.report.blobs == 1
 
