@@ -166,7 +166,7 @@ main() {
         --uninstall) remove=yes ;;
         --server) server=yes ;;
         --domain | --acme)
-            [ $# -gt 1 ] || fail "$1 needs a value" "Run install.sh --help." 2
+            case ${2--} in -*) fail "$1 needs a value" "Run install.sh --help." 2 ;; esac
             if [ "$1" = --domain ]; then domain=$2; else mail=$2; fi
             shift
             ;;

@@ -67,6 +67,8 @@ def test_script_is_clean() -> None:
         (["--serve"], "unknown option --serve"),
         (["--server"], "--server needs --domain"),
         (["--server", "--domain"], "--domain needs a value"),
+        (["--server", "--domain", "--dry-run"], "--domain needs a value"),
+        (["--server", "--domain", "a.example", "--acme", "--dry-run"], "--acme needs a value"),
         (["--domain", "apps.example.com"], "Pass --server."),
         (["--", "--workers", "2"], "Pass --server."),
     ],

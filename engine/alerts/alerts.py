@@ -14,6 +14,8 @@ from pydantic import BaseModel
 
 from engine.timeline.record import format_utc
 
+MAX_TEXT = 2000
+"""Maximum characters of a text, parts of which are of projects: receivers refuse large messages."""
 AGAIN_SECONDS = 3600.0
 """Minimum time between two messages that an alert has begun."""
 REPEAT_SECONDS = 24 * 3600.0
@@ -69,7 +71,7 @@ class Alerts:
 
     def new(self, kind: Kind, project: str, text: str, severity: Severity) -> Alert:
         """Return an alert that begins now."""
-        since, url = format_utc(time.time_ns()), self._url_of(project)
+        since, url, text = format_utc(time.time_ns()), self._url_of(project), text[:MAX_TEXT]
         return Alert(kind=kind, project=project or None, severity=severity, text=text, since=since, url=url)
 
     def begin(
@@ -81,7 +83,7 @@ class Alerts:
             sent = state.sent if state is not None else -math.inf
             state = _State(self.new(kind, project, text, severity), sent)
             self._states[kind, project, subject] = state
-        state.alert = state.alert.model_copy(update={"text": text, "severity": severity})
+        state.alert = state.alert.model_copy(update={"text": text[:MAX_TEXT], "severity": severity})
         self._announce(state)
 
     def end(self, kind: Kind, project: str, *, subject: str = "") -> None:

@@ -15,7 +15,7 @@ CLIENT_FIELDS = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-proto
 """Fields that svc sets, besides those with `OWN_PREFIX`."""
 _LOCAL = "127.0.0.1"
 """The client of requests that svc itself makes: replays and health checks."""
-_FORWARDED = re.compile(r'(?:^|[;,\s])(for|proto)=("[^"]*"|[^;,\s]*)', re.IGNORECASE)
+_PAIR = re.compile(r'\s*([a-z]+)=("[^"%]*"|[^\s"%]*)\s*', re.IGNORECASE)
 _PORT = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?|(.*)")
 
 
@@ -57,9 +57,9 @@ def _believe(request: Request, trusted: tuple[Network, ...]) -> None:
     hops = [*_values(request.headers, b"x-forwarded-for")]
     schemes = [*_values(request.headers, b"x-forwarded-proto")]
     if not hops and not schemes:
-        pairs = _FORWARDED.findall(",".join(_values(request.headers, b"forwarded")))
-        hops = [value.strip('"') for name, value in pairs if name.lower() == "for"]
-        schemes = [value.strip('"') for name, value in pairs if name.lower() == "proto"]
+        members = [_pairs(each) for each in _values(request.headers, b"forwarded")]
+        hops = [each.get("for", "") for each in members]
+        schemes = [each["proto"] for each in members if "proto" in each]
     for hop in reversed(hops):
         match = _PORT.fullmatch(hop)
         parsed = parse_ip(match[1] or match[2] or match[3] or "") if match else None
@@ -70,6 +70,12 @@ def _believe(request: Request, trusted: tuple[Network, ...]) -> None:
             break
     if schemes and schemes[-1].lower() in ("http", "https"):
         request.scheme = schemes[-1].lower()
+
+
+def _pairs(member: str) -> dict[str, str]:
+    """Return the pairs of a member of `Forwarded`, none if one is malformed: a client may open a quote."""
+    pairs = [_PAIR.fullmatch(each) for each in member.split(";")]
+    return {each[1].lower(): each[2].strip('"') for each in pairs if each} if all(pairs) else {}
 
 
 def _values(headers: Headers, name: bytes) -> Iterator[str]:

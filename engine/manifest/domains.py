@@ -40,7 +40,7 @@ def parse_domain(text: str) -> str:
         idna.decode(name)
     except (idna.IDNAError, UnicodeError) as error:
         raise DomainInvalid(f"{text[:80]!a} is not a domain: {error}"[:300], _WRITE) from error
-    if "." not in name:
+    if "." not in name or name.endswith("."):
         raise DomainInvalid(f'"{text}" is not a full domain', _WRITE)
     return name
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpcore
@@ -58,9 +59,11 @@ class DomainChecks:
 
     async def addresses(self, name: str) -> list[str]:
         """Return the addresses that DNS has for a name. Raises `SvcError` if DNS does not answer."""
+        # The final dot prevents that the resolver appends its search domains, which may lead to this service.
+        absolute = name if await asyncio.to_thread(_is_host, name) else f"{name}."
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+                found = await asyncio.get_running_loop().getaddrinfo(absolute, None, type=socket.SOCK_STREAM)
         except socket.gaierror as error:
             if error.errno in (socket.EAI_NONAME, socket.EAI_NODATA):
                 return []
@@ -169,8 +172,19 @@ async def check_all(
                 await woken.wait()
 
 
+def _is_host(name: str) -> bool:
+    """Return whether /etc/hosts has a name, where the resolver finds no name with a final dot."""
+    try:
+        lines = Path("/etc/hosts").read_text(errors="replace").lower().splitlines()
+    except OSError:
+        return False
+    return any(name in line.partition("#")[0].split()[1:] for line in lines)
+
+
 def next_ns(domain: Domain) -> int:
-    """Return when a name is to be checked next."""
+    """Return when a name is to be checked next: now, if the clock was ahead at the last check."""
+    if domain.checked_ns > time.time_ns():
+        return 0
     waited = (domain.checked_ns - domain.since_ns) // 10
     longest = VALID_SECONDS if domain.state == "valid" else LAST_SECONDS
     return domain.checked_ns + min(max(waited, FIRST_SECONDS * 10**9), longest * 10**9)

@@ -1,6 +1,6 @@
 """When messages about alerts are sent: begin, end, repetition, and alerts that flap."""
 
-from engine.alerts.alerts import AGAIN_SECONDS, REPEAT_SECONDS, Alert, Alerts
+from engine.alerts.alerts import AGAIN_SECONDS, MAX_TEXT, REPEAT_SECONDS, Alert, Alerts
 
 
 class Sent:
@@ -87,3 +87,11 @@ def test_title_names_kind_project_and_end() -> None:
     titles = [alert.title for alert in sent.messages]
     assert titles == ["svc: failure-rate (shop)", "svc: failure-rate ended (shop)", "svc: disk"]
     assert [alert.project for alert in sent.messages] == ["shop", "shop", None]
+
+
+def test_long_text_of_a_project_is_cut() -> None:
+    sent = Sent()
+    for _ in range(2):
+        sent.alerts.begin("deploy-failed", "shop", "x" * 900_000)
+        assert [len(alert.text) for alert in sent.alerts.active()] == [MAX_TEXT]
+    assert [len(text) for text in sent.texts()] == [MAX_TEXT]

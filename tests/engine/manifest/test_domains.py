@@ -49,6 +49,8 @@ def test_parse_domain_returns_lower_case_ascii(text: str, name: str) -> None:
         ("https://example.com", "is a URL"),
         ("example.com/a", "is a URL"),
         ("localhost", "is not a full domain"),
+        ("shop.example.com..", "is not a full domain"),
+        ("shop.example.com\u3002.", "is not a full domain"),
         ("a_b.example", "is not a domain"),
         ("-a.example", "is not a domain"),
         ("a..example", "is not a domain"),

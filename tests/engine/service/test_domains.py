@@ -1,6 +1,7 @@
 """Custom domains in the bucket and in routes: a name has one project."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -183,6 +184,30 @@ def test_pause_between_checks_grows_with_the_time_without_success() -> None:
     pauses = [next_ns(replace(new, checked_ns=each * second)) // second - each for each in (0, 100, 10**6)]
     assert pauses == [2, 10, 300]
     assert next_ns(replace(new, state="valid", checked_ns=10**6 * second)) // second - 10**6 == 3600
+
+
+def test_name_that_was_checked_while_the_clock_was_ahead_is_due() -> None:
+    later = time.time_ns() + 365 * 86400 * 10**9
+    assert next_ns(Domain(name=NAME, declared_ns=0, since_ns=0, checked_ns=later)) == 0
+
+
+def test_search_domains_of_the_resolver_are_not_appended(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def main() -> None:
+        async def look_up(name: str, *_: object, **__: object) -> list[Any]:
+            asked.append(name)
+            return []
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up, raising=False)
+        checks = DomainChecks(SERVICE, "http://{}", b"key")
+        for name in ("shop.example.org", "localhost"):
+            await checks.addresses(name)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(main())
+    loop.close()
+    assert asked == ["shop.example.org.", "localhost"]
 
 
 def test_summary_needs_one_address_that_reaches_the_service_and_names_the_others() -> None:
