@@ -399,16 +399,10 @@ class CertificateManager:
                 raise AuthorityError(f"it had {MAX_ORDERS} orders in 24 hours, the limit of svc")
             key = new_key()
             request = signing_request(key, names)
-            # An order that cannot be stored counts, too.
-            entry.ordered.append(now)
-            await self._store.save(owner, entry)
-            try:
-                url = await in_thread(authority.order, request)
-            except AuthorityError:
-                entry.ordered.remove(now)
-                raise
+            url = await in_thread(authority.order, request)
             order = Order(url=url, names=names, request=request, key=self._store.seal(owner, key))
             entry.order = order
+            entry.ordered.append(now)
             await self._store.save(owner, entry)
         deadline, pause, answered = time.monotonic() + ORDER_SECONDS, 0.25, False
         while True:

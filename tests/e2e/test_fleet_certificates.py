@@ -118,6 +118,7 @@ def test_one_node_orders_any_node_answers_and_all_serve_the_certificate(
                     request = client.build_request("GET", nodes.public(each), headers={"host": host})
                     request.extensions["sni_hostname"] = host
                     assert client.send(request).text == "one"
-        assert pebble.log().count("POST /order-plz -> calling") == 5
+        # Not the requests: Pebble refuses some good nonces, and svc repeats those.
+        assert pebble.log().count("Added order ") == 5
     finally:
         kill_servers(nodes.servers)
