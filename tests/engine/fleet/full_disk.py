@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.fleet import nats_server
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.nats_server import NatsServer
-from engine.fleet.node import STORE
+from engine.fleet.node import STORE, cluster_address
 from engine.fleet.operations import stream_copies
 from tests.engine.fleet.cluster import READY_SECONDS, create_nodes
 
@@ -20,7 +20,8 @@ async def main(small: Path) -> None:
     """Write until the disk is full and beyond, make room, and wait until the server has all values."""
     small.mkdir()
     with tempfile.TemporaryDirectory(prefix="svc-full-disk-") as folder:
-        nodes, address = create_nodes(Path(folder), 3)
+        nodes, _ = create_nodes(Path(folder), 3)
+        address = cluster_address(*nodes[2])
         (nodes[0][0] / STORE.parent).symlink_to(small, target_is_directory=True)
         logged: list[str] = []
         servers = [NatsServer(*each, lambda level, line: logged.append(line)) for each in nodes]
