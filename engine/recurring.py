@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 
 THREADS = 4
+IDLE_SECONDS = 60.0
+"""Time without work after which an owner closes its file."""
 _log = logging.getLogger("svc.recurring")
 _changed = threading.Condition()
 _queue: list[tuple[float, int, "Recurring"]] = []

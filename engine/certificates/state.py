@@ -10,6 +10,7 @@ from cryptography import x509
 
 from engine.certificates.manager import CertificateManager, Hosts
 from engine.http.tls import CertificateSet
+from engine.timeline.record import utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class CertificateStates:
         certificate = self.used.named.get(name, self.used.default)
         names, end = _leaf(certificate.chain)
         failure = self.manager.failure(project, name) if self.manager is not None else ""
-        until = _utc(end)
+        until = utc(end.timestamp())
         temporary = self.manager is not None and certificate == self.manager.temporary
         if temporary or not names & {name, f"*.{name.partition('.')[2]}"}:
             detail = f"the certificate of the service does not name {name}"
@@ -80,7 +81,7 @@ class CertificateStates:
             return ServiceCertificate(self.domain, names, state)
         if self.used.default == self.manager.temporary:
             names = []
-        times = (_utc(datetime.fromtimestamp(each, UTC)) if each else "" for each in self.manager.times())
+        times = (utc(each) if each else "" for each in self.manager.times())
         return ServiceCertificate(self.domain, names, state, *times)
 
     def of_addresses(self, project: str, domains: Container[str]) -> CertificateState | None:
@@ -99,7 +100,3 @@ def _leaf(chain: str) -> tuple[frozenset[str], datetime]:
     except x509.ExtensionNotFound:
         return frozenset(), leaf.not_valid_after_utc
     return frozenset(alternative.get_values_for_type(x509.DNSName)), leaf.not_valid_after_utc
-
-
-def _utc(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

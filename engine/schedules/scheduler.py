@@ -25,9 +25,9 @@ from engine.gateway.routes import internal_authority
 from engine.http.exchange import Handler, MemoryExchange, Request
 from engine.manifest.model import Project
 from engine.manifest.schedules import Schedule
-from engine.schedules.state import Entry, Note, Result, Run, advance, new_run, utc
+from engine.schedules.state import Entry, Note, Result, Run, advance, new_run
 from engine.timeline.bus import TimelineBus
-from engine.timeline.record import PlatformRecord
+from engine.timeline.record import PlatformRecord, utc
 
 KEY_PREFIX = "schedules/"
 TICK_SECONDS = 1.0

@@ -7,11 +7,11 @@ interrupted: it is not started again.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Literal
 
 from engine.gateway.tracing import request_id
 from engine.manifest.schedules import Schedule
+from engine.timeline.record import utc
 
 LATE_SECONDS = 60
 """An occurrence that cannot start for so long is missed."""
@@ -113,8 +113,3 @@ def advance(
         return Step(entry, None, tuple(notes))
     run = new_run(due, now, owner)
     return Step(replace(entry, running=(*entry.running, run)), run, tuple(notes))
-
-
-def utc(seconds: float) -> str:
-    """Return a time as text, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -406,6 +406,11 @@ def record_kind(record: Record) -> str:
     return record.stream if isinstance(record, LineRecord) else "platform"
 
 
+def utc(seconds: float) -> str:
+    """Return a time, in seconds of the Unix epoch, as `2026-11-21T15:03:10Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def format_utc(time_ns: int) -> str:
     """Return a time as `2026-11-21T15:03:10.123456789Z`."""
     seconds, rest = divmod(time_ns, 1_000_000_000)

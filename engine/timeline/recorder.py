@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
-from engine.recurring import Recurring
+from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import (
     BOUNDS,
@@ -328,8 +328,6 @@ BATCH = 500
 COPY_WEIGHT = 64
 """A batch of copies counts as so many records."""
 RETRY_SECONDS = 1.0
-IDLE_SECONDS = 60.0
-"""Time without a record after which the file is closed."""
 TRIM_SECONDS = 1.0
 OMITTED_SECONDS = 60.0
 """Minimum time between two warnings about too many series."""
@@ -433,10 +431,9 @@ class TimelineRecorder:
             self._changed.clear()
             self._warn(error)
         rest = self._written + IDLE_SECONDS - time.monotonic()
-        if self._store is None or rest > 0:
-            return None if self._store is None else rest
-        self._close_file()
-        return None
+        if rest <= 0:
+            self._close_file()
+        return None if self._store is None else rest
 
     def _write(self) -> bool:
         """Write all queued records in batches; return whether all were written."""

@@ -7,7 +7,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from engine.files.sql_functions import DENIED_FUNCTIONS, Work, register_function
 from engine.files.statement_limit import StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 from engine.timeline.database import TimelineDatabase
-from engine.timeline.record import SEVERITY_NUMBERS, Origin
+from engine.timeline.record import SEVERITY_NUMBERS, Origin, utc
 from engine.trace import call_id
 
 TIMEOUT_SECONDS = 10.0
@@ -298,7 +297,7 @@ def _bucket(*values: Any) -> str | None:
         return None
     seconds = _seconds(width)
     start = time_ns // 1_000_000_000 // seconds * seconds
-    return f"{datetime.fromtimestamp(start, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return utc(start)
 
 
 def run(path: Path, sql: str, limit: int = MAX_ROWS, canceled: Callable[[], bool] = lambda: False) -> bytes:

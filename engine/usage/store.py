@@ -19,7 +19,7 @@ from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.files.quarantine import quarantine_database
 from engine.files.sqlite_file import SqliteFile
-from engine.recurring import Recurring
+from engine.recurring import IDLE_SECONDS, Recurring
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, RequestRecord, failed
 
@@ -246,8 +246,6 @@ def _sum(rows: Sequence[UsageRow]) -> UsageRow:
 
 
 INTERVAL_SECONDS = 1.0
-IDLE_SECONDS = 60.0
-"""Time without a request after which the file is closed."""
 RETENTION_MINUTES = 31 * 24 * 60
 DELETE_EVERY_MINUTES = 60
 MAX_UNWRITTEN = 20_000

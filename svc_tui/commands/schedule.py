@@ -73,10 +73,7 @@ def _pause(path: str, service: bool | None, *, as_json: bool, paused: bool) -> N
         found = _found(client, project, path)
         listed = client.call("PUT", f"/v1/projects/{project}/schedules/paused", found | {"paused": paused})
     changed = next(each for each in listed["schedules"] if found.items() <= each.items())
-    if as_json:
-        stdout.data(changed)
-    else:
-        stdout.line(_line(changed))
+    stdout.answer(changed, [_line(changed)], as_json=as_json)
 
 
 @contextmanager

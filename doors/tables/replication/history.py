@@ -109,6 +109,11 @@ class At(StrictModel):
     step: Literal[-1, 0, 1] = 0
 
 
+def _position(connection: Connection) -> LogPosition:
+    """Return the position of the last entry, or one before the first if there is none."""
+    return read_log_position(connection) if is_replica(connection) else LogPosition("", 0, "", 0, 0)
+
+
 def _entries(path: Path, position: LogPosition) -> Iterator[tuple[JournalEntry, Entry]]:
     """Yield the entries up to a position, newest first. Raises `TablesError`."""
     if find_replica(path) is not None:
@@ -216,7 +221,7 @@ def find_writes(
 ) -> History:
     """Return what wrote a row, or one cell of it, or what a request wrote. Raises `TablesError`."""
     catalog, end = read(connection), time.monotonic() + SECONDS
-    position = read_log_position(connection) if is_replica(connection) else LogPosition("", 0, "", 0, 0)
+    position = _position(connection)
     name, values = "", list[Value]()
     if not request:
         found = find(catalog, table, "not-found")
@@ -307,7 +312,7 @@ def _copied(connection: Connection) -> Iterator[tuple[Connection, Path, LogPosit
         with closing(Connection(str(target))) as copy, copy.backup("main", connection, "main") as backup:
             backup.step(-1)
         with closing(open_replica(target)) as copy:
-            yield copy, path, read_log_position(copy) if is_replica(copy) else LogPosition("", 0, "", 0, 0)
+            yield copy, path, _position(copy)
 
 
 def _find_moment(path: Path, position: LogPosition, at: At, table: str) -> tuple[JournalEntry, Entry]:
@@ -358,13 +363,17 @@ def text_of(time_ns: int) -> str:
 def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tuple[int, list[str]]:
     """Undo the entries after one; return the number of changes, and what they lack. Raises `TablesError`."""
     lacks: dict[str, None] = {}
-    numbered: dict[str, None] = {}
-    undone = 0
+    undone, numbered = 0, set[str]()
     end = time.monotonic() + SECONDS
     copy.execute("BEGIN IMMEDIATE")
     for stored_entry, entry in _entries(path, position):
         if stored_entry.sequence <= last:
-            break
+            for name in numbered & entry.sequences.keys():
+                _number(copy, name, entry.sequences[name])
+            numbered -= entry.sequences.keys()
+            if not numbered:
+                break
+            continue
         at = text_of(stored_entry.time_ns)
         if time.monotonic() > end:
             raise TablesError(
@@ -374,7 +383,7 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
             )
         if entry.lacks:
             lacks[entry.lacks] = None
-        numbered |= dict.fromkeys(entry.sequences)
+        numbered |= entry.sequences.keys()
         if entry.kind == "gap" and not entry.lacks.endswith(NO_KEY):
             raise TablesError(f"the transaction at {at} has no record: {entry.lacks}", "Name a later moment.")
         for part in reversed(entry.parts):
@@ -395,11 +404,14 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
                     "Name a later moment.",
                 ) from error
     for name in numbered:
-        earlier = (entry.sequences for each, entry in _entries(path, position) if each.sequence <= last)
-        number = next((each[name] for each in earlier if name in each), None)
-        copy.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (number or 0, name))
+        _number(copy, name, None)
     copy.execute("COMMIT")
     return undone, list(lacks)
+
+
+def _number(copy: Connection, table: str, number: int | None) -> None:
+    """Set the last key that a table with AUTOINCREMENT has used up."""
+    copy.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (number or 0, table))
 
 
 @dataclass(frozen=True, slots=True)

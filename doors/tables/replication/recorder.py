@@ -272,10 +272,8 @@ class Recorder:
         without_key = reason.endswith(NO_KEY) and not self._replica.refuses
         if not writable or without_key:
             self._refuse(reason, remedy)
-        return not without_key and table not in (
-            REPLICA_TABLE,
-            "sqlite_stat4",
-        )  # The planner alone uses what ANALYZE samples.
+        # The planner alone uses what ANALYZE samples.
+        return not without_key and table not in (REPLICA_TABLE, "sqlite_stat4")
 
     def _commit(self) -> None:
         """Append the changes to the log and commit them; the caller's commit then ends an empty transaction.

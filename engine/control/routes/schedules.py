@@ -5,19 +5,15 @@ from dataclasses import asdict
 from typing import Annotated, Literal
 
 from pydantic import Field
-from quart import Blueprint
-from quart_schema import validate_request, validate_response
 
-from engine.control.app import require
+from engine.control.app import Routes, require
 from engine.control.projects import unknown_project
 from engine.control.schemas import StrictModel
-from engine.control.schemas.accounts import iso
 from engine.manifest.model import Project
 from engine.manifest.schedules import MAX_PATH_CHARS, Overlap
 from engine.schedules.scheduler import Planned, Scheduler
 from engine.schedules.state import Result
-
-SECOND_NS = 10**9
+from engine.timeline.record import utc
 
 
 class ScheduleResult(StrictModel):
@@ -38,8 +34,8 @@ class ScheduleResult(StrictModel):
         """Return the response model of a result."""
         return cls(
             request=result.id,
-            due=iso(result.due * SECOND_NS),
-            started=iso(int(result.started * SECOND_NS)),
+            due=utc(result.due),
+            started=utc(result.started),
             state=result.state,
             status=result.status,
             seconds=result.seconds,
@@ -72,7 +68,7 @@ class ScheduleOut(StrictModel):
             resource=planned.resource,
             **asdict(planned.schedule),
             paused=entry.paused,
-            next=iso(planned.next * SECOND_NS) if planned.next is not None else None,
+            next=utc(planned.next) if planned.next is not None else None,
             running=len(entry.running),
             last=ScheduleResult.of(entry.last) if entry.last is not None else None,
         )
@@ -101,9 +97,9 @@ class PauseRequest(ScheduleRequest):
     paused: bool
 
 
-def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> Blueprint:
+def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> Routes:
     """Return the routes. `served` returns a project as it is served."""
-    routes = Blueprint("schedules", __name__)
+    routes = Routes("schedules", __name__)
 
     def find(name: str) -> Project:
         project = served(name)
@@ -116,23 +112,18 @@ def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> 
         return ScheduleList(active=scheduler.active, schedules=schedules)
 
     @routes.get("/v1/projects/<project>/schedules")
-    @validate_response(ScheduleList)
     async def schedules(project: str) -> ScheduleList:
         """List the schedules of a project, with their last results and next times."""
         require(project, "viewer")
         return await listed(find(project))
 
     @routes.post("/v1/projects/<project>/schedules/run")
-    @validate_request(ScheduleRequest)
-    @validate_response(ScheduleResult)
     async def run(project: str, data: ScheduleRequest) -> ScheduleResult:
         """Run a schedule now, paused or not, and return its end."""
         require(project, "deployer")
         return ScheduleResult.of(await scheduler.run_now(find(project), data.resource, data.path))
 
     @routes.put("/v1/projects/<project>/schedules/paused")
-    @validate_request(PauseRequest)
-    @validate_response(ScheduleList)
     async def pause(project: str, data: PauseRequest) -> ScheduleList:
         """Pause or resume a schedule. Occurrences during the pause are not caught up."""
         require(project, "deployer")
