@@ -236,6 +236,8 @@ async def latencies(port: int, host: str) -> list[float]:
     for _ in range(REQUESTS):
         began = time.perf_counter()
         writer.write(_request("/", host))
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 "), head
         await reader.readuntil(b"hello\n")
         times.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(PAUSE)

@@ -19,6 +19,10 @@ TRANSPORT_BYTES = 64 << 10
 """Bytes that a transport buffers before it applies backpressure: asyncio's default, but for TLS too."""
 
 
+def _do_nothing() -> None:
+    """Handle no deadline."""
+
+
 class ServerExchange(Exchange, Protocol):
     """An exchange of a connection."""
 
@@ -218,6 +222,13 @@ class Connection(asyncio.Protocol):
         """Call no action."""
         self._deadline = None
 
+    def cancel_timer(self) -> None:
+        """Call no action. So neither the event loop nor the connection itself refers to the connection."""
+        self._deadline, self._on_deadline = None, _do_nothing
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _on_timer(self) -> None:
         self._timer = None
         if self._deadline is None:
@@ -266,9 +277,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection."""
-        self._deadline = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self.cancel_timer()
         self.resume_writing()
         self._written.clear()
         self.on_disconnect()

@@ -116,6 +116,13 @@ class Http2Connection(Connection):
                 if isinstance(buffer, UnsentBuffer):
                     buffer.unsent.close()
             self.close()
+            # Release the received bytes: cycles of references live until a garbage collection.
+            self.cancel_timer()
+            self._reader = asyncio.StreamReader()
+            protocol, self._protocol = self._protocol, None
+            if protocol is not None:
+                vars(protocol.connection).clear()
+                vars(protocol).clear()
 
     async def _read(self, protocol: Protocol) -> None:
         cost = 0

@@ -119,7 +119,7 @@ class Server:
 
     def upgrade(self, connection: Connection, data: bytes) -> None:
         """Continue a connection with HTTP/2, from these bytes on."""
-        connection.clear_timer()
+        connection.cancel_timer()
         self._connections.discard(connection)
         upgraded = Http2Connection(self, connection.release, self._hypercorn)
         task = asyncio.get_running_loop().create_task(upgraded.serve(connection.transport, data))

@@ -168,17 +168,16 @@ def test_frames_that_cost_too_much_close_their_connection(
 
 
 def test_unknown_settings_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    protocols, create = [], Protocol.__init__
+    settings, create = [], Protocol.__init__
 
     def created(self: Protocol, *args: Any) -> None:
         create(self, *args)
-        protocols.append(self)
+        settings.append(self.connection.remote_settings)
 
     monkeypatch.setattr(Protocol, "__init__", created)
     frames = [SettingsFrame(0, settings={n: 1, 4: 7}).serialize() for n in range(100, 200)]
     assert b"the last" in flood(b"".join(frames), Work(monkeypatch))[0]
-    stored = protocols[0].connection.remote_settings
-    assert len(stored) < 10 and stored.initial_window_size == 7
+    assert len(settings[0]) < 10 and settings[0].initial_window_size == 7
 
 
 def test_frames_of_a_client_that_left_are_not_handled(monkeypatch: pytest.MonkeyPatch) -> None:
