@@ -86,6 +86,7 @@ class Control:
         accounts, deployer = Accounts(bucket.kv, settings.passwords), runtime.deployer
         auth = AuthServices(accounts, Sessions(bucket.kv, accounts), runtime.throttle)
         dirs, status, peers = ProjectDirs(settings.data, deployer), runtime.status(), runtime.peers
+        names = domains.Names(deployer, runtime.domain_checks, runtime.certificates, settings.acme)
         subjects = (
             routes.blueprint(auth),
             routes.user_blueprint(auth),
@@ -97,8 +98,8 @@ class Control:
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
             restoring.blueprint(dirs, backup),
-            domains.blueprint(deployer, runtime.domain_checks, runtime.certificates, settings.acme),
-            domains.certificate_blueprint(runtime.certificates),
+            domains.blueprint(names),
+            domains.certificate_blueprint(names),
             schedules.blueprint(runtime.scheduler, runtime.serving.project),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
