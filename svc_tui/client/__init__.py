@@ -53,6 +53,8 @@ class Client:
         import httpx
 
         self.url = url
+        self.stopped = False
+        """Whether a command opened the folder of a stopped service."""
         self._expired_error = expired_error
         verify: ssl.SSLContext | bool = False  # loading certificates is slow, and plain http needs none
         if url.startswith("https:"):
