@@ -1,6 +1,7 @@
 """A service that obtains its certificates by ACME, from Pebble, as `svc serve --acme` does."""
 
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -20,6 +21,7 @@ from engine.certificates.dns_provider import RFC2136, DnsProvider
 from engine.certificates.store import PREFIX
 from engine.control.discovery import find_endpoint
 from svc_tui.client import ApiError, Client
+from svc_tui.deploy.format import certificate_lines
 from tests.support.knot import name_server
 from tests.support.pebble import Pebble, authority
 from tests.support.waiting import until
@@ -161,6 +163,27 @@ def test_check_of_the_service_tries_its_certificate_again(
             assert not client.call("POST", "/v1/certificate/check", {})["retries"]
             with pytest.raises(ApiError, match=r"other\.example is not the domain of the service"):
                 client.call("POST", "/v1/certificate/check", {"name": "other.example"})
+
+
+def test_certificate_without_one_address_is_shown_with_its_end_and_the_address(
+    hosted: Hosted, pebble: Pebble, tmp_path: Path
+) -> None:
+    pebble.resolve_one(SHOP, "127.9.9.9")
+    with local(hosted) as client:
+        deploy(client, static_shop(tmp_path / "shop"))
+
+        def listed() -> dict[str, Any]:
+            found: dict[str, Any] = client.call("GET", "/v1/projects/shop/domains")
+            return found
+
+        until(lambda: bool(listed()["certificate"]["detail"]))
+        assert names(wait_for(hosted.public, "shop.apps.example")) == {"shop.apps.example"}
+        (line,) = certificate_lines("shop", listed())
+        assert re.match(r"▲ shop  certificate until 2\d{3}-\d\d-\d\d, but not for all names: ", line.plain)
+        assert f"http://{SHOP}" in line.plain and "; the next try is at 2" in line.plain
+        for name, state in ((SHOP, "failed"), ("shop.apps.example", "valid")):
+            certificate = client.call("POST", f"/v1/projects/shop/domains/{name}/check")["certificate"]
+            assert certificate["state"] == state
 
 
 def test_plain_listener_redirects_and_serves_nothing_of_applications(hosted: Hosted, tmp_path: Path) -> None:
