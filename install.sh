@@ -71,7 +71,27 @@ install_svc() {
     run "$uv" tool install --quiet --python '>=3.11' "$source"
 }
 
-# Writes stdin to a file if it differs; sets changed then.
+# Fails for a domain or a mail address that svc serve refuses, before anything is installed.
+check_values() {
+    label='[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
+    name=$(printf '%s' "$domain" | tr '[:upper:]' '[:lower:]' | sed 's/^\.*//; s/\.*$//')
+    valid=$(printf '%s\n' "$name" | grep -Ex "$label(\.$label)*" || true)
+    case $name in *[!a-z0-9.-]*) valid= ;; esac
+    case ${name##*.} in *[!0-9]*) ;; *) valid= ;; esac  # An IP address.
+    if [ -z "$valid" ] || [ "${#name}" -gt 189 ]; then
+        fail "\"$domain\" is not a valid domain" "Use a name such as apps.example.com." 2
+    fi
+    if [ -n "$mail" ]; then
+        valid=$(printf '%s\n' "$mail" | grep -Ex '[^@[:space:]]+@[^@[:space:]]+\.[^@[:space:]]+' || true)
+        [ "$valid" = "$mail" ] || fail "--acme \"$mail\" is not a mail address" "For example: --acme you@example.com" 2
+        case $name in
+        *.*) ;;
+        *) fail "an authority issues no certificates for $domain" "Pass --domain, a domain that leads here." 2 ;;
+        esac
+    fi
+}
+
+# Writes stdin to a file if it differs; sets changed then. The file restart has this for a run that fails later.
 write() {
     text=$(cat)
     if [ -f "$1" ] && [ "$text" = "$(cat "$1")" ]; then
@@ -81,6 +101,7 @@ write() {
     if [ "$dry" = yes ]; then
         echo "+ write $1"
     else
+        : >"$own/restart"
         printf '%s\n' "$text" >"$1.new"
         chmod 644 "$1.new"
         mv "$1.new" "$1"
@@ -111,6 +132,9 @@ END
     write "$units/svc.socket" <<END
 $text
 END
+    if [ -e "$own/restart" ]; then
+        changed=yes
+    fi
     run systemctl enable --quiet svc.socket svc.service
     if [ "$dry" = no ] && [ ! -d /run/systemd/system ]; then
         echo "· systemd does not run here: the service starts with the machine"
@@ -121,6 +145,7 @@ END
         fi
         run systemctl start svc.socket svc.service
     fi
+    run rm -f "$own/restart"
 }
 
 # Prints what is left to do. svc logs its claim code at each start until it has an owner.
@@ -205,6 +230,7 @@ main() {
         return
     fi
     [ -n "$domain" ] || fail "--server needs --domain" "Pass the domain of the applications: --domain apps.example.com" 2
+    check_values
     command -v systemctl >/dev/null || [ "$dry" = yes ] || fail "--server needs systemd" \
         "Run svc serve with the supervisor of this machine, or in a container." 1
     export UV_TOOL_DIR="$own/tools" UV_TOOL_BIN_DIR="$own/bin" UV_PYTHON_INSTALL_DIR="$own/python"

@@ -70,6 +70,17 @@ def test_script_is_clean() -> None:
         (["--server", "--domain", "--dry-run"], "--domain needs a value"),
         (["--server", "--domain", "a.example", "--acme", "--dry-run"], "--acme needs a value"),
         (["--domain", "apps.example.com"], "Pass --server."),
+        (
+            ["--server", "--dry-run", "--domain", "apps_x.example.com"],
+            '"apps_x.example.com" is not a valid domain',
+        ),
+        (["--server", "--dry-run", "--domain", "https://a.example"], "is not a valid domain"),
+        (["--server", "--dry-run", "--domain", "192.0.2.1"], "is not a valid domain"),
+        (["--server", "--dry-run", "--domain", "a.example\nb.example"], "is not a valid domain"),
+        (["--server", "--dry-run", "--domain", "."], "is not a valid domain"),
+        (["--server", "--dry-run", "--domain", "a.example" * 25], "is not a valid domain"),
+        (["--server", "--dry-run", "--domain", "a.example", "--acme", "you"], "is not a mail address"),
+        (["--server", "--dry-run", "--domain", "apps", "--acme", "a@b.example"], "no certificates for apps"),
         (["--", "--workers", "2"], "Pass --server."),
     ],
 )
@@ -87,6 +98,44 @@ def test_dry_run_prints_the_steps_and_changes_nothing(tmp_path: Path) -> None:
         assert step in printed
     assert "  svc login https://apps.example.com:8081\n" in printed
     assert list(tmp_path.iterdir()) == []
+
+
+STUBS = {
+    "uv": 'mkdir -p "$UV_TOOL_BIN_DIR"; ln -sf "$STUBS/svc" "$UV_TOOL_BIN_DIR/svc"',
+    "svc": 'echo "unit $*"',
+    "systemctl": 'echo "$*" >>"$STUBS/log"; [ "$1" != "$(cat "$STUBS/failing" 2>/dev/null)" ]',
+    **dict.fromkeys(("install", "journalctl", "useradd"), ":"),
+}
+
+
+def test_service_is_restarted_after_a_run_that_failed(tmp_path: Path) -> None:
+    for name, text in STUBS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    mounts = "; ".join(f"mount -t tmpfs tmpfs {folder}" for folder in ("/opt", "/run", "/etc/systemd"))
+    shell = ["unshare", "--map-root-user", "--mount", "sh", "-ec"]
+    if subprocess.run([*shell, mounts], capture_output=True, check=False).returncode:
+        pytest.skip("this machine has no mount namespaces, or no systemd")
+    once = 'sh "$0" --server --domain apps.example'
+    runs = f"""{mounts}; mkdir -p /etc/systemd/system /run/systemd/system /opt/svc
+        for failing in enable restart; do
+            echo $failing >"$STUBS/failing"; ! {once} -- --workers $failing
+            rm "$STUBS/failing"; echo again >>"$STUBS/log"; {once} -- --workers $failing
+            echo third >>"$STUBS/log"; {once} -- --workers $failing
+        done"""
+    own = environ(tmp_path, STUBS=str(tmp_path), PATH=f"{tmp_path}:{SYSTEM_PATH}")
+    process = subprocess.run([*shell, runs, SCRIPT], env=own, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    enable, reload, restart = "enable --quiet", "daemon-reload", "restart"
+    start = "start svc.socket svc.service"
+    units = " svc.socket svc.service"
+    again = ["again", enable + units, reload, restart + units, start, "third", enable + units, start]
+    assert (tmp_path / "log").read_text().splitlines() == [
+        enable + units,
+        *again,
+        *[enable + units, reload, restart + units],
+        *again,
+    ]
 
 
 def test_uv_of_the_user_is_used_and_without_python_its_installer(tmp_path: Path) -> None:

@@ -71,19 +71,20 @@ class Alerts:
 
     def new(self, kind: Kind, project: str, text: str, severity: Severity) -> Alert:
         """Return an alert that begins now."""
-        since, url, text = format_utc(time.time_ns()), self._url_of(project), text[:MAX_TEXT]
+        since, url = format_utc(time.time_ns()), self._url_of(project)
         return Alert(kind=kind, project=project or None, severity=severity, text=text, since=since, url=url)
 
     def begin(
         self, kind: Kind, project: str, text: str, *, subject: str = "", severity: Severity = "error"
     ) -> None:
         """Begin an alert, or continue it with a new text."""
+        text = text[:MAX_TEXT].encode(errors="replace").decode()  # No surrogates, which JSON cannot have.
         state = self._states.get((kind, project, subject))
         if state is None or state.alert.until:
             sent = state.sent if state is not None else -math.inf
             state = _State(self.new(kind, project, text, severity), sent)
             self._states[kind, project, subject] = state
-        state.alert = state.alert.model_copy(update={"text": text[:MAX_TEXT], "severity": severity})
+        state.alert = state.alert.model_copy(update={"text": text, "severity": severity})
         self._announce(state)
 
     def end(self, kind: Kind, project: str, *, subject: str = "") -> None:

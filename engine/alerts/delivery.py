@@ -8,6 +8,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import certifi
@@ -24,7 +25,17 @@ RETRY_SECONDS, MAX_RETRY_SECONDS = 10.0, 900.0
 """First pause after a failed attempt, which doubles with each further one, and its maximum."""
 GIVE_UP_SECONDS = 24 * 3600.0
 """Time after which an alert is not retried."""
+TRANSIENT = frozenset({408, 425, 429})
+"""Statuses from 400 to 499 that another attempt can change. After the others, there is none."""
 _EXAMPLE = "Use https://hook.example.com/…, or a URL that Apprise documents, as mailto://USER:PASSWORD@HOST."
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed. A `final` failure is not retried."""
+
+    text: str
+    final: bool = False
 
 
 class NotifyNotInstalled(SvcError):
@@ -53,8 +64,8 @@ class Webhook:
         self._context = ssl.create_default_context()  # the system's certificates and SSL_CERT_FILE
         self._context.load_verify_locations(certifi.where())
 
-    async def send(self, alert: Alert) -> str:
-        """Make one attempt; return why it failed, or an empty string. The response body is not read."""
+    async def send(self, alert: Alert) -> Failure | None:
+        """Make one attempt; return why it failed. The response body is not read."""
         try:
             async with (
                 asyncio.timeout(ATTEMPT_SECONDS),
@@ -63,12 +74,14 @@ class Webhook:
             ):
                 status = response.status_code
         except TimeoutError:
-            return f"no response within {ATTEMPT_SECONDS:.0f} s"
+            return Failure(f"no response within {ATTEMPT_SECONDS:.0f} s")
         except (httpx.HTTPError, OSError) as error:
-            return str(error) or type(error).__name__
+            return Failure(str(error) or type(error).__name__)
         if response.has_redirect_location:
-            return f"status {status}: pass the URL to which it redirects"
-        return "" if response.is_success else f"status {status}"
+            return Failure(f"status {status}: pass the URL to which it redirects")
+        if 400 <= status < 500 and status not in TRANSIENT:
+            return Failure(f"status {status}: the receiver refuses it, check the URL", final=True)
+        return None if response.is_success else Failure(f"status {status}")
 
 
 class AppriseTarget:
@@ -83,13 +96,13 @@ class AppriseTarget:
         if not self._apprise.add(url):
             raise InvalidUsage(f"Apprise does not accept --notify {self.name}", _EXAMPLE)
 
-    async def send(self, alert: Alert) -> str:
-        """Make one attempt, on a thread; return why it failed, or an empty string."""
+    async def send(self, alert: Alert) -> Failure | None:
+        """Make one attempt, on a thread; return why it failed."""
         kind = "success" if alert.until else "warning" if alert.severity == "warning" else "failure"
         text = f"{alert.text}\n{alert.url}"
         notify = self._apprise.notify
         sent = await asyncio.to_thread(notify, text, alert.title, kind, timeout=ATTEMPT_SECONDS)
-        return "" if sent else "Apprise could not send it"
+        return None if sent else Failure("Apprise could not send it")
 
 
 Target = Webhook | AppriseTarget
@@ -137,19 +150,21 @@ class Sender:
                 await self._added.wait()
                 added, alert = self._waiting[0]
                 failure = await self.target.send(alert)
-                if failure and self._clock() - added < GIVE_UP_SECONDS:
+                if failure and not failure.final and self._clock() - added < GIVE_UP_SECONDS:
                     if not pause:
-                        self._warn(f"alerts do not reach {self.target.name}; svc tries for a day: {failure}")
+                        name = self.target.name
+                        self._warn(f"alerts do not reach {name}; svc tries for a day: {failure.text}")
                     pause = min(max(2 * pause, RETRY_SECONDS), MAX_RETRY_SECONDS)
                     await self._wait(pause)
                     continue
                 self._waiting.popleft()
                 if failure:
-                    self._lost(alert, failure)
-                else:
+                    self._lost(alert, failure.text)
+                if not failure or failure.final:
                     pause = 0.0
                 if not self._waiting:
                     self._added.clear()
-        finally:
+        except asyncio.CancelledError:
             for _, alert in self._waiting:
                 self._lost(alert, "the service stops")
+            raise

@@ -88,7 +88,10 @@ class AlertMonitor:
         alert = self.alerts.new("test", "", "this is a test of svc", "warning")
         failures = await asyncio.gather(*(sender.target.send(alert) for sender in self.senders))
         attempts = zip(self.senders, failures, strict=True)
-        return [Attempt(target=sender.target.name, error=failure) for sender, failure in attempts]
+        return [
+            Attempt(target=sender.target.name, error=failure.text if failure else "")
+            for sender, failure in attempts
+        ]
 
     def deployed(self, project: str, failure: str) -> None:
         """Handle the end of a deploy, which was a success if `failure` is empty."""

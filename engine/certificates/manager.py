@@ -100,8 +100,9 @@ class CertificateManager:
         self._account = asyncio.Lock()
 
     def activated(self, project: str) -> None:
-        """Order a certificate for the hosts of a project that was activated, if it needs one."""
-        self._urgent |= dict.fromkeys((SERVICE, owner_of(project)), self._clock())
+        """Order certificates that are needed: of the service, and of a project unless its name is empty."""
+        owners = [SERVICE, owner_of(project)] if project else [SERVICE]
+        self._urgent |= dict.fromkeys(owners, self._clock())
         self._changed.set()
         if (count := len(self._hosts().get(project, ()))) > MAX_NAMES:
             text = f"{project} has {count} public host names; its certificate has the first {MAX_NAMES}"

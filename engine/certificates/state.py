@@ -1,7 +1,7 @@
 """The states of the certificates of a service's host names, from those that it serves with."""
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal
@@ -17,8 +17,9 @@ from engine.timeline.record import utc
 class CertificateState:
     """The certificate of a host name.
 
-    `ordered`: there will be one. `valid`: there is one until the time `until`. `failed`: there is none.
-    `detail` is why none could be obtained at the last attempt, which may have been a renewal.
+    `ordered`: there will be one. `valid`: there is one until the time `until`. `failed`: there is none, or
+    with `until`, that of a project lacks a name. `detail` is why none could be obtained at the last attempt,
+    which may have been a renewal.
     """
 
     state: Literal["failed", "ordered", "valid"]
@@ -85,10 +86,18 @@ class CertificateStates:
         return ServiceCertificate(self.domain, names, state, *times)
 
     def of_addresses(self, project: str, domains: Container[str]) -> CertificateState | None:
-        """Return the state of the first host name without a valid certificate that is not in `domains`."""
+        """Return the state of the first host name without a valid certificate that is not in `domains`.
+
+        If it failed and others are valid, it has their `until`, and `detail` contains the host name.
+        """
         names = [each for each in self.hosts().get(project, ()) if each not in domains]
-        states = [self.of(project, name) for name in names]
-        return next((each for each in states if each and each.state != "valid"), (*states, None)[0])
+        states = [(name, state) for name in names if (state := self.of(project, name)) is not None]
+        valid = next((state for _, state in states if state.state == "valid"), None)
+        name, lacking = next((each for each in states if each[1].state != "valid"), ("", valid))
+        if valid is None or lacking is None or lacking.state != "failed":
+            return lacking
+        detail = lacking.detail if name in lacking.detail else f"{name}: {lacking.detail}"
+        return replace(lacking, until=valid.until, detail=detail)
 
 
 @lru_cache(100)

@@ -131,7 +131,8 @@ class Gateway:
                 debug = DebugDetail(
                     f"No resource has this host. Available: {', '.join(sorted(routes.hosts))}"
                 )
-            return await self._refuse(exchange, span, None, "not-found", debug=debug)
+            code = "not-found" if endpoint else "unknown-host"
+            return await self._refuse(exchange, span, None, code, debug=debug)
         exchange.project = endpoint.project
         quota = self._quotas.get(endpoint.project)
         if quota is not None and quota.requests is not None and not quota.requests.allow():

@@ -25,6 +25,7 @@ class ProblemType:
 PROBLEM_TYPES = {
     "invalid-host": ProblemType(400, "The Host header is not a host name and a port."),
     "not-found": ProblemType(404, "No resource or file matches this address."),
+    "unknown-host": ProblemType(404, "No project and no resource of this service has this host name."),
     "body-too-large": ProblemType(413, "The request body exceeds the size limit of this service."),
     "guest-failed": ProblemType(500, "The application failed during this request."),
     "memory-limit": ProblemType(500, "The application exceeded its memory limit."),

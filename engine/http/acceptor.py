@@ -24,6 +24,11 @@ FD_SHARE = 3
 """A server may use one in three file descriptors for connections; the rest is for files, Doors and calls."""
 KERNEL_UNSENT_BYTES = 128 << 10
 """Unsent bytes of a connection that the kernel buffers; by default it buffers up to 4 MiB."""
+PLAIN_RESPONSE = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 35\r\nconnection: close\r\n\r\n"
+    b"This port serves https:// URLs only"
+)
+"""For a client that sends HTTP without TLS to a port with TLS."""
 _log = logging.getLogger("svc.server")
 
 Connect = Callable[[Callable[[], None]], asyncio.Protocol]
@@ -110,6 +115,7 @@ class Acceptor:
             self._release(accepted)
 
         accepted.setblocking(False)
+        plain = accepted.dup() if self._tls is not None else None
         try:
             await self._loop.connect_accepted_socket(
                 lambda: self._connect(release),
@@ -118,9 +124,15 @@ class Acceptor:
                 ssl_handshake_timeout=timeouts.HEADER_SECONDS if self._tls else None,
                 ssl_shutdown_timeout=CLOSE_SECONDS if self._tls else None,
             )
-        except OSError:  # The client left before, or the TLS handshake failed.
+        except OSError as error:  # The client left before, or the TLS handshake failed.
+            if plain is not None and getattr(error, "reason", "") == "HTTP_REQUEST":
+                with contextlib.suppress(OSError):
+                    plain.send(PLAIN_RESPONSE)
             accepted.close()
             release()
+        finally:
+            if plain is not None:
+                plain.close()
 
     def _end_set_up(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)

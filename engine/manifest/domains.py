@@ -26,11 +26,13 @@ def parse_domain(text: str) -> str:
     import idna  # Workers parse no manifest.
 
     if "/" in text:
-        raise DomainInvalid(f'"{text}" is a URL', "Write the name only, without https:// and path.")
+        name = text.partition("://")[2].partition("/")[0] or text.partition("/")[0]
+        raise DomainInvalid(f'"{text}" is a URL', f'Write the name only: "{name}".')
     if "*" in text:
         raise DomainInvalid(f'"{text}" is a wildcard', "Write each name of the resource.")
     if _PORT.fullmatch(text):
-        raise DomainInvalid(f'"{text}" has a port', "Write the name only: the port is that of the service.")
+        name = text.partition(":")[0]
+        raise DomainInvalid(f'"{text}" has a port', f'Write the name only, "{name}": svc has one port.')
     try:
         name = (
             text if ":" in text else idna.encode(text.removesuffix("."), uts46=True, std3_rules=True).decode()

@@ -73,7 +73,12 @@ class DomainChecks:
         return list(dict.fromkeys(str(each[4][0]) for each in found))[:MAX_ADDRESSES]
 
     async def records(self, name: str) -> list[DnsRecord]:
-        """Return the records that point a name to this service: a CNAME, or its addresses."""
+        """Return the records that point a name to this service: a CNAME, or its addresses.
+
+        The addresses of its own domain are not known.
+        """
+        if name == self._domain:
+            return []
         try:
             addresses = await self.addresses(self._domain)
         except SvcError:

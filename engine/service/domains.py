@@ -86,7 +86,7 @@ class DomainStore:
             if below(name, self._domain):
                 raise DomainInvalid(
                     f"{name} belongs to the service: its domain is {self._domain}",
-                    f"Remove it: resources have their addresses below {self._domain} already.",
+                    f"Names there are addresses of projects; use a name outside of {self._domain}.",
                 )
             owner = await self._owner(name)
             if owner not in ("", project):

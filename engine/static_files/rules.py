@@ -12,7 +12,6 @@ from engine.manifest.path_rules import (
     ENDLESS_HINT,
     PathRules,
     Problem,
-    Value,
     endless,
     fields_problem,
     location,
@@ -33,22 +32,32 @@ Header = tuple[bytes, bytes]
 class StaticRules:
     """The rules of a resource. `files` are the contents of `RULE_FILES` that exist.
 
-    The manifest wins over the files for one path. Raises `BuildFailed` for an invalid line.
+    The manifest wins over the files for the redirect of a path, and for a header of a path. `notes` are lines
+    for the user about redirects of the file that it replaces. Raises `BuildFailed` for an invalid line.
     """
 
     def __init__(self, resource: Resource, files: Mapping[str, bytes]) -> None:
         lines: dict[str, int] = {}
-        redirects = _by_path(_redirects(files.get(REDIRECTS, b""), lines), resource.redirects)
+        of_file = _redirects(files.get(REDIRECTS, b""), lines)
+        paths = {normal_path(pattern) for pattern in resource.redirects}
+        rest = {pattern: each for pattern, each in of_file.items() if normal_path(pattern) not in paths}
+        redirects = rest | dict(resource.redirects)
+        self.notes = [
+            f"{REDIRECTS}:{lines[pattern]}: svc.toml redirects {pattern}, too, and wins"
+            for pattern in of_file
+            if pattern not in rest
+        ]
         for pattern, steps in endless(redirects):
             message = f"the redirect leads to itself: {steps}"
             if pattern in lines and pattern not in resource.redirects:
                 raise _failure(REDIRECTS, lines[pattern], (message, ENDLESS_HINT))
             raise BuildFailed(f"resource {resource.name}: {message}", ENDLESS_HINT)
-        headers = _by_path(_headers(files.get(HEADERS, b"")), resource.headers)
-        encoded = {
-            pattern: {name.lower().encode(): value.encode() for name, value in fields.items()}
-            for pattern, fields in headers.items()
-        }
+        encoded: dict[str, dict[bytes, bytes]] = {}
+        spelled: dict[str, str] = {}
+        for headers in (_headers(files.get(HEADERS, b"")), resource.headers):
+            for pattern, fields in headers.items():
+                fields_of_path = encoded.setdefault(spelled.setdefault(normal_path(pattern), pattern), {})
+                fields_of_path |= {name.lower().encode(): value.encode() for name, value in fields.items()}
         self._redirects = PathRules(redirects) if redirects else None
         self._headers = PathRules(encoded) if encoded else None
 
@@ -68,13 +77,6 @@ class StaticRules:
         for each, _ in self._headers.matching(path) if self._headers is not None else ():
             fields = each | fields
         return fields
-
-
-def _by_path(of_file: Mapping[str, Value], of_manifest: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the rules of both; those of the manifest replace equal paths, in whichever form."""
-    replaced = {normal_path(pattern) for pattern in of_manifest}
-    rules = {pattern: value for pattern, value in of_file.items() if normal_path(pattern) not in replaced}
-    return rules | dict(of_manifest)
 
 
 def _redirects(content: bytes, lines: dict[str, int]) -> dict[str, Redirect]:

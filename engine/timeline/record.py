@@ -21,7 +21,7 @@ BUILT = "built in"
 """Beginning of the text of a platform record about a build."""
 INTERRUPTED = frozenset({"aborted", "client-gone", "stopping"})
 """Outcomes of requests that ended early without a failure of the guest."""
-_NO_FAILURES = INTERRUPTED | {"", "body-too-large", "not-found"}
+_NO_FAILURES = INTERRUPTED | {"", "body-too-large", "not-found", "unknown-host"}
 
 
 @dataclass(slots=True)

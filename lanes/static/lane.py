@@ -113,7 +113,8 @@ def _check_rules(files: Mapping[str, Path], request: BuildRequest) -> dict[str, 
     """Return the contents of the files with rules among `files`. Raises `BuildFailed` for an invalid rule."""
     contents = {name: files[name].read_bytes() for name in RULE_FILES if name in files}
     resource = request.resource
-    StaticRules(resource, contents)
+    for note in StaticRules(resource, contents).notes:
+        request.report(note)
     if resource.not_found and resource.not_found not in files:
         raise BuildFailed(
             f"resource {resource.name}: the output has no file {resource.not_found}",

@@ -53,6 +53,8 @@ class Client:
         import httpx
 
         self.url = url
+        self.stopped = False
+        """Whether a command opened the folder of a stopped service."""
         self._expired_error = expired_error
         verify: ssl.SSLContext | bool = False  # loading certificates is slow, and plain http needs none
         if url.startswith("https:"):
@@ -177,6 +179,12 @@ class Client:
         try:
             yield
         except httpx.ConnectError as error:
+            if "mismatch, certificate is not valid for" in str(error):
+                raise Unreachable(
+                    f"the certificate of {self.url} is for another name",
+                    "Use the URL that `svc serve` prints, with the domain of the service. On the server,"
+                    " `svc login --data DIR` needs none.",
+                ) from error
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise Unreachable(
                     f"the certificate of {self.url} is not trusted: {error}",
@@ -211,6 +219,8 @@ def _api_error(response: "httpx.Response") -> SvcError:
 
 def _not_the_api(response: "httpx.Response") -> Unreachable:
     hint = "Check for a proxy in between, or another server at this address."
+    if response.url.scheme == "http" and response.status_code == 400:
+        hint = "Use https:// and the domain of the service, if it serves with TLS."
     return Unreachable(
         f"{response.url} returned {response.status_code}, but not a response of the control API", hint
     )

@@ -25,6 +25,7 @@ from engine.manifest.model import Project
 from engine.manifest.schema import NAME_RULE, is_name
 from svc_tui import version
 from svc_tui.client import CONTROL_URL_HINT, ApiError, Client, Unreachable
+from svc_tui.terminal import stderr
 from svc_tui.user_home import Home
 
 _PORTS = {"http": 80, "https": 443}
@@ -363,9 +364,18 @@ def open_client(credentials: Credentials) -> Iterator[Client]:
         yield client
 
 
+@contextmanager
+def noted_client(credentials: Credentials) -> Iterator[Client]:
+    """Yield a client of a service, after a note if that is stopped. Raises `SvcError`."""
+    with open_client(credentials) as client:
+        if client.stopped:
+            stderr.note(f"the service on {credentials.folder} is stopped; this command uses its folder")
+        yield client
+
+
 def call_service(method: str, path: str, body: Any = None) -> Any:
     """Call the service of the current project, or of the last login. Raises `SvcError`."""
-    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+    with noted_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         return client.call(method, path, body)
 
 
@@ -373,7 +383,7 @@ def call_service(method: str, path: str, body: Any = None) -> Any:
 def project_service() -> Iterator[tuple[Client, Project]]:
     """Yield a client of the service of the current project, and the project. Raises `SvcError`."""
     project = load(find(Path.cwd()))
-    with open_client(CredentialStore.from_environment(os.environ).get(project.root)) as client:
+    with noted_client(CredentialStore.from_environment(os.environ).get(project.root)) as client:
         yield client, project
 
 

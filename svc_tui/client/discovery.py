@@ -94,6 +94,7 @@ def service_client(folder: Path) -> Iterator[Client]:
         client = find_running(folder, "/v1/whoami")
         if client is None:
             raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see the error.")
+        client.stopped = True
         with client:
             yield client
 
@@ -110,12 +111,12 @@ def _run_service(folder: Path) -> Iterator[None]:
         data=folder,
         public=[public],
         control=control,
-        domain="localhost",
-        origin="http://{}",
+        domain="<domain>",  # Known to `svc serve` only.
+        origin="{}",
         certificate=None,
         grace=CLOSE_SECONDS,
         log=lambda level, text: None,
-        schedules=False,
+        serving=False,
     )
     try:
         with run_in_background(lambda stop: run_service(settings, stop), "service"):

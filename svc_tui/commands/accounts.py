@@ -20,7 +20,7 @@ from svc_tui.client.credentials import (
     check_encryption,
     current_project,
     login_client,
-    open_client,
+    noted_client,
     password_problem,
     require_password,
     service_url,
@@ -147,7 +147,7 @@ def logout(
 def whoami(as_json: AsJson = False) -> None:
     """Show your user name and roles on the service."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
-    with open_client(credentials) as client:
+    with noted_client(credentials) as client:
         account = client.call("GET", "/v1/whoami")
     name = f"{account['user']} (token {account['token']})" if account["token"] else account["user"]
     roles = [f"  {role} of {_where(project)}" for project, role in sorted(account["roles"].items())]
@@ -178,7 +178,7 @@ def create_token(
     """Create a token and print it once."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
-    with open_client(credentials) as client:
+    with noted_client(credentials) as client:
         created = client.call("POST", "/v1/tokens", body)
     if as_json:
         stdout.data(created)

@@ -34,7 +34,7 @@ from svc_tui.backup.restore import NOW_NS, Restored, parse_time, restore, text
 from svc_tui.backup.store import BackupDamaged, BackupStore
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 from svc_tui.backup.verify import verify as check
-from svc_tui.client.credentials import CredentialStore, current_project, open_client
+from svc_tui.client.credentials import CredentialStore, current_project, noted_client
 from svc_tui.commands.bucket import absolute, summary
 from svc_tui.commands.options import AsJson, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
@@ -245,7 +245,7 @@ def _print_restored(restored: Restored, data: Path, *, as_json: bool) -> None:
 
 
 def _restore_live(project: str, at: str, deployment: str, *, yes: bool, as_json: bool) -> None:
-    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+    with noted_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         moment = f"before the deployment {deployment}" if deployment else f"as of {at or 'now'}"
         if not yes:
             question = f"replace the tables of {project} at {client.url} by those {moment}; type {project}"

@@ -13,7 +13,7 @@ from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.policy import MOUNTS_HINT, Change, enforce_mounts, enforce_policy
 from svc_tui.client import Client
-from svc_tui.client.credentials import CredentialStore, open_client
+from svc_tui.client.credentials import CredentialStore, noted_client
 from svc_tui.commands.deployments import show_live
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy import uploader
@@ -44,7 +44,7 @@ def deploy(
         stderr.warn(unapplied.message, unapplied.hint)
     store = CredentialStore.from_environment(os.environ)
     credentials = store.get(root)
-    with open_client(credentials) as client:
+    with noted_client(credentials) as client:
         uploader.require_deployer(client, project.name)
         if credentials.key and not plan:
             store.link_project(root, credentials.key)
@@ -88,7 +88,7 @@ def deploy(
             allow=allow_new_capability,
             discard=discard_mounts,
         )
-        if not as_json:
+        if not as_json and not client.stopped:
             _show_domains(client, result["deployment"])
     show_live(result, as_json=as_json)
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import typer
 from rich.text import Text
 
+from engine.manifest.domains import parse_domain
 from svc_tui.client.credentials import call_service, current_project, project_service
 from svc_tui.commands.options import AsJson, argument, flag
 from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line, service_lines
@@ -35,13 +36,20 @@ def list_domains(service: OfService = False, as_json: AsJson = False) -> None:
 
 @domain.command()
 def check(
-    name: Annotated[str, argument("NAME", "Domain, in svc.toml or not, or an address.")],
+    name: Annotated[
+        str | None,
+        argument("[NAME]", "Domain, in svc.toml or not, or an address (default: the domain of the service)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the DNS records that a domain needs, and whether it works."""
-    with project_service() as (client, project):
-        path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
-        result = client.call("POST", path)
+    """Show the DNS records that a domain needs, and whether it works. Retry a certificate that failed."""
+    name = name if name is None else parse_domain(name)
+    if name is None or current_project() is None:
+        result = call_service("POST", "/v1/certificate/check", {"name": name or ""})
+    else:
+        with project_service() as (client, project):
+            path = f"/v1/projects/{project.name}/domains/{quote(name, safe='')}/check"
+            result = client.call("POST", path)
     stdout.answer(result, _check_lines(result), as_json=as_json)
 
 
@@ -50,11 +58,13 @@ def _check_lines(result: dict[str, Any]) -> list[Text]:
     if result["state"]:
         texts = result["resource"], domain_state(result | {"detail": ""})[1]
         state = "  ".join(filter(None, texts))
-    alias, *addresses = map(record_line, result["records"])
     lines = [Text.assemble((result["name"], "bold"), f"  {state}")]
     if result["retries"]:
-        lines.append(Text("svc tries again now; `svc domain list` shows the result"))
+        shown = "list" if result["records"] else "list --service"
+        lines.append(Text(f"svc tries again now; `svc domain {shown}` shows the result"))
     lines.append(Text("records to set at the DNS provider:"))
+    own = f"A, AAAA  {result['name']} and *.{result['name']}: the addresses of the server"
+    alias, *addresses = map(record_line, result["records"]) if result["records"] else [own]
     lines.append(Text(f"  {alias}"))
     if addresses:
         lines.append(Text("or, as for a name without a subdomain:"))

@@ -12,7 +12,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.client.credentials import open_client
+from svc_tui.client.credentials import noted_client
 from svc_tui.client.discovery import find_running
 from svc_tui.commands.options import AsJson, argument
 from svc_tui.deploy.format import local_time
@@ -82,7 +82,7 @@ def _opened(service: bool | None) -> Iterator[tuple[Client, str]]:
     root = find(Path.cwd())
     name, credentials = load(root).name, resolve_target(root, service)
     if credentials is not None:
-        with open_client(credentials) as client:
+        with noted_client(credentials) as client:
             yield client, name
         return
     running = find_running(root / DATA_DIR, f"/v1/projects/{name}/schedules")

@@ -21,7 +21,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from engine.usage.store import MINUTE_NS, Key, UsageCount, UsageStore, usage_path
-from svc_tui.client.credentials import Credentials, open_client
+from svc_tui.client.credentials import Credentials, noted_client
 from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.logs import (
     AGE_EXAMPLES,
@@ -94,7 +94,7 @@ def _query(
     credentials: Credentials, project: str, minutes: int
 ) -> tuple[dict[Key, UsageCount], dict[str, int] | None]:
     """Return the counts of a service, and its memory (`budget` and `used` in bytes)."""
-    with open_client(credentials) as client:
+    with noted_client(credentials) as client:
         answer = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})
     rows = answer["rows"]
     counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}

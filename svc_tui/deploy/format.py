@@ -160,12 +160,14 @@ def certificate_state(certificate: dict[str, Any] | None) -> tuple[str, str]:
     if certificate is None:
         return "valid", "valid"
     detail = f": {certificate['detail']}" if certificate["detail"] else ""
-    if certificate["state"] == "failed":
-        return "failed", f"no certificate{detail}"
     if certificate["state"] == "ordered":
         return "waiting", "certificate ordered"
-    failure = f"; the last attempt failed{detail}" if detail else ""
-    return "valid", f"certificate until {local_time(certificate['until'])[:10]}{failure}"
+    if not certificate["until"]:
+        return "failed", f"no certificate{detail}"
+    until = f"certificate until {local_time(certificate['until'])[:10]}"
+    if certificate["state"] == "failed":
+        return "failed", f"{until}, but not for all names{detail}"
+    return "valid", f"{until}; the last attempt failed{detail}" if detail else until
 
 
 def location(address: dict[str, Any]) -> str:

@@ -5,7 +5,10 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+
+from quart import request
 
 from doors.tables.api.routes import blueprint as tables
 from engine.bucket.protocols import Bucket
@@ -31,6 +34,7 @@ from engine.control.routes import (
     usage,
 )
 from engine.control.routes.manifest import DeployedManifest
+from engine.errors import SvcError
 from engine.fleet.fleet import Fleet
 from engine.http.asgi import asgi_handler
 from engine.http.exchange import Handler
@@ -44,6 +48,9 @@ from svc_tui.console.web.hosted import HostedConsole
 from svc_tui.console.web.pages import IDLE_SECONDS, Pages
 from svc_tui.serve.runtime import Runtime
 from svc_tui.serve.settings import ServiceSettings, project_dir
+
+_OF_RUNNING = ("alerts.test", "certificate.", "domains.check", "restore.")
+"""Routes, or groups of routes, that need a service that runs."""
 
 
 class ProjectDirs:
@@ -86,6 +93,7 @@ class Control:
         accounts, deployer = Accounts(bucket.kv, settings.passwords), runtime.deployer
         auth = AuthServices(accounts, Sessions(bucket.kv, accounts), runtime.throttle)
         dirs, status, peers = ProjectDirs(settings.data, deployer), runtime.status(), runtime.peers
+        names = domains.Names(deployer, runtime.domain_checks, runtime.certificates, settings.acme)
         subjects = (
             routes.blueprint(auth),
             routes.user_blueprint(auth),
@@ -97,8 +105,8 @@ class Control:
             state.blueprint(status, dirs, door_stats()),
             quotas.blueprint(deployer),
             restoring.blueprint(dirs, backup),
-            domains.blueprint(deployer, runtime.domain_checks, runtime.certificates, settings.acme),
-            domains.certificate_blueprint(runtime.certificates),
+            domains.blueprint(names),
+            domains.certificate_blueprint(names),
             schedules.blueprint(runtime.scheduler, runtime.serving.project),
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
@@ -107,7 +115,10 @@ class Control:
             operation.alerts_blueprint(runtime.monitor),
         )
         access = AnyOf(StaticToken(self.endpoint.token), auth.sessions)
-        self.api = asgi_handler(create_app(access, subjects, in_fleet=peers.records is not None))
+        app = create_app(access, subjects, in_fleet=peers.records is not None)
+        if not settings.serving:
+            app.before_request(partial(_refuse_stopped, settings.data))
+        self.api = asgi_handler(app)
         self.pages = Pages(idle_seconds=IDLE_SECONDS) if settings.console else None
         self.console: Handler | None = None
         if self.pages is not None:
@@ -115,6 +126,14 @@ class Control:
                 self.pages, auth, dirs.names, api=self.endpoint.url, address=settings.address
             )
             self.console = asgi_handler(hosted.application())
+
+
+async def _refuse_stopped(data: Path) -> None:
+    """Raise `SvcError` for a request whose response depends on the options of `svc serve`."""
+    if (request.endpoint or "").startswith(_OF_RUNNING):
+        raise SvcError(
+            f"the service on {data} is stopped", f"Start it: svc serve --data {data}", code="unavailable"
+        )
 
 
 @contextlib.contextmanager

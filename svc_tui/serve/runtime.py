@@ -194,17 +194,17 @@ class Runtime:
         await self.deployer.start(self._warn)
         compiling.cancel()
         deployer = self.deployer
-        checking = check_all(deployer.domains, self.domain_checks, deployer.reload, deployer.domains_declared)
-        spawn(self._following, checking)
         if isinstance(bucket, JetStreamBucket):
-            follow(self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS), self.deployer.refresh)
+            follow(self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS), deployer.refresh)
             assert self.peers.records is not None and node.presence is not None
             self.peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
-            preparation = self.peers.prepare_everywhere(node.presence, self.deployer.prepare)
-            self.deployer.ready_elsewhere = preparation.everywhere
-        self.monitor.start()
-        if self._settings.schedules:
+            preparation = self.peers.prepare_everywhere(node.presence, deployer.prepare)
+            deployer.ready_elsewhere = preparation.everywhere
+        if self._settings.serving:
+            woken, store = deployer.domains_declared, deployer.domains
+            spawn(self._following, check_all(store, self.domain_checks, deployer.reload, woken))
+            self.monitor.start()
             self.scheduler.start()
 
     def folder(self, project: str) -> Path:

@@ -7,11 +7,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Bucket
+from engine.bucket.protocols import Bucket, BucketInUse
 from engine.cancellation import cancel
 from engine.certificates.manager import CertificateManager, utc, validity
 from engine.certificates.plain_listener import challenges_and_redirects
@@ -46,6 +46,9 @@ from svc_tui.terminal.units import plural
 
 CHECK_SECONDS = 5.0
 """How often files are checked for changes."""
+LOCK_SECONDS = 5.0
+"""How long a start waits for another process to release the data directory."""
+_T = TypeVar("_T")
 
 
 @contextlib.asynccontextmanager
@@ -257,6 +260,18 @@ async def _drain_at_stop(control: Control, node: Fleet, stop: asyncio.Event, end
         await control.pages.close()
 
 
+async def _once_free(opening: Callable[[], _T]) -> _T:
+    """Open a folder once commands have released it. Raises `BucketInUse`, and as `opening` does."""
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return opening()
+        except BucketInUse:
+            if time.monotonic() >= end:
+                raise
+        await asyncio.sleep(0.05)
+
+
 @contextlib.asynccontextmanager
 async def _open(
     settings: ServiceSettings, stop: asyncio.Event, tls: Tls | None
@@ -265,12 +280,13 @@ async def _open(
 
     If the node is complete at the end, copy the storage of the service to its fleet.
     """
+    opener = "svc serve" if settings.serving else "a command for a stopped service"
     async with contextlib.AsyncExitStack() as stack:
         lock = stack.enter_context(contextlib.ExitStack())
         node = Fleet(settings.data, version(), settings.log, fleet.join_handler, len(settings.public))
         stack.push_async_callback(node.stop_server)
         if settings.join or node.node is not None:
-            lock.enter_context(layout.locked(settings.data, "svc serve"))
+            await _once_free(lambda: lock.enter_context(layout.locked(settings.data, opener)))
             if node.processes > 1:
                 raise WorkersRefused(node.processes)
         if settings.join:
@@ -278,7 +294,7 @@ async def _open(
         bucket: Bucket | None = await node.open(stop)
         if bucket is None:
             lock.close()  # The bucket locks the folder itself.
-            bucket = opened = FolderBucket(settings.data, "svc serve")
+            bucket = opened = await _once_free(partial(FolderBucket, settings.data, opener))
             if opened.lost_commits:
                 settings.log("error", _LOST_COMMITS.format(opened.lost_commits, opened.root / layout.CONTROL))
         stack.push_async_callback(bucket.aclose)

@@ -65,8 +65,11 @@ class ServiceSettings:
     """Region of this machine, which its records have."""
     notify: Sequence[Target] = ()
     """Receivers of alerts."""
-    schedules: bool = True
-    """Whether schedules run at their times."""
+    serving: bool = True
+    """False for a command with the folder of a stopped service, whose options it does not know.
+
+    No schedule runs then, no domain is checked, no alert is sent.
+    """
     console: bool = True
     """Whether to serve the Console to browsers."""
     backup: str = ""

@@ -156,3 +156,38 @@ def test_deploy_waits_for_certificates_and_says_what_is_missing(
             assert "certificate authority:\n  ▲ " in checked, checked
             assert "svc tries again now" not in checked, "the authority cannot reach port 80"
             assert re.search(failure, machine.svc(other, "domain", "list"))
+
+
+def test_domain_of_the_service_is_checked_in_every_folder(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = static_project(tmp_path / "shop")
+    with authority(cache, tmp_path / "pebble") as pebble:
+        settings = pebble.settings
+        options = ["--acme", settings.email, "--acme-directory", settings.directory]
+        options += ["--acme-ca-file", settings.ca_file, "--acme-http", f"127.0.0.1:{pebble.http_port}"]
+        pebble.stop()
+        with running(tmp_path, monkeypatch, *options) as machine:
+            endpoint = find_endpoint(tmp_path / "data")
+            assert endpoint is not None
+            machine.environ |= {"SVC_URL": endpoint.url, "SVC_TOKEN": endpoint.token}
+            wait_until(lambda: "no certificate: the authority" in machine.svc(tmp_path, "domain", "list"))
+            checked = machine.svc(tmp_path, "domain", "check")
+            assert checked.startswith("apps.example.com  waiting for DNS\n"), checked
+            assert "A, AAAA  apps.example.com and *.apps.example.com: the addresses of" in checked
+            assert "cannot be used: All connection attempts failed" in checked
+            machine.resolve("apps.example.com")
+            pebble.start()
+            checked = machine.svc(shop, "domain", "check", "apps.example.com")
+            assert checked.startswith("apps.example.com  no certificate: the authority at"), checked
+            assert "127.0.0.1 reaches this service" in checked
+            assert "svc tries again now" not in checked, "the authority cannot reach port 80"
+            assert machine.svc(tmp_path, "domain", "check", "apps.example.com") == checked
+            refused = machine.svc(tmp_path, "domain", "check", "web.example.org")
+            assert "web.example.org is not the domain of the service, apps.example.com" in refused
+            refused = machine.svc(shop, "domain", "check", "shopp.apps.example.com")
+            assert "use a name outside of apps.example.com" in refused
+            for text in ("https://shop.example.org/", "", "shop.example.org:443"):
+                refused = machine.svc(shop, "domain", "check", text)
+                assert f'"{text}"' in refused or f"'{text}'" in refused, refused
+                assert not text or "shop.example.org" in refused.replace(text, "", 1), refused

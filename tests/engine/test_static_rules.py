@@ -59,14 +59,21 @@ def test_headers_file_joins_repeated_fields_and_the_most_specific_path_wins() ->
 def test_manifest_wins_over_files_for_one_path() -> None:
     table = rules(
         "/a /b\n/c /d\n",
-        "/a\n  x: file\n  y: file\n/b\n  x: file\n",
-        replace(PLAIN, redirects={"/%61": Redirect("/e")}, headers={"/a": {"X": "manifest"}}),
+        "/a\n  x: file\n  y: file\n/b\n  x: file\n/w/*\n  z: file\n",
+        replace(
+            PLAIN,
+            redirects={"/%61": Redirect("/e")},
+            headers={"/%61": {"X": "manifest"}, "/w/*": {"x": "manifest"}},
+        ),
     )
+    assert table.notes == ["_redirects:1: svc.toml redirects /a, too, and wins"]
     assert [table.redirect(path, b"") for path in ("/a", "/c")] == [
         (308, (b"location", b"/e")),
         (308, (b"location", b"/d")),
     ]
-    assert table.fields("/a") == {b"x": b"manifest"} and table.fields("/b") == {b"x": b"file"}
+    assert table.fields("/a") == {b"x": b"manifest", b"y": b"file"}
+    assert table.fields("/b") == {b"x": b"file"}
+    assert table.fields("/w/1") == {b"x": b"manifest", b"z": b"file"}
 
 
 @pytest.mark.parametrize(

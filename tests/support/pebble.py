@@ -122,6 +122,11 @@ class Pebble:
         """Set the address of all names."""
         httpx.post(f"http://{self._names}/set-default-ipv4", json={"ip": address}).raise_for_status()
 
+    def resolve_one(self, name: str, address: str) -> None:
+        """Set the address of one name."""
+        record = {"host": f"{name}.", "addresses": [address]}
+        httpx.post(f"http://{self._names}/add-a", json=record).raise_for_status()
+
     def revoke(self, chain: str, key: str) -> None:
         """Revoke a certificate by the ACME API, with its own key."""
         from acme.client import ClientNetwork, ClientV2

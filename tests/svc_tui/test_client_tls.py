@@ -66,4 +66,6 @@ def test_client_rejects_a_certificate_for_another_name(
         pytest.raises(Unreachable) as exc_info,
     ):
         client.call("GET", "/v1/health")
-    assert "certificate" in exc_info.value.message
+    assert exc_info.value.message.startswith("the certificate of https://localhost:")
+    assert exc_info.value.message.endswith(" is for another name")
+    assert "Use the URL that `svc serve` prints" in exc_info.value.hint

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from engine.control.discovery import ControlEndpoint, find_endpoint, publish_end
 from engine.errors import SvcError
 from engine.http.tls import Certificate
 from svc_tui.client.discovery import ensure_usable, service_client
+from svc_tui.main import run
 from tests.support.certificates import self_signed
-from tests.svc_tui.hosted import Hosted
+from tests.svc_tui.hosted import Hosted, static_shop
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +65,51 @@ def test_stale_discovery_file_of_a_killed_service_is_ignored(tmp_path: Path) -> 
     ensure_usable(folder)
     with service_client(folder) as client:
         assert client.call("GET", "/v1/health")["status"] == "ok"
+
+
+def test_command_for_a_stopped_service_says_so_and_answers_from_the_folder_only(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, root = tmp_path / "data", static_shop(tmp_path / "shop")
+    manifest = root / "svc.toml"
+    manifest.write_text(f'{manifest.read_text()}domains = ["shop.example.org"]\n')
+    monkeypatch.chdir(root)
+    assert run(["login", "--data", str(folder)]) == 0
+    capsys.readouterr()
+    note = f"the service on {folder} is stopped; this command uses its folder\n"
+    assert run(["deploy"]) == 0
+    output = capsys.readouterr()
+    assert output.err.startswith(note) and "waiting for domains" not in output.err
+    assert "shop.<domain>" in output.out and "localhost" not in output.out + output.err
+    assert run(["domain", "list"]) == 0
+    output = capsys.readouterr()
+    assert "◌ shop.example.org  web  waiting for DNS: not checked yet" in output.out and output.err == note
+    for command in (
+        ["domain", "list", "--service"],
+        ["domain", "check"],
+        ["domain", "check", "shop.example.org"],
+        ["notify", "test"],
+        ["restore", "--service", "--project", "shop", "--yes"],
+    ):
+        assert run(command) == 1
+        output = capsys.readouterr()
+        assert not output.out and f"error: the service on {folder} is stopped\n" in output.err, command
+        assert f"Start it: svc serve --data {folder}" in output.err
+    with service(folder):
+        assert run(["domain", "list", "--service"]) == 0
+        assert "is stopped" not in capsys.readouterr().err
+
+
+def test_start_waits_for_a_command_that_uses_the_folder(tmp_path: Path) -> None:
+    ensure_usable(tmp_path / "data")
+    with ThreadPoolExecutor() as threads, ExitStack() as command:
+        command.enter_context(service_client(tmp_path / "data"))
+        starting = threads.submit(service(tmp_path / "data").__enter__)
+        assert not wait([starting], 0.1).done
+        with pytest.raises(SvcError, match="a command for a stopped service"):
+            FolderBucket(tmp_path / "data")
+        command.close()
+        assert starting.result(60)
 
 
 def test_data_directory_in_use_is_an_explained_error(tmp_path: Path) -> None:

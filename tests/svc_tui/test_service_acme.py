@@ -1,6 +1,7 @@
 """A service that obtains its certificates by ACME, from Pebble, as `svc serve --acme` does."""
 
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -18,9 +20,11 @@ from engine.certificates import manager
 from engine.certificates.dns_provider import RFC2136, DnsProvider
 from engine.certificates.store import PREFIX
 from engine.control.discovery import find_endpoint
-from svc_tui.client import Client
+from svc_tui.client import ApiError, Client
+from svc_tui.deploy.format import certificate_lines
 from tests.support.knot import name_server
 from tests.support.pebble import Pebble, authority
+from tests.support.waiting import until
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
 DOMAIN = "apps.example"
@@ -125,6 +129,61 @@ def test_wildcard_covers_a_project_from_its_first_request_on(
                 request = client.build_request("GET", hosted.public, headers={"host": SHOP})
                 request.extensions["sni_hostname"] = SHOP
                 assert client.send(request).text == "one"
+
+
+def test_check_of_the_service_tries_its_certificate_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager, "TICK_SECONDS", 0.1)
+    with (
+        name_server(cache, tmp_path / "knot", zone=DOMAIN) as knot,
+        authority(cache, tmp_path / "pebble", dns=f"{knot.address}:{knot.port}") as pebble,
+    ):
+        acme = replace(pebble.settings, dns=DnsProvider(RFC2136, DOMAIN, knot.environ()))
+        pebble.stop()
+        with (
+            Hosted(tmp_path / "data", acme=acme, http_port=pebble.http_port) as hosted,
+            local(hosted) as client,
+        ):
+
+            def own() -> dict[str, Any]:
+                found: dict[str, Any] = client.call("GET", "/v1/certificate")["certificate"]
+                return found
+
+            until(lambda: own()["certificate"]["state"] == "failed")
+            assert own()["retries_at"] and "does not answer" in own()["certificate"]["detail"]
+            for _ in range(2):
+                checked = client.call("POST", "/v1/certificate/check", {})
+                assert not checked["retries"] and "cannot be used" in checked["issuance"]["problem"]
+            pebble.start()
+            checked = client.call("POST", "/v1/certificate/check", {"name": DOMAIN})
+            assert (checked["name"], checked["retries"], checked["records"]) == (DOMAIN, True, [])
+            until(lambda: own()["certificate"]["state"] == "valid")
+            assert own()["names"] == [f"*.{DOMAIN}", DOMAIN] and not own()["retries_at"]
+            assert not client.call("POST", "/v1/certificate/check", {})["retries"]
+            with pytest.raises(ApiError, match=r"other\.example is not the domain of the service"):
+                client.call("POST", "/v1/certificate/check", {"name": "other.example"})
+
+
+def test_certificate_without_one_address_is_shown_with_its_end_and_the_address(
+    hosted: Hosted, pebble: Pebble, tmp_path: Path
+) -> None:
+    pebble.resolve_one(SHOP, "127.9.9.9")
+    with local(hosted) as client:
+        deploy(client, static_shop(tmp_path / "shop"))
+
+        def listed() -> dict[str, Any]:
+            found: dict[str, Any] = client.call("GET", "/v1/projects/shop/domains")
+            return found
+
+        until(lambda: bool(listed()["certificate"]["detail"]))
+        assert names(wait_for(hosted.public, "shop.apps.example")) == {"shop.apps.example"}
+        (line,) = certificate_lines("shop", listed())
+        assert re.match(r"▲ shop  certificate until 2\d{3}-\d\d-\d\d, but not for all names: ", line.plain)
+        assert f"http://{SHOP}" in line.plain and "; the next try is at 2" in line.plain
+        for name, state in ((SHOP, "failed"), ("shop.apps.example", "valid")):
+            certificate = client.call("POST", f"/v1/projects/shop/domains/{name}/check")["certificate"]
+            assert certificate["state"] == state
 
 
 def test_plain_listener_redirects_and_serves_nothing_of_applications(hosted: Hosted, tmp_path: Path) -> None:

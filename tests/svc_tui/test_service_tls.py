@@ -1,5 +1,6 @@
 """A service with a certificate: applications and control API over TLS, HTTP/2 if the client supports it."""
 
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ import httpx
 import pytest
 
 from engine.http.tls import Certificate, CertificateError
-from svc_tui.client import Client
+from svc_tui.client import Client, Unreachable
 from svc_tui.serve import server
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
@@ -45,10 +46,19 @@ def test_applications_and_control_api_serve_http_1_and_2_over_tls(
             assert (page.text, page.http_version) == ("one", version)
 
 
-def test_tls_port_does_not_serve_plain_http(hosted: Hosted) -> None:
+def test_tls_port_refuses_plain_http_with_a_sentence(hosted: Hosted) -> None:
     for address in (hosted.public, hosted.control):
-        with pytest.raises(httpx.TransportError):
-            httpx.get(address.replace("https:", "http:"))
+        plain = address.replace("https:", "http:")
+        for method in ("GET", "HEAD", "POST"):
+            answer = httpx.request(method, plain)
+            assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+        assert httpx.get(plain).text == "This port serves https:// URLs only"
+        with socket.create_connection((httpx.URL(address).host, httpx.URL(address).port)) as connection:
+            connection.sendall(b"\x00\x01neither")
+            assert connection.recv(1000) == b""
+        with Client(plain, "") as client, pytest.raises(Unreachable) as caught:
+            client.call("GET", "/v1/health")
+        assert "Use https:// and the domain of the service" in caught.value.hint
     with Client(hosted.control, "") as client:
         assert client.call("GET", "/v1/health")["status"] == "ok"
 

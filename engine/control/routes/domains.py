@@ -9,7 +9,7 @@ from engine.control.access import ALL_PROJECTS
 from engine.control.app import Routes, principal, require
 from engine.control.schemas import StrictModel
 from engine.control.schemas.accounts import iso
-from engine.manifest.domains import parse_domain
+from engine.manifest.domains import DomainInvalid, parse_domain
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
 from engine.service.domains import DomainState
@@ -46,12 +46,18 @@ class ServiceCertificateOut(StrictModel):
     certificate: ServiceCertificate | None
 
 
+class ServiceCheckIn(StrictModel):
+    """The name that is checked: the domain of the service, or empty for it."""
+
+    name: str = ""
+
+
 class DomainCheckOut(StrictModel):
     """The check of a name. `resource` is that of the domain, `state` is `null` if the project lacks the name.
 
     `certificate` is its state before this check; with `retries`, it is ordered again. `issuance` is whether
     the authority can issue one, `null` without an authority. `dns` is why DNS returns no addresses. `records`
-    point the name to this service: the CNAME, or the others.
+    point the name to this service: the CNAME, or the others. For the domain of the service, there are none.
     """
 
     name: str
@@ -65,26 +71,79 @@ class DomainCheckOut(StrictModel):
     addresses: list[Reached]
 
 
-def blueprint(
-    service: Deployer, checks: DomainChecks, certificates: CertificateStates, authority: AcmeSettings | None
-) -> Routes:
-    """Return the routes."""
-    routes = Routes("domains", __name__)
+class Names:
+    """The names of a service and of its projects, and their checks. `authority` issues its certificates."""
 
-    async def resources(project: str) -> dict[str, str]:
+    def __init__(
+        self,
+        service: Deployer,
+        checks: DomainChecks,
+        certificates: CertificateStates,
+        authority: AcmeSettings | None,
+    ) -> None:
+        self.service, self.certificates = service, certificates
+        self._checks, self._authority = checks, authority
+
+    async def resources(self, project: str) -> dict[str, str]:
         """Return the resource of each domain of the live deployment."""
-        live = await service.history.live(project)
+        live = await self.service.history.live(project)
         if live is None:
             return {}
-        deployment = await service.history.get(project, live.deployment)
+        deployment = await self.service.history.get(project, live.deployment)
         return deployment.served(NO_PROJECT_DIR).domains
+
+    async def check(self, project: str, name: str) -> DomainCheckOut:
+        """Check a name of a project, or that of the service; order a certificate again.
+
+        Raises `DomainInvalid` and `DomainTaken`.
+        """
+        service, certificates = self.service, self.certificates
+        checks, authority = self._checks, self._authority
+        of_service = name == certificates.domain
+        own = of_service or name in certificates.hosts().get(project, ())
+        if not own:
+            await service.domains.check_free(project, [name], lambda other: principal().has(other, "viewer"))
+        (answers, problem), issuable = await asyncio.gather(checks.check(name), issuance(authority, name))
+        declared = None if of_service else (await service.domains.get(project)).get(name)
+        wild = authority is not None and authority.dns is not None and own and declared is None
+        if issuable == Issuance() and not wild:
+            issuable = Issuance(await checks.port_80(name, answers))
+        reached, detail = summary(answers, problem)
+        state: DomainState | None = ("valid" if reached else "waiting") if own else None
+        if declared is not None:
+            if await service.domains.checked(project, declared, reached=reached, detail=detail):
+                await service.reload(project)
+            declared = service.domains.known(project).get(name)
+            state = declared.state if declared is not None else None
+        owner = "" if of_service else project
+        certificate = certificates.of(owner, name) if state else None
+        retries = (state == "valid" or wild) and certificate and certificate.detail and issuable == Issuance()
+        if retries and certificates.manager is not None:
+            certificates.manager.activated(owner)
+        return DomainCheckOut(
+            name=name,
+            resource=None if of_service else (await self.resources(project)).get(name),
+            state=state,
+            certificate=certificate,
+            retries=bool(retries),
+            issuance=issuable,
+            dns=problem,
+            records=await checks.records(name),
+            addresses=answers,
+        )
+
+
+def blueprint(names: Names) -> Routes:
+    """Return the routes of projects."""
+    routes = Routes("domains", __name__)
 
     @routes.get("/v1/projects/<project>/domains")
     async def domains(project: str) -> DomainList:
         """List the domains of the live deployment, in the order of the manifest."""
         require(project, "viewer")
-        states = await service.domains.get(project)
-        listed = [(states[name], each) for name, each in (await resources(project)).items() if name in states]
+        states, certificates = await names.service.domains.get(project), names.certificates
+        resources = await names.resources(project)
+        listed = [(states[name], resource) for name, resource in resources.items() if name in states]
         return DomainList(
             certificate=certificates.of_addresses(project, states),
             domains=[
@@ -108,49 +167,31 @@ def blueprint(
         Without a problem, another attempt to obtain a certificate begins if the last one failed.
         """
         require(project, "deployer")
-        name = parse_domain(domain)
-        own = name in certificates.hosts().get(project, ())
-        if not own:
-            await service.domains.check_free(project, [name], lambda other: principal().has(other, "viewer"))
-        (answers, problem), issuable = await asyncio.gather(checks.check(name), issuance(authority, name))
-        declared = (await service.domains.get(project)).get(name)
-        wild = authority is not None and authority.dns is not None and own and declared is None
-        if issuable == Issuance() and not wild:
-            issuable = Issuance(await checks.port_80(name, answers))
-        reached, detail = summary(answers, problem)
-        state: DomainState | None = ("valid" if reached else "waiting") if own else None
-        if declared is not None:
-            if await service.domains.checked(project, declared, reached=reached, detail=detail):
-                await service.reload(project)
-            declared = service.domains.known(project).get(name)
-            state = declared.state if declared is not None else None
-        certificate = certificates.of(project, name) if state else None
-        retries = state == "valid" and certificate and certificate.detail and issuable == Issuance()
-        if retries and certificates.manager is not None:
-            certificates.manager.activated(project)
-        return DomainCheckOut(
-            name=name,
-            resource=(await resources(project)).get(name),
-            state=state,
-            certificate=certificate,
-            retries=bool(retries),
-            issuance=issuable,
-            dns=problem,
-            records=await checks.records(name),
-            addresses=answers,
-        )
+        return await names.check(project, parse_domain(domain))
 
     return routes
 
 
-def certificate_blueprint(certificates: CertificateStates) -> Routes:
-    """Return the route."""
+def certificate_blueprint(names: Names) -> Routes:
+    """Return the routes of the service's own domain. Their calls raise `DomainInvalid` for another name."""
     routes = Routes("certificate", __name__)
 
     @routes.get("/v1/certificate")
     async def service_certificate() -> ServiceCertificateOut:
         """Return the state of the service's own certificate. Requires the role viewer of every project."""
         require(ALL_PROJECTS, "viewer")
-        return ServiceCertificateOut(certificate=certificates.of_service())
+        return ServiceCertificateOut(certificate=names.certificates.of_service())
+
+    @routes.post("/v1/certificate/check")
+    async def check(data: ServiceCheckIn) -> DomainCheckOut:
+        """Check the domain of the service as one of a project. Requires the role deployer of all."""
+        require(ALL_PROJECTS, "deployer")
+        domain = names.certificates.domain
+        if data.name and (name := parse_domain(data.name)) != domain:
+            raise DomainInvalid(
+                f"{name} is not the domain of the service, {domain}",
+                "Check a domain of a project in the folder of the project.",
+            )
+        return await names.check("", domain)
 
     return routes

@@ -95,3 +95,9 @@ def test_long_text_of_a_project_is_cut() -> None:
         sent.alerts.begin("deploy-failed", "shop", "x" * 900_000)
         assert [len(alert.text) for alert in sent.alerts.active()] == [MAX_TEXT]
     assert [len(text) for text in sent.texts()] == [MAX_TEXT]
+
+
+def test_text_with_surrogates_can_be_sent() -> None:
+    sent = Sent()
+    sent.alerts.begin("deploy-failed", "shop", "file \udcff.sql ü")
+    assert sent.texts() == ["file ?.sql ü"]

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,10 @@ from engine.alerts.delivery import (
     Webhook,
     parse_target,
 )
+from engine.alerts.monitor import AlertMonitor, Watched
 from engine.cancellation import cancel
 from engine.errors import InvalidUsage
+from engine.metrics.families import ServiceMeter
 from tests.engine.alerts.webhook import receiving
 
 apprise_warns = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
@@ -32,7 +35,8 @@ def short_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attempt(url: str) -> str:
-    return asyncio.run(parse_target(url).send(ALERT))
+    failure = asyncio.run(parse_target(url).send(ALERT))
+    return failure.text if failure else ""
 
 
 def test_webhook_gets_the_document() -> None:
@@ -53,7 +57,11 @@ def test_webhook_gets_the_document() -> None:
 
 @pytest.mark.parametrize(
     ("status", "failure"),
-    [(500, "status 500"), (404, "status 404")],
+    [
+        (500, "status 500"),
+        (429, "status 429"),
+        (404, "status 404: the receiver refuses it, check the URL"),
+    ],
 )
 def test_webhook_that_fails_is_a_failure(status: int, failure: str) -> None:
     with receiving() as webhook:
@@ -199,6 +207,59 @@ def test_alert_is_lost_after_a_day_of_attempts_and_at_the_end() -> None:
             "the service stops",
         }
         assert len(delivery.lost) == 2
+
+
+@pytest.mark.parametrize("status", [400, 404, 410, 413])
+def test_alert_that_a_receiver_refuses_is_not_retried_and_delays_no_later_one(status: int) -> None:
+    with receiving() as webhook:
+        webhook.status = status
+
+        def accept(delivery: Delivery) -> bool:
+            webhook.status = 200
+            return False
+
+        delivery = Delivery(webhook.url, accept)
+        lost = delivery.lost
+        run(delivery, 2, lambda: len(lost) == 2)
+        assert lost == [f"status {status}: the receiver refuses it, check the URL"] * 2
+        assert not delivery.pauses and not delivery.warned and webhook.requests == 2
+
+
+@pytest.mark.parametrize("status", [408, 425, 429])
+def test_alert_that_a_receiver_cannot_take_now_is_retried(status: int) -> None:
+    with receiving() as webhook:
+        webhook.status = status
+
+        def accept(delivery: Delivery) -> bool:
+            webhook.status = 200
+            return False
+
+        delivery = Delivery(webhook.url, accept)
+        run(delivery, 1, lambda: bool(webhook.alerts))
+        assert delivery.pauses == [10] and not set(delivery.lost) - {"the service stops"}
+
+
+def test_receivers_that_fail_delay_no_other_receiver(tmp_path: Path) -> None:
+    async def scenario(urls: list[str], done: Callable[[], bool]) -> None:
+        watched = Watched(tmp_path, None, ServiceMeter(), lambda: (0, 1), absent)
+        targets = [parse_target(url) for url in urls]
+        monitor = AlertMonitor(watched, str, targets, lambda alert, why: None, lambda text: None)
+        monitor.start()
+        for number in range(20):
+            monitor.report("deploy-failed", f"p{number}", "failed")
+        async with asyncio.timeout(30):
+            while not done():  # noqa: ASYNC110 - the receiver is a thread
+                await asyncio.sleep(0.01)
+        await monitor.aclose()
+
+    async def absent() -> tuple[dict[str, str], bool]:
+        return {}, False
+
+    with receiving() as hanging, receiving() as failing, receiving() as working:
+        hanging.status, failing.status = 0, 503
+        urls = [each.url for each in (hanging, failing, working)]
+        asyncio.run(scenario(urls, lambda: len(working.alerts) == 20))
+        assert [each["project"] for each in working.alerts] == [f"p{number}" for number in range(20)]
 
 
 def test_flood_while_a_webhook_hangs_is_bounded_and_each_lost_alert_reported() -> None:

@@ -27,8 +27,12 @@ def test_certificate_is_valid_for_the_names_in_it_and_below_its_wildcard() -> No
     assert states.of_addresses("blog", ()) is None
     states.used = CertificateSet(self_signed("*.example"), {OTHER: self_signed(OTHER)})
     state = states.of_addresses("shop", ())
-    assert state is not None and state.state == "failed"
+    assert state is not None and state.state == "failed" and state.until.endswith("Z")
     assert state.detail == f"the certificate of the service does not name {NAME}"
+    states.used = CertificateSet(self_signed("*.example"))
+    state = states.of_addresses("shop", ())
+    assert state is not None and state.state == "failed" and not state.until
+    states.used = CertificateSet(self_signed("*.example"), {OTHER: self_signed(OTHER)})
     state = states.of_addresses("shop", {NAME})
     assert state is not None and state.state == "valid"
 

@@ -101,6 +101,7 @@ REQUIRED = {
         POST /v1/fleet/drain
         POST /v1/fleet/tokens
         POST /v1/alerts/test
+        POST /v1/certificate/check
         POST /v1/gc
         PUT ~/quota
         PUT /v1/users/{user}

@@ -349,7 +349,9 @@ def test_unknown_host_is_explained_in_development_only(files: StaticResponder, *
     async def test(site: Site) -> None:
         unknown = (await site.ask("/", "x.ngrok.io", headers={"accept": "text/html"})).text
         for host in ("api--shop.localhost", "other--shop.localhost"):
-            assert (await site.ask("/", host)).json()["detail"] in unknown
+            answer = (await site.ask("/", host)).json()
+            assert answer["detail"] in unknown and (answer["status"], answer["code"]) == (404, "unknown-host")
+        assert (await site.ask("/missing")).json()["code"] == "not-found"
         assert ("No resource has this host" in unknown) == ("front--shop.localhost" in unknown) == dev
         assert "api--shop" not in unknown
 

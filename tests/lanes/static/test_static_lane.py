@@ -366,6 +366,8 @@ def test_invalid_rules_and_a_missing_page_fail_the_build(
     assert shop.failure(build, mode).message == "_redirects:2: status 200 is not supported"
     shop.write("_redirects", "/a /b\n")
     artifact = shop.build(build, mode)
+    shop.build(build, mode, redirects={"/a": Redirect("/c")})
+    assert shop.lines == ["_redirects:1: svc.toml redirects /a, too, and wins"]
     loop = shop.failure(build, mode, redirects={"/b": Redirect("/a")})
     assert loop.message == "_redirects:1: the redirect leads to itself: /a → /b → /a → /b"
     exchange = CollectingExchange("/a")
