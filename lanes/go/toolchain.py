@@ -8,6 +8,7 @@ Go is the one on PATH if it is new enough, else a managed one in the cache.
   The host can then start the runtime in advance (`engine/wasm/binary/preinit.py`).
 - mime/multipart: files of a form stay in memory, up to the memory limit. A guest has no file system.
 - net: sockets and lookups fail with an error that names net/http. Go's own fake network refuses connections.
+  Listeners on the loopback remain: only calls of the same program reach them, as those of httptest.Server.
 - time: `time.Local` is the time zone of `TZ`.
 - crypto/tls: a renegotiation calls the handshake through a function value. Otherwise Go's linker would
   include the handshake, a quarter of a program, wherever net/http is used.
@@ -80,9 +81,11 @@ _CHANGES = (
     _Patch(
         "net/http/roundtrip.go",
         (
+            ("package http\n", 'package http\n\nimport (\n\t"net"\n\t"net/netip"\n)\n'),
             (
                 "\treturn t.roundTrip(req)\n",
-                "\tif hostedRoundTrip != nil {\n\t\treturn hostedRoundTrip(req, t.DisableCompression)\n\t}\n"
+                "\tif hostedRoundTrip != nil && !hasOwnListener(req) {\n"
+                "\t\treturn hostedRoundTrip(req, t.DisableCompression)\n\t}\n"
                 "\treturn t.roundTrip(req)\n",
             ),
         ),
@@ -119,7 +122,7 @@ _CHANGES = (
         (
             (
                 "\tif raddr != nil && ctrlCtxFn != nil {\n",
-                "\tif err := noSockets(raddr); err != nil {\n\t\treturn nil, err\n\t}\n"
+                "\tif err := noSockets(laddr, raddr); err != nil {\n\t\treturn nil, err\n\t}\n"
                 "\tif raddr != nil && ctrlCtxFn != nil {\n",
             ),
         ),

@@ -1,4 +1,4 @@
-// node:crypto: hashes, HMAC, signatures, ciphers and key derivation by the crypto Door, and random bytes.
+// node:crypto: hashes, HMAC, signatures, ciphers, keys and key derivation by the crypto Door, and random bytes.
 const { Buffer } = require('node:buffer');
 const { nextTick } = process;
 
@@ -8,11 +8,13 @@ const HASHES = {
 };
 const HASH_BYTES = { 'SHA-1': 20, 'SHA-224': 28, 'SHA-256': 32, 'SHA-384': 48, 'SHA-512': 64 };
 const CURVE_BYTES = { '2a8648ce3d030107': 32, '2b81040022': 48, '2b81040023': 66 };
-const OIDS = { '2a864886f70d010101': 'RSA', '2a8648ce3d0201': 'EC', '2b6570': 'Ed25519' };
+const OIDS = { '2a864886f70d010101': 'RSA', '2a8648ce3d0201': 'EC', '2b6570': 'Ed25519', '2b656e': 'X25519' };
+const CURVES = { prime256v1: 'P-256', secp256r1: 'P-256', secp384r1: 'P-384', secp521r1: 'P-521' };
+const CURVE_OIDS = { 'P-256': '2a8648ce3d030107', 'P-384': '2b81040022', 'P-521': '2b81040023' };
 const MAX_RANDOM_BYTES = 65_536;
 
-function fail(message, code) {
-  throw Object.assign(new Error(message), { code });
+function fail(message, code, Type = Error) {
+  throw Object.assign(new Type(message), { code });
 }
 
 function call(operation, members) {
@@ -85,10 +87,17 @@ class KeyObject {
     this.symmetricKeySize = type === 'secret' ? bytes.length : undefined;
   }
   export({ format = 'buffer', type } = {}) {
+    if (format === 'jwk' && this.type !== 'secret') return call('export', { ...asked(this), type: this.type, format: 'jwk' }).key;
     if (this.type === 'secret') return format === 'jwk' ? { kty: 'oct', k: this.bytes.toString('base64url') } : Buffer.from(this.bytes);
-    if (format === 'der') return Buffer.from(this.bytes);
-    const label = this.type === 'public' ? 'PUBLIC KEY' : 'PRIVATE KEY';
-    if (format === 'pem') return `-----BEGIN ${label}-----\n${this.bytes.toString('base64').replace(/.{64}/g, '$&\n').trimEnd()}\n-----END ${label}-----\n`;
+    let content = this.bytes, label = this.type === 'public' ? 'PUBLIC KEY' : 'PRIVATE KEY';
+    if (type === 'sec1') fail('crypto: export an EC key with the type pkcs8', 'ERR_INVALID_ARG_VALUE', TypeError);
+    if (type === 'pkcs1') {
+      const start = content.indexOf(RSA_HEADER) + RSA_HEADER.length + 1;
+      content = content.subarray(start + (content[start] & 128 ? (content[start] & 127) + 1 : 1) + (this.type === 'public' ? 1 : 0));
+      label = `RSA ${label}`;
+    }
+    if (format === 'der') return Buffer.from(content);
+    if (format === 'pem') return `-----BEGIN ${label}-----\n${content.toString('base64').replace(/.{64}/g, '$&\n').trimEnd()}\n-----END ${label}-----\n`;
     return fail(`crypto: a ${this.type} key cannot be exported as ${format} ${type ?? ''}`, 'ERR_INVALID_ARG_VALUE');
   }
   equals(other) { return this.type === other.type && Buffer.compare(this.bytes, other.bytes) === 0; }
@@ -104,6 +113,15 @@ function der(tag, ...contents) {
 const kindOf = (key) => Object.entries(OIDS).find(([oid]) => key.subarray(0, 60).toString('hex').includes(oid))?.[1];
 const RSA_HEADER = Buffer.from('300d06092a864886f70d0101010500', 'hex');
 
+const curveOidOf = (key) => Object.keys(CURVE_BYTES).find((oid) => key.includes(Buffer.from(oid, 'hex')))
+  ?? fail('crypto: the curve is not available', 'ERR_OSSL_UNSUPPORTED');
+
+/** Return the PKCS #8 form of a private key of a curve in the form of SEC 1. */
+function ecKey(curveOid, content) {
+  const names = der(0x30, der(6, Buffer.from('2a8648ce3d0201', 'hex')), der(6, Buffer.from(curveOid, 'hex')));
+  return der(0x30, Buffer.from([2, 1, 0]), names, der(4, content));
+}
+
 /** Return the KeyObject of a PEM or DER text, or of options that contain such a text. */
 function keyOf(source, type) {
   if (source instanceof KeyObject) return source;
@@ -114,6 +132,7 @@ function keyOf(source, type) {
   const [, label, body] = /-----BEGIN ([A-Z ]+)-----([^-]+)-----END/.exec(text.toString('latin1')) ?? [];
   let content = label ? Buffer.from(body.replace(/\s/g, ''), 'base64') : text, found = type;
   if (label === 'RSA PRIVATE KEY') content = der(0x30, Buffer.from([2, 1, 0]), RSA_HEADER, der(4, content));
+  else if (label === 'EC PRIVATE KEY') content = ecKey(curveOidOf(content), content);
   else if (label === 'RSA PUBLIC KEY') content = der(0x30, RSA_HEADER, der(3, Buffer.from([0]), content));
   else if (label && !/^(PUBLIC|PRIVATE) KEY$/.test(label)) fail(`crypto: ${label} is not a supported key`, 'ERR_OSSL_UNSUPPORTED');
   if (label) found = label.includes('PRIVATE') ? 'private' : 'public';
@@ -122,10 +141,20 @@ function keyOf(source, type) {
   return new KeyObject(found, content, kind);
 }
 
-function curveBytes(key) {
-  const start = key.subarray(0, 60).toString('hex');
-  return Object.entries(CURVE_BYTES).find(([oid]) => start.includes(oid))?.[1] ?? fail('crypto: the curve is not available', 'ERR_OSSL_UNSUPPORTED');
+/** Return the members of a request with a key. */
+const asked = (key) => ({ algorithm: kindOf(key.bytes), key: key.bytes.toString('base64') });
+
+/** Return the public key of a public or private key, or of a text of one. */
+function publicKeyOf(source) {
+  const key = keyOf(source);
+  if (key.type === 'public') return key;
+  const { kty, crv, x, y, n, e } = key.export({ format: 'jwk' });
+  const curve = kty === 'EC' ? { curve: crv } : {};
+  const answer = call('import', { ...asked(key), ...curve, format: 'jwk', key: { kty, crv, x, y, n, e } });
+  return new KeyObject('public', Buffer.from(answer.key, 'base64'), asked(key).algorithm);
 }
+
+const curveBytes = (key) => CURVE_BYTES[curveOidOf(key.subarray(0, 60))];
 
 function derInteger(bytes) {
   let start = 0;
@@ -168,14 +197,9 @@ function sign(hash, value, source) {
   return options.der ? toDer(signature) : signature;
 }
 
-function publicKey(source) {
-  const key = keyOf(source);
-  if (key.type !== 'private') return source;
-  return fail('crypto: verify needs a public key', 'ERR_INVALID_ARG_VALUE');
-}
-
 function verify(hash, value, source, signature) {
-  const options = signatureOptions(hash, publicKey(source), 'public');
+  const given = source instanceof KeyObject || typeof source === 'string' || ArrayBuffer.isView(source) ? {} : source;
+  const options = signatureOptions(hash, { ...given, key: publicKeyOf(source) }, 'public');
   const raw = options.der ? fromDer(bytes(signature), curveBytes(options.key.bytes)) : bytes(signature);
   return call('verify', { ...options.members, signature: raw.toString('base64'), data: base64(value) }).valid;
 }
@@ -192,43 +216,207 @@ class Verify extends Sign {
   verify(key, signature, encoding) { return verify(this.hash, this.take(), key, bytes(signature, encoding)); }
 }
 
-class Cipher extends Collected {
-  constructor(operation, name, key, iv, { authTagLength = 16 } = {}) {
-    super();
+const BLOCK = 16, WORD = (1n << 128n) - 1n, REDUCTION = 0xe1n << 120n;
+const number = (block) => BigInt(`0x${block.toString('hex') || 0}`);
+
+/** Return the product in the field of GCM. */
+function times(a, b) {
+  let product = 0n;
+  for (let bit = 127n; bit >= 0n; bit--) {
+    if ((a >> bit) & 1n) product ^= b;
+    b = b & 1n ? (b >> 1n) ^ REDUCTION : b >> 1n;
+  }
+  return product;
+}
+
+/** AES, whose `update` returns what is complete, as that of Node.js does. */
+class Cipher {
+  constructor(decrypts, name, key, iv, { authTagLength = 16 } = {}) {
     const [, bits, mode] = /^aes-?(128|192|256)-(gcm|cbc|ctr)$/i.exec(name) ?? fail(`crypto: the cipher ${name} is not available`, 'ERR_CRYPTO_UNKNOWN_CIPHER');
     if (bytes(key).length !== bits / 8) throw Object.assign(new RangeError('Invalid key length'), { code: 'ERR_CRYPTO_INVALID_KEYLEN' });
-    this.mode = mode.toUpperCase();
-    this.tagBytes = authTagLength;
-    const start = this.mode === 'CTR' ? { counter: base64(iv), length: 128 } : { iv: base64(iv) };
-    const tag = this.mode === 'GCM' ? { tag_length: authTagLength * 8 } : {};
-    this.operation = operation;
-    this.members = { algorithm: `AES-${this.mode}`, key: base64(key), ...start, ...tag };
+    Object.assign(this, { decrypts, mode: mode.toUpperCase(), key: base64(key), iv: Buffer.from(bytes(iv)), tagBytes: authTagLength });
+    Object.assign(this, { parts: [], pending: Buffer.alloc(0), count: 0, padding: true, ended: false });
+    if (this.mode !== 'GCM' && this.iv.length !== BLOCK) throw Object.assign(new TypeError('Invalid initialization vector'), { code: 'ERR_CRYPTO_INVALID_IV' });
+  }
+  run(operation, mode, input, members) {
+    return data(operation, { algorithm: `AES-${mode}`, key: this.key, data: input.toString('base64'), ...members });
+  }
+  counter(input, counter, length) {
+    return this.run('encrypt', 'CTR', input, { counter: Buffer.from(counter.toString(16).padStart(32, '0'), 'hex').toString('base64'), length });
+  }
+  /** The first counter: the initialization vector of CTR mode, and the number after that of the tag in GCM mode. */
+  first() {
+    if (this.mode === 'CTR') return number(this.iv);
+    if (this.iv.length === 12) return (number(this.iv) << 32n) | 2n;
+    const hash = number(this.counter(Buffer.alloc(BLOCK), 0n, 128));
+    let sum = 0n;
+    for (let at = 0; at < this.iv.length; at += BLOCK) {
+      const block = this.iv.subarray(at, at + BLOCK);
+      sum = times(sum ^ (number(block) << BigInt(8 * (BLOCK - block.length))), hash);
+    }
+    return this.after(times(sum ^ BigInt(8 * this.iv.length), hash), 1);
+  }
+  /** Return the counter some blocks after another. */
+  after(counter, blocks) {
+    const part = this.mode === 'CTR' ? WORD : 0xffff_ffffn;
+    return (counter & ~part) | ((counter + BigInt(blocks)) & part);
   }
   setAAD(value) {
-    this.members.additional_data = base64(value);
+    this.additional = { additional_data: base64(value) };
     return this;
   }
-  setAutoPadding() { return this; }
+  setAutoPadding(padding = true) {
+    this.padding = padding;
+    return this;
+  }
   setAuthTag(tag) {
-    this.tag = bytes(tag);
+    this.tag = Buffer.from(bytes(tag));
     return this;
   }
   getAuthTag() { return this.tag; }
   update(value, encoding, resultEncoding) {
-    super.update(value, encoding);
-    return output(Buffer.alloc(0), resultEncoding);
+    if (this.ended) fail('Unsupported state', 'ERR_CRYPTO_INVALID_STATE');
+    const input = Buffer.from(bytes(value, encoding));
+    return output(this.mode === 'CBC' ? this.chained(input) : this.counted(input), resultEncoding);
+  }
+  counted(input) {
+    this.start ??= this.first();
+    const skipped = this.count % BLOCK, counter = this.after(this.start, (this.count - skipped) / BLOCK);
+    this.count += input.length;
+    if (this.mode === 'GCM') this.parts.push(input);
+    return this.counter(Buffer.concat([Buffer.alloc(skipped), input]), counter, this.mode === 'CTR' ? 128 : 32).subarray(skipped);
+  }
+  chained(input) {
+    const all = Buffer.concat([this.pending, input]);
+    const ready = this.decrypts && this.padding ? Math.max(0, all.length - 1) : all.length, blocks = all.subarray(0, ready - (ready % BLOCK));
+    this.pending = all.subarray(blocks.length);
+    if (!blocks.length) return blocks;
+    const iv = { iv: this.iv.toString('base64') };
+    if (!this.decrypts) {
+      const result = this.run('encrypt', 'CBC', blocks, iv).subarray(0, blocks.length);
+      this.iv = result.subarray(-BLOCK);
+      return result;
+    }
+    this.iv = blocks.subarray(-BLOCK);
+    // A block of padding for the Door, which removes it.
+    const padding = this.run('encrypt', 'CBC', Buffer.alloc(0), { iv: this.iv.toString('base64') });
+    return this.run('decrypt', 'CBC', Buffer.concat([blocks, padding]), iv);
   }
   final(encoding) {
-    const gcm = this.mode === 'GCM', decrypts = this.operation === 'decrypt';
-    const input = this.take();
-    let result = data(this.operation, { ...this.members, data: base64(gcm && decrypts ? Buffer.concat([input, this.tag]) : input) });
-    if (gcm && !decrypts) {
-      this.tag = result.subarray(result.length - this.tagBytes);
-      result = result.subarray(0, result.length - this.tagBytes);
-    }
-    return output(result, encoding);
+    if (this.ended) fail('Unsupported state', 'ERR_CRYPTO_INVALID_STATE');
+    this.ended = true;
+    if (this.mode === 'GCM') this.authenticate();
+    if (this.mode !== 'CBC') return output(Buffer.alloc(0), encoding);
+    if (this.padding) return output(this.run(this.decrypts ? 'decrypt' : 'encrypt', 'CBC', this.pending, { iv: this.iv.toString('base64') }), encoding);
+    return this.pending.length ? fail('wrong final block length', 'ERR_OSSL_WRONG_FINAL_BLOCK_LENGTH') : output(this.pending, encoding);
+  }
+  authenticate() {
+    if (this.decrypts && !this.tag) fail('Unsupported state or unable to authenticate data', 'ERR_CRYPTO_INVALID_STATE');
+    const size = this.decrypts ? this.tag.length : this.tagBytes, members = { iv: this.iv.toString('base64'), tag_length: size * 8, ...this.additional };
+    const input = Buffer.concat(this.decrypts ? [...this.parts, this.tag] : this.parts);
+    const result = this.run(this.decrypts ? 'decrypt' : 'encrypt', 'GCM', input, members);
+    if (!this.decrypts) this.tag = result.subarray(result.length - size);
   }
 }
+
+function curveOf(name) {
+  return CURVES[name] ?? (CURVE_OIDS[name] ? name : undefined)
+    ?? fail('Invalid EC curve name', 'ERR_CRYPTO_INVALID_CURVE', TypeError);
+}
+
+/** Return the coordinates of a public key of a curve as bytes. */
+function coordinates(point, curve) {
+  const raw = Buffer.from(point);
+  if (raw[0] === 6 || raw[0] === 7) raw[0] = 4;
+  let answer;
+  try {
+    answer = call('import', { algorithm: 'EC', curve, format: 'raw', key: raw.toString('base64') });
+  } catch (error) {
+    if (error.code === 'ERR_SVC_LOADING') throw error;
+    fail('Public key is not valid for specified curve', 'ERR_CRYPTO_ECDH_INVALID_PUBLIC_KEY');
+  }
+  const spki = Buffer.from(answer.key, 'base64');
+  return { spki, point: spki.subarray(-2 * CURVE_BYTES[CURVE_OIDS[curve]]) };
+}
+
+/** Return the encoding of a point in a format of Node.js. */
+function encoded(point, encoding, format = 'uncompressed') {
+  const even = 2 + (point.at(-1) & 1);
+  const first = { uncompressed: 4, compressed: even, hybrid: even + 4 }[format]
+    ?? fail(`Invalid ECDH format: ${format}`, 'ERR_CRYPTO_ECDH_INVALID_FORMAT', TypeError);
+  const body = format === 'compressed' ? point.subarray(0, point.length / 2) : point;
+  return output(Buffer.concat([Buffer.from([first]), body]), encoding);
+}
+
+class ECDH {
+  #curve; #private; #d; #point;
+  constructor(name) { this.#curve = curveOf(name); }
+  static convertKey(key, curve, encoding, outputEncoding, format) {
+    return encoded(coordinates(bytes(key, encoding), curveOf(curve)).point, outputEncoding, format);
+  }
+  #store(pkcs8) {
+    const { d, x, y } = call('export', { algorithm: 'EC', type: 'private', format: 'jwk', key: pkcs8 }).key;
+    this.#private = pkcs8;
+    [this.#d, this.#point] = [Buffer.from(d, 'base64url'), Buffer.concat([Buffer.from(x, 'base64url'), Buffer.from(y, 'base64url')])];
+  }
+  generateKeys(encoding, format) {
+    this.#store(call('generate', { algorithm: 'EC', curve: this.#curve }).private);
+    return this.getPublicKey(encoding, format);
+  }
+  setPrivateKey(key, encoding) {
+    const scalar = bytes(key, encoding), oid = CURVE_OIDS[this.#curve], size = CURVE_BYTES[oid];
+    const full = Buffer.alloc(size);
+    if (scalar.length <= size) full.set(scalar, size - scalar.length);
+    const pkcs8 = ecKey(oid, der(0x30, Buffer.from([2, 1, 1]), der(4, full)));
+    try {
+      this.#store(call('import', { algorithm: 'EC', curve: this.#curve, format: 'pkcs8', key: pkcs8.toString('base64') }).key);
+    } catch (error) {
+      if (error.code === 'ERR_SVC_LOADING') throw error;
+      fail('Private key is not valid for specified curve.', 'ERR_CRYPTO_INVALID_KEYTYPE', RangeError);
+    }
+  }
+  getPrivateKey(encoding) { return output(this.#d ?? fail('Failed to get ECDH private key', 'ERR_CRYPTO_OPERATION_FAILED'), encoding); }
+  getPublicKey(encoding, format) {
+    return encoded(this.#point ?? fail('Failed to get ECDH public key', 'ERR_CRYPTO_OPERATION_FAILED'), encoding, format);
+  }
+  computeSecret(other, encoding, outputEncoding) {
+    if (!this.#private) fail('Invalid key pair', 'ERR_CRYPTO_INVALID_KEYPAIR', RangeError);
+    const peer = coordinates(bytes(other, encoding), this.#curve).spki.toString('base64');
+    return output(data('derive', { algorithm: 'ECDH', key: this.#private, public: peer }), outputEncoding);
+  }
+}
+
+function diffieHellman({ privateKey, publicKey }) {
+  const { algorithm, key } = asked(keyOf(privateKey, 'private'));
+  return data('derive', { algorithm: algorithm === 'EC' ? 'ECDH' : algorithm, key, public: asked(keyOf(publicKey, 'public')).key });
+}
+
+function generateKeyPairSync(type, options = {}) {
+  const algorithm = { rsa: 'RSA', ec: 'EC', ed25519: 'Ed25519', x25519: 'X25519' }[type]
+    ?? fail(`crypto: keys of type ${type} are not available`, 'ERR_INVALID_ARG_VALUE', TypeError);
+  const { modulusLength, publicExponent = 65_537, namedCurve, publicKeyEncoding, privateKeyEncoding } = options;
+  const members = { RSA: { bits: modulusLength, public_exponent: publicExponent }, EC: { curve: type === 'ec' && curveOf(namedCurve) } }[algorithm];
+  const pair = call('generate', { algorithm, ...members });
+  const key = (side, encoding) => {
+    const object = new KeyObject(side, Buffer.from(pair[side], 'base64'), algorithm);
+    return encoding ? object.export(encoding) : object;
+  };
+  return { publicKey: key('public', publicKeyEncoding), privateKey: key('private', privateKeyEncoding) };
+}
+
+function generateKeyPair(type, options, callback) {
+  later(() => generateKeyPairSync(type, options), (error, pair) => callback(error, pair?.publicKey, pair?.privateKey));
+}
+generateKeyPair[Symbol.for('nodejs.util.promisify.custom')] = async (...args) => generateKeyPairSync(...args);
+
+/** Return a function that encrypts or decrypts with an RSA key. */
+const oaep = (operation, keyFor) => (source, value) => {
+  const { padding = constants.RSA_PKCS1_OAEP_PADDING, oaepHash = 'sha1', oaepLabel } = source;
+  if (padding !== constants.RSA_PKCS1_OAEP_PADDING) fail('crypto: RSA encrypts with OAEP only', 'ERR_INVALID_ARG_VALUE');
+  const label = oaepLabel ? { label: base64(oaepLabel) } : {};
+  const { key } = asked(keyFor(source));
+  return data(operation, { algorithm: 'RSA-OAEP', hash: hashName(oaepHash), ...label, key, data: base64(value) });
+};
 
 function randomFillSync(target, offset = 0, size = target.byteLength - offset) {
   const view = bytes(target).subarray(offset, offset + size);
@@ -284,22 +472,27 @@ function timingSafeEqual(a, b) {
   return difference === 0;
 }
 
-const constants = { RSA_PKCS1_PADDING: 1, RSA_PKCS1_PSS_PADDING: 6, RSA_PSS_SALTLEN_DIGEST: -1, RSA_PSS_SALTLEN_AUTO: -2 };
+const constants = { RSA_PKCS1_PADDING: 1, RSA_PKCS1_OAEP_PADDING: 4, RSA_PKCS1_PSS_PADDING: 6, RSA_PSS_SALTLEN_DIGEST: -1, RSA_PSS_SALTLEN_AUTO: -2 };
 const webcrypto = globalThis.crypto;
 
 module.exports = {
-  Hash, Hmac: Hash, KeyObject, Sign, Verify,
+  ECDH, Hash, Hmac: Hash, KeyObject, Sign, Verify,
   constants,
-  createCipheriv: (...args) => new Cipher('encrypt', ...args),
-  createDecipheriv: (...args) => new Cipher('decrypt', ...args),
+  createCipheriv: (...args) => new Cipher(false, ...args),
+  createDecipheriv: (...args) => new Cipher(true, ...args),
+  createECDH: (curve) => new ECDH(curve),
   createHash: (name) => new Hash(hashName(name)),
   createHmac: (name, key) => new Hash(hashName(name), 'hmac', { key: base64(key) }),
   createPrivateKey: (source) => keyOf(source, 'private'),
-  createPublicKey: (source) => keyOf(source, 'public'),
+  createPublicKey: publicKeyOf,
   createSecretKey: (key, encoding) => new KeyObject('secret', Buffer.from(bytes(key, encoding))),
   createSign: (hash) => new Sign(hash),
   createVerify: (hash) => new Verify(hash),
+  diffieHellman,
+  generateKeyPair,
+  generateKeyPairSync,
   getCiphers: () => ['gcm', 'cbc', 'ctr'].flatMap((mode) => [128, 192, 256].map((bits) => `aes-${bits}-${mode}`)),
+  getCurves: () => Object.keys(CURVES).filter((name) => name !== 'secp256r1'),
   getHashes: () => Object.keys(HASHES),
   getRandomValues: (array) => webcrypto.getRandomValues(array),
   hash: (name, value, encoding = 'hex') => new Hash(hashName(name)).update(value).digest(encoding),
@@ -307,6 +500,8 @@ module.exports = {
   hkdfSync,
   pbkdf2: (password, salt, iterations, length, hash, callback) => later(() => pbkdf2Sync(password, salt, iterations, length, hash), callback),
   pbkdf2Sync,
+  privateDecrypt: oaep('decrypt', (source) => keyOf(source, 'private')),
+  publicEncrypt: oaep('encrypt', publicKeyOf),
   randomBytes: (size, callback) => later(() => randomBytesSync(size), callback),
   randomFill(target, ...rest) {
     const callback = rest.pop();

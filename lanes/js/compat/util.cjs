@@ -3,8 +3,19 @@ const util = require('@jspm/core/nodelibs/util').default;
 
 const ESCAPES = /[\u001b\u009b][[\]()#;?]*(?:\d{1,4}(?:;\d{0,4})*)?[\dA-ORZcf-nqry=><~]/g;
 
+const CUSTOM = Symbol.for('nodejs.util.promisify.custom');
+
+function promisify(original) {
+  const { promises, ...timers } = require('./timers.cjs');
+  if (original === setTimeout) return promises.setTimeout;
+  if (original === setImmediate || original === timers.setImmediate) return promises.setImmediate;
+  return original?.[CUSTOM] ?? util.promisify(original);
+}
+promisify.custom = CUSTOM;
+
 module.exports = {
   ...util,
+  promisify,
   ...require('./inspect.cjs'),
   TextDecoder,
   TextEncoder,

@@ -12,11 +12,11 @@ const PACKAGED = new Set([
 ]);
 /** Modules that are files in `compat`. */
 const OWN = new Set([
-  'async_hooks', 'buffer', 'console', 'crypto', 'os', 'perf_hooks', 'process', 'stream', 'stream/consumers', 'stream/web', 'timers',
+  'async_hooks', 'buffer', 'console', 'os', 'perf_hooks', 'process', 'stream', 'stream/consumers', 'stream/web', 'timers',
   'timers/promises', 'util',
 ]);
 /** Modules of which `compat` has a part. */
-const PARTS = new Set(['cloudflare:workers', 'fs', 'fs/promises', 'http', 'https', 'module', 'net', 'tty', 'worker_threads', 'zlib']);
+const PARTS = new Set(['cloudflare:workers', 'crypto', 'fs', 'fs/promises', 'http', 'https', 'module', 'net', 'tty', 'worker_threads', 'zlib']);
 /** The module whose alternative is also that of others. */
 const LIKE = { dgram: 'net', dns: 'net', http2: 'net', https: 'http', tls: 'net' };
 /** The file of @jspm/core that has its `process`, which lacks microtasks; the global one replaces it. */

@@ -14,6 +14,7 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -361,6 +362,39 @@ func clients() {
 				}
 			}
 		}
+	})
+	handle("/own-server", func(w http.ResponseWriter, r *http.Request, target string) {
+		greet := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprint(w, r.Method, " ", r.URL, " ", len(body), " ", r.TLS != nil)
+		})
+		plain, encrypted := httptest.NewServer(greet), httptest.NewTLSServer(greet)
+		response, err := http.Post(plain.URL+"/a", "text/plain", strings.NewReader(strings.Repeat("x", 200_000)))
+		show(w, response, err)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { http.Get(plain.URL) })
+		}
+		all.Wait()
+		response, err = encrypted.Client().Get(encrypted.URL + "/b")
+		show(w, response, err)
+		plain.Close()
+		encrypted.Close()
+		_, err = http.Get(plain.URL)
+		fmt.Fprint(w, err != nil)
+	})
+	handle("/own-socket", func(w http.ResponseWriter, r *http.Request, target string) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		go func() {
+			accepted, _ := listener.Accept()
+			io.Copy(accepted, accepted)
+			accepted.Close()
+		}()
+		connection, err := net.Dial("tcp", listener.Addr().String())
+		connection.Write([]byte("tea"))
+		connection.(*net.TCPConn).CloseWrite()
+		echo, err := io.ReadAll(connection)
+		fmt.Fprint(w, string(echo), err)
 	})
 	handle("/sockets", func(w http.ResponseWriter, r *http.Request, target string) {
 		_, err := net.Dial("tcp", "127.0.0.1:1")

@@ -302,3 +302,10 @@ def test_reverse_proxy_forwards_requests(ask: Ask) -> None:
     reply = ask("/proxied?url=URL/x", method="POST", body=[b"a body"])
     assert reply.text == "POST /x a body"
     assert reply.values("x-kind") == ["peer"]
+
+
+def test_program_reaches_its_own_servers(ask: Ask) -> None:
+    assert ask("/own-server?url=").text == (
+        "200  20 POST /a 200000 false <nil>200  13 GET /b 0 true <nil>true"
+    )
+    assert ask("/own-socket?url=").text == "tea<nil>"

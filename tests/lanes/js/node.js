@@ -172,6 +172,7 @@ const checks = {
   'require-takes-main': () => require('text/dual'),
   'guarded-require': () => thrown(() => packages.requires()),
   'guarded-import': () => thrown(() => packages.imports()),
+  promisify: async () => [await promisify(setTimeout)(1, 'tea'), await promisify(setImmediate)('milk')],
   'crypto-hashes': () => [
     createHash('sha256').update('t').update('ea').digest('hex'), createHash('MD5').update(Buffer.from('tea')).digest('base64'),
     createHmac('sha1', 'key').update('tea').digest('hex'), createHash('sha512').update('tea').copy().digest().length,
@@ -195,8 +196,51 @@ const checks = {
     if (name.endsWith('gcm')) decipher.setAuthTag(cipher.getAuthTag());
     return [secret.length / 2, decipher.update(secret, 'hex', 'utf8') + decipher.final('utf8')];
   }),
+  'crypto-cipher-parts': () => [['aes-256-gcm', 12], ['aes-256-gcm', 16], ['aes-128-cbc', 16], ['aes-192-ctr', 16]].map(([name, size]) => {
+    const key = Buffer.alloc(name.slice(4, 7) / 8, 1), iv = Buffer.alloc(size, 255);
+    const cipher = crypto.createCipheriv(name, key, iv), decipher = crypto.createDecipheriv(name, key, iv);
+    const parts = [...'tea'.repeat(20)].map((_, n) => cipher.update('x'.repeat(n), 'utf8')), secret = Buffer.concat([...parts, cipher.final()]);
+    const tag = name.endsWith('gcm') ? cipher.getAuthTag() : Buffer.alloc(0);
+    if (tag.length) decipher.setAuthTag(tag);
+    const pieces = [secret.subarray(0, 37), secret.subarray(37)].map((piece) => decipher.update(piece));
+    const plain = Buffer.concat([...pieces, decipher.final()]).toString();
+    return [parts.map((part) => part.length).join(), createHash('sha256').update(secret).update(tag).digest('hex'), pieces.map((piece) => piece.length), plain.length];
+  }),
+  'crypto-cipher-unpadded': async () => {
+    const options = ['aes-128-cbc', Buffer.alloc(16, 1), Buffer.alloc(16)];
+    const cipher = crypto.createCipheriv(...options).setAutoPadding(false), decipher = crypto.createDecipheriv(...options).setAutoPadding(false);
+    const secret = cipher.update('t'.repeat(32), 'utf8', 'hex') + cipher.final('hex');
+    const wrong = crypto.createDecipheriv('aes-128-gcm', Buffer.alloc(16), Buffer.alloc(12)).setAuthTag(Buffer.alloc(16));
+    return [
+      secret.length, decipher.update(secret, 'hex', 'utf8') + decipher.final('utf8'), wrong.update('tea').length, Boolean((await thrown(() => wrong.final()))[1]),
+      (await thrown(() => (cipher.ended = false, cipher.update('a'), cipher.final())))[0],
+    ];
+  },
+  'crypto-agreement': async () => {
+    const [own, other] = [crypto.createECDH('prime256v1'), crypto.createECDH('prime256v1')];
+    own.setPrivateKey('05', 'hex');
+    const compressed = own.getPublicKey('hex', 'compressed'), secret = own.computeSecret(other.generateKeys('hex', 'compressed'), 'hex');
+    const { publicKey, privateKey } = await promisify(crypto.generateKeyPair)('x25519', {});
+    return [
+      compressed, own.getPrivateKey('hex').length, crypto.ECDH.convertKey(compressed, 'prime256v1', 'hex', 'hex').length,
+      secret.equals(other.computeSecret(own.getPublicKey())), crypto.diffieHellman({ publicKey, privateKey }).length,
+      await thrown(() => crypto.createECDH('secp256k1')), await thrown(() => own.computeSecret(Buffer.alloc(65))),
+      await thrown(() => own.setPrivateKey(Buffer.alloc(32))), await thrown(() => crypto.createECDH('secp384r1').getPublicKey()),
+    ];
+  },
+  'crypto-keys': () => {
+    const options = { modulusLength: 2048, publicKeyEncoding: { type: 'spki', format: 'pem' }, privateKeyEncoding: { type: 'pkcs1', format: 'pem' } };
+    const { publicKey, privateKey } = crypto.generateKeyPairSync('rsa', options);
+    const signature = createSign('sha256').update('tea').sign(privateKey);
+    return [
+      crypto.createPublicKey(privateKey).export({ type: 'spki', format: 'pem' }) === publicKey, privateKey.slice(0, 31),
+      createVerify('sha256').update('tea').verify(privateKey, signature), crypto.createPublicKey(publicKey).export({ format: 'jwk' }).e,
+      crypto.privateDecrypt(privateKey, crypto.publicEncrypt({ key: publicKey, oaepHash: 'sha1' }, Buffer.from('tea'))).toString(),
+    ];
+  },
   'crypto-errors': async () => [
     await thrown(() => createHash('whirlpool')), loading, await thrown(() => createSign('sha256').update('').sign('no key')),
+    await thrown(() => new crypto.X509Certificate('')),
   ],
   'unicode-literals': () => [
     /^[\p{Lu}x][^\P{L}\d]+(\p{Script=Greek}|\p{Emoji})$/u.test('Übα'), /\p{Lu}/u.test('ü'), /\P{ASCII}/u.test('ü'),
