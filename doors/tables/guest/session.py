@@ -218,7 +218,7 @@ class GuestSession:
                 "The limit of a statement falls with its length and its calls of functions: shorten it.",
             )
         problem = to_problem(error, sql, self._authorizer.refusal, params)
-        with self._unbounded():
+        with self.unbounded():
             name_references(problem, self._connection, sql)
         return problem
 
@@ -236,7 +236,7 @@ class GuestSession:
 
     def _read_all(self, sql: str) -> list[Any]:
         """Return all rows of an internal statement."""
-        with self._unbounded():
+        with self.unbounded():
             return self._connection.execute(sql).fetchall()
 
     def execute(self, sql: str) -> Any:
@@ -246,10 +246,11 @@ class GuestSession:
 
     def row(self, sql: str, *values: Value) -> Any:
         """Run an internal statement without limits; return its first row, or None."""
-        with self._unbounded():
+        with self.unbounded():
             return self._connection.execute(sql, values).fetchone()
 
-    def _unbounded(self) -> "_Unbounded":
+    def unbounded(self) -> "_Unbounded":
+        """Return a context of internal statements, which have no limits. It raises `GuestProblem`."""
         return _Unbounded(self._limit, self._authorizer)
 
     def refresh_schema(self) -> bool:
@@ -274,12 +275,12 @@ class GuestSession:
 
     def limit_size(self, path: Path, limit: int) -> None:
         """Set the maximum bytes of the database. Raises `OSError` too."""
-        with self._unbounded():
+        with self.unbounded():
             limit_size(self._connection, path, limit)
 
     def _column_type(self, table: str, column: str) -> str:
         if self._type_of is None:
-            with self._unbounded():
+            with self.unbounded():
                 self._type_of = types_in(catalog.read(self._connection))
         return self._type_of(table, column)
 

@@ -241,9 +241,12 @@ class Writer:
 
     def _commit(self) -> GuestProblem | None:
         """Commit; on failure, roll back and return the problem."""
-        self._trace()
         try:
-            self._session.execute("commit")
+            if self._recorder is not None:
+                with self._session.unbounded():
+                    self._recorder.commit()
+            if self._session.connection.in_transaction:
+                self._session.execute("commit")
         except GuestProblem as problem:
             self._rollback()
             return problem

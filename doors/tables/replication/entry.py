@@ -20,6 +20,7 @@ MESSAGE_BYTES = 1 << 20
 SINGLE_BYTES = 32 << 10
 """A larger entry ends with an empty message, so that the last message of a log is always small."""
 _COMPRESSED_FROM = 300
+_encode_head = json.JSONEncoder(separators=(",", ":")).encode
 _MORE, LAST = b"+", b"."
 """First bytes of the messages of an entry."""
 _CHANGES, _STATEMENT = b"C", b"S"
@@ -71,8 +72,12 @@ class Entry:
         """Return the stored form."""
         head: dict[str, Any] = {"format": FORMAT, "kind": self.kind, "previous": self.previous}
         head |= {"node": self.node, "schema": self.schema}
-        optional = {"sequences": dict(self.sequences), "lease": self.lease, "check": self.check}
-        head |= {name: value for name, value in optional.items() if value not in ({}, None, False)}
+        if self.sequences:
+            head["sequences"] = dict(self.sequences)
+        if self.lease is not None:
+            head["lease"] = self.lease
+        if self.check:
+            head["check"] = True
         if not self.complete:
             head["complete"] = False
         if any(map(any, self.origins)):
@@ -81,7 +86,7 @@ class Entry:
             head["lacks"] = self.lacks
         body = b"".join(_encode_parts(self.parts))
         packed = _ZLIB + zlib.compress(body, 1) if len(body) > _COMPRESSED_FROM else _PLAIN + body
-        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + packed
+        return _encode_head(head).encode() + b"\n" + packed
 
     @classmethod
     def decode(cls, content: bytes) -> "Entry":

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from doors.tables.replication.entry import Entry, Origin, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.log_position import (
+    CLOSED,
     LogPosition,
     read_log_position,
     schema_version,
@@ -67,6 +68,9 @@ class Sink(Protocol):
     def on_written(self, log_position: LogPosition | None) -> None:
         """Note the end of a publication. The position is None if the file lacks it."""
 
+    def close(self) -> None:
+        """Close files that the connection has used."""
+
 
 class Recorder:
     """Records one connection."""
@@ -90,6 +94,8 @@ class Recorder:
         """SQLite's counter of changed rows at the begin of the transaction."""
         self._schema = self._version = 0
         """The schema version at the begin of the transaction, and after its last recorded statement."""
+        self._log_position, self._data_version = CLOSED, -1
+        """The position that this connection stored last, while no other one has written after it."""
         self._sequences: Mapping[str, int] = {}
         self._has_sequences = True
         self._checked_schema = -1
@@ -132,6 +138,8 @@ class Recorder:
             case "commit" | "end" if self._connection.in_transaction:
                 with self._own_statements():
                     self._commit()
+                    if not self._connection.in_transaction:
+                        self._connection.execute("BEGIN")
             case "rollback" if to_savepoint:
                 if any(isinstance(part, str) for part in self._parts):
                     self._refuse("a savepoint that is rolled back after a change of the schema")
@@ -185,7 +193,9 @@ class Recorder:
         if self._session is None:
             if self._connection.total_changes() != self._total:
                 self._refuse("rows that were changed without a record")
-            self._schema = self._version = schema_version(self._connection)
+            if not self._is_last() or self._connection.txn_state("main") == apsw.SQLITE_TXN_NONE:
+                self._version = schema_version(self._connection)
+            self._schema = self._version
             if self._schema != self._checked_schema:
                 self._unsound, self._checked_schema = unsound_tables(self._connection), self._schema
                 self._has_sequences = scalar(self._connection, _SEQUENCES) is not None
@@ -275,11 +285,19 @@ class Recorder:
         # The planner alone uses what ANALYZE samples.
         return not without_key and table not in (REPLICA_TABLE, "sqlite_stat4")
 
-    def _commit(self) -> None:
-        """Append the changes to the log and commit them; the caller's commit then ends an empty transaction.
+    def _is_last(self) -> bool:
+        """Return whether no other connection has written since this one did."""
+        return self._connection.data_version() == self._data_version
 
-        A transaction that violates a foreign key stays as it is: the caller's commit fails.
+    def commit(self) -> None:
+        """Append the changes to the log and commit them, which a trace does at the caller's commit.
+
+        A transaction without changes, or one that violates a foreign key, stays as it is.
         """
+        with self._own_statements():
+            self._commit()
+
+    def _commit(self) -> None:
         connection = self._connection
         if connection.status(apsw.SQLITE_DBSTATUS_DEFERRED_FKS)[0]:
             return
@@ -287,7 +305,7 @@ class Recorder:
             if not self._replica.refuses:
                 self._limit_changes()
             self._add_parts(b"" if self._oversized else self._session.changeset())
-            if schema_version(connection) != self._version:
+            if connection.exec_trace is not None and schema_version(connection) != self._version:
                 self._refuse("a change of the schema without a record")
         elif connection.total_changes() != self._total:
             self._refuse("rows that were changed without a record")
@@ -303,7 +321,7 @@ class Recorder:
                 raise Conflict
             self._discard()
             return
-        log_position = read_log_position(connection)
+        log_position = self._log_position if self._is_last() else read_log_position(connection)
         entry = Entry(
             kind="gap" if self._lacks else "rows",
             previous=log_position.chain,
@@ -331,12 +349,14 @@ class Recorder:
         finally:
             self._replica.on_written(after)
             self._discard()
-        connection.execute("BEGIN")
+        if after is not None:
+            self._log_position, self._data_version = after, connection.data_version()
 
     def _discard(self) -> None:
         """Forget the changes of a transaction that ends."""
         if self._session is not None:
             self._session.close()
+            self._data_version = -1
         self._parts.clear()
         self._origins.clear()
         self._session = self._pending = self._refused = None
@@ -350,6 +370,7 @@ class Recorder:
         """End the recording of a connection that closes."""
         self._discard()
         self._sentinel.close()
+        self._replica.close()
 
 
 def not_replicable(reason: str, hint: str = "Nothing was changed.") -> ReplicationError:

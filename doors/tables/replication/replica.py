@@ -576,6 +576,9 @@ class Replica:
         """Note the end of a publication. The position is None if the file lacks it."""
         self._loop.call_soon_threadsafe(self._copy.end_write, log_position)
 
+    def close(self) -> None:
+        """Do nothing: other connections use the replica."""
+
 
 def _encode(document: dict[str, Any], body: bytes = b"") -> bytes:
     return json.dumps(document).encode() + b"\n" + body

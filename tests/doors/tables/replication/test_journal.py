@@ -1,0 +1,106 @@
+"""The journal of one machine: a segment that stays open, and positions that connections remember."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from doors.tables.replication.entry import Entry, chain_of
+from doors.tables.replication.journal import FOLDER, read_segment, segments
+from doors.tables.replication.log_position import read_log_position, schema_version
+from doors.tables.sqlite.connections import Connection, close_owner, open_owner
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "tables" / "tables.db"
+    path.parent.mkdir()
+    return path
+
+
+@pytest.fixture
+def first(path: Path) -> Iterator[Connection]:
+    connection = open_owner(path)
+    connection.execute("create table notes (id integer primary key, text text)")
+    yield connection
+    close_owner(connection)
+
+
+def write(connection: Connection, text: str) -> None:
+    connection.execute("begin immediate")
+    connection.execute("insert into notes (text) values (?)", (text,))
+    connection.execute("commit")
+
+
+def entries(path: Path, connection: Connection) -> list[Entry]:
+    """Return the entries of the journal, whose sequences and hashes are continuous."""
+    position = read_log_position(connection)
+    stored = [
+        each for segment in segments(path.parent / FOLDER / position.log) for each in read_segment(segment)
+    ]
+    assert [each.sequence for each in stored] == list(range(1, position.sequence + 1))
+    decoded = [Entry.decode(each.content) for each in stored]
+    chains = [chain_of(each.content) for each in stored]
+    assert [each.previous for each in decoded[1:]] == chains[:-1]
+    assert position.chain == chains[-1]
+    return decoded
+
+
+def test_connections_that_write_in_turn_have_one_journal(path: Path, first: Connection) -> None:
+    second = open_owner(path)
+    for number in range(10):
+        write(second if number % 3 else first, str(number))
+    close_owner(second)
+    assert len(entries(path, first)) == 10
+
+
+def test_entry_after_a_schema_change_of_another_connection_has_its_version(
+    path: Path, first: Connection
+) -> None:
+    write(first, "a")
+    second = open_owner(path)
+    second.execute("begin")
+    second.execute("create table others (id integer primary key)")
+    second.execute("commit")
+    close_owner(second)
+    write(first, "b")
+    assert entries(path, first)[-1].schema == schema_version(first)
+
+
+def test_entry_after_a_schema_change_that_was_rolled_back_has_the_version_before(
+    path: Path, first: Connection
+) -> None:
+    write(first, "a")
+    first.execute("begin")
+    first.execute("create table others (id integer primary key)")
+    first.execute("insert into others values (1)")
+    first.execute("rollback")
+    write(first, "b")
+    assert [each.schema for each in entries(path, first)] == [schema_version(first)] * 2
+
+
+def test_write_after_the_journal_was_removed_begins_another(path: Path, first: Connection) -> None:
+    write(first, "a")
+    before = read_log_position(first)
+    shutil.rmtree(path.parent / FOLDER)
+    write(first, "b")
+    write(first, "c")
+    assert read_log_position(first).log != before.log
+    assert len(entries(path, first)) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc of Linux")
+def test_connection_that_closes_leaves_no_segment_open(path: Path) -> None:
+    connection = open_owner(path)
+    connection.execute("create table notes (id integer primary key, text text)")
+    write(connection, "a")
+
+    def opened() -> list[str]:
+        links = [Path(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]
+        return [str(each.readlink()) for each in links if each.is_symlink()]
+
+    assert [each for each in opened() if f"/{FOLDER}/" in each and str(path.parent) in each]
+    close_owner(connection)
+    assert not [each for each in opened() if str(path.parent) in each]
