@@ -66,4 +66,12 @@ class ComponentArtifact:
     snapshot: "ComponentArtifact | None" = None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredArtifact:
+    """A deployed artifact by its digest and that of its package, which is unpacked when it is needed."""
+
+    package: str
+    digest: str
+
+
 Artifact = FolderArtifact | StaticBundle | ComponentArtifact

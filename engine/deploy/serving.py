@@ -5,24 +5,26 @@ A publication is prepared first and activated in one step. Versions of unchanged
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
-from engine.artifact import Artifact, ComponentArtifact
+from engine.artifact import Artifact, ComponentArtifact, StoredArtifact
 from engine.deploy.doors import Doors
 from engine.errors import SvcError, internal_error
+from engine.gateway.on_demand import LoadedVersions, OnDemand
 from engine.gateway.routes import BuiltVersion, NotReady, Outdated, PendingBuild, RouteTable, Version
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildMode, ignore_progress
 from engine.manifest.egress import ProjectCollector
+from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project, Resource
 from engine.quota import NO_QUOTA, Quota
 from engine.wasm.compile.component_file import error_context
 from engine.wasm.execution.runner import NO_DOORS, Guest, Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 
-BuildResult = Artifact | SvcError | None
+BuildResult = Artifact | StoredArtifact | SvcError | None
 """The artifact of a resource, or its build error; `None` during the first build."""
 
 
@@ -46,14 +48,44 @@ class Publication:
     domains: Collection[str] | None = None
 
 
+MAX_LOADING = 4
+"""Maximum number of compiled components that are loaded at the same time."""
+
+
 @dataclass(frozen=True, slots=True)
 class VersionFactory:
-    """Creates versions in this process. `doors_of` returns a project's open Doors."""
+    """Creates versions in this process.
+
+    `doors_of` returns a project's open Doors. `unpack` returns the artifact of a package, verified if it is
+    called with true. Versions of stored artifacts are loaded on demand.
+    """
 
     runner: Runner
     mode: BuildMode
     report: Callable[[str], None]
     doors_of: Callable[[str], Doors]
+    _: KW_ONLY
+    unpack: Callable[[str, bool], Awaitable[Artifact]] | None = None
+    loaded: LoadedVersions = field(default_factory=LoadedVersions)
+    loading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LOADING))
+
+    def create_on_demand(
+        self, publication: Publication, resource: Resource, artifact: StoredArtifact
+    ) -> OnDemand:
+        """Return a version that is not loaded yet."""
+
+        async def load(first: bool) -> BuiltVersion:
+            assert self.unpack is not None
+            if kind_of(resource.lane) != "component":
+                return await self.create(publication, resource, await self.unpack(artifact.package, first))
+            async with self.loading:
+                if await asyncio.to_thread(self.runner.is_compiled, artifact.digest):
+                    unpacked = await self.unpack(artifact.package, False)  # The machine code suffices.
+                    return await self.create(publication, resource, unpacked)
+            # A compilation delays no load.
+            return await self.create(publication, resource, await self.unpack(artifact.package, True))
+
+        return OnDemand(f"resource {resource.name} of {publication.project.name}", load, self.loaded)
 
     async def create(self, publication: Publication, resource: Resource, artifact: Artifact) -> BuiltVersion:
         """Return a version that serves the artifact. Raises `SvcError` if a component is rejected."""
@@ -76,11 +108,6 @@ class VersionFactory:
         if quota.storage_mb != (active.quota.storage_mb if active is not None else None):
             self.doors_of(project).limit_storage(quota.storage_mb)
         self.runner.quotas.set(project, quota)
-
-    def release(self, artifact: Artifact) -> None:
-        """Unload the snapshot of an artifact that is no longer served: the next save makes another one."""
-        if isinstance(artifact, ComponentArtifact) and artifact.snapshot is not None:
-            self.runner.unload(artifact.snapshot.digest)
 
     async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
         """Run an artifact once without network and Doors; return why that failed with its output, or `None`.
@@ -144,10 +171,10 @@ class _ServedResource:
     """A version, and the values it was created from."""
 
     resource: Resource
-    artifact: Artifact
+    artifact: Artifact | StoredArtifact
     deployment: str
     secrets: tuple[str | None, ...]
-    version: BuiltVersion
+    version: BuiltVersion | OnDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,26 +204,34 @@ class ServingTable:
         self._live: dict[str, PreparedProject] = {}
         self.on_activate: Callable[[str], None] | None = None
         """Called with the name of each project that was activated."""
-        self.routes = RouteTable({})
+        self._routes: RouteTable | None = None
+
+    @property
+    def routes(self) -> RouteTable:
+        """The routes of all projects."""
+        if self._routes is None:
+            self._routes = RouteTable.merge(each.routes for each in self._live.values())
+        return self._routes
 
     async def prepare(self, publication: Publication, *, lenient: bool = False) -> PreparedProject:
         """Create the versions of a publication without serving it.
 
         Raises `SvcError` if a resource cannot run, or another project has one of its addresses. With
-        `lenient` it does not: a resource that cannot run answers "not ready".
+        `lenient` it does not: a resource that cannot run answers "not ready", and one of a stored artifact is
+        only loaded if it replaces a loaded one.
         """
         served: dict[str, _ServedResource] = {}
         versions: dict[str, Version] = {}
         for name, resource in publication.project.resources.items():
             part = publication.parts.get(name)
-            version: BuiltVersion
+            version: BuiltVersion | OnDemand
             if part is None:
                 version = self._pending(publication.project.name, name)
             elif isinstance(part, SvcError):
                 version = NotReady(part)
             else:
                 try:
-                    served[name] = await self._serve(publication, resource, part)
+                    served[name] = await self._serve(publication, resource, part, lenient=lenient)
                     version = served[name].version
                 except SvcError as error:
                     if not lenient:
@@ -208,7 +243,7 @@ class ServingTable:
                     _log.exception("resource %s of %s cannot be loaded", name, publication.project.name)
                     version = NotReady(internal_error(f"resource {name} cannot be loaded"))
             versions[name] = version
-            if name in publication.outdated:
+            if name in publication.outdated and not isinstance(version, OnDemand):
                 before = self._version(publication.project.name, name)
                 build = before.build if isinstance(before, Outdated) else PendingBuild()
                 versions[name] = Outdated(version, build)
@@ -237,7 +272,12 @@ class ServingTable:
         return live.versions.get(name) if live is not None else None
 
     async def _serve(
-        self, publication: Publication, resource: Resource, artifact: Artifact
+        self,
+        publication: Publication,
+        resource: Resource,
+        artifact: Artifact | StoredArtifact,
+        *,
+        lenient: bool,
     ) -> _ServedResource:
         live = self._live.get(publication.project.name)
         secrets = tuple(publication.secrets.get(name) for name in resource.secrets)
@@ -250,12 +290,19 @@ class ServingTable:
             served.secrets,
         ):
             return served
+        version: BuiltVersion | OnDemand
+        if isinstance(artifact, StoredArtifact):
+            version, before = self._versions.create_on_demand(publication, resource, artifact), served
+            if not lenient or (before and isinstance(before.version, OnDemand) and before.version.loaded):
+                await version.load()
+        else:
+            version = await self._versions.create(publication, resource, artifact)
         return _ServedResource(
             resource=resource,
             artifact=artifact,
             deployment=publication.deployment,
             secrets=secrets,
-            version=await self._versions.create(publication, resource, artifact),
+            version=version,
         )
 
     def public_hosts(self) -> dict[str, list[str]]:
@@ -271,18 +318,25 @@ class ServingTable:
         self._versions.enforce(name, prepared.publication.quota)
         before = self._live.get(name)
         self._live = ({} if replace_all else self._live) | {name: prepared}
-        self.routes = RouteTable.merge(each.routes for each in self._live.values())
+        self._routes = None
         for resource, version in before.versions.items() if before is not None else ():
             replacement = prepared.versions.get(resource)
             build = _pending_build(version)
-            if build is not None and build is not _pending_build(replacement):
-                build.finish(replacement)
+            if build is None or build is _pending_build(replacement) or isinstance(replacement, OnDemand):
+                continue  # No build ends with a version on demand.
+            build.finish(replacement)
         for resource, served in before.served.items() if before is not None else ():
             after = prepared.served.get(resource)
-            if after is None or after.artifact != served.artifact:
-                self._versions.release(served.artifact)
+            if isinstance(served.version, OnDemand) and after is not served:
+                served.version.unload()
         if self.on_activate is not None:
             self.on_activate(name)
+
+    async def load(self, name: str) -> None:
+        """Load the resources of a project that is served. Raises the first `SvcError`."""
+        for version in self._live[name].versions.values():
+            if isinstance(version, OnDemand):
+                await version.load()
 
     async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
         """Run an artifact once without serving it; return why that failed with what it printed, or `None`."""
@@ -317,8 +371,9 @@ class ServingTable:
         version = self._version(project, name)
         if isinstance(version, Outdated):
             version = version.version
-        serves = version is not None and not isinstance(version, NotReady)
-        error = builds.error or (version.error if isinstance(version, NotReady) else None)
+        error = builds.error or (version.error if isinstance(version, NotReady | OnDemand) else None)
+        broken = isinstance(version, NotReady) or (isinstance(version, OnDemand) and error is not None)
+        serves = version is not None and not broken
         state: State
         if builds.running:
             state = "building"

@@ -1,6 +1,7 @@
 """Files that end with a digest of their content, so that a truncated or altered file is detected."""
 
 import os
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,14 +23,23 @@ def write_sealed(target: Path, *content: bytes | memoryview) -> None:
 
 
 def is_sealed(path: Path) -> bool:
-    """Return whether a file exists and is as it was written. Raises OSError if it cannot be read."""
+    """Return whether a file exists and is as it was written. Raises OSError if it cannot be read.
+
+    A file that was verified is not read again before its time or size changes.
+    """
     try:
-        with path.open("rb", buffering=0) as file:
-            remaining = os.fstat(file.fileno()).st_size - SEAL_BYTES
-            digest = sha256()
-            while remaining > 0 and (chunk := file.read(min(remaining, _CHUNK_BYTES))):
-                digest.update(chunk)
-                remaining -= len(chunk)
-            return remaining == 0 and file.read(SEAL_BYTES + 1) == digest.digest()
+        status = path.stat()
+        return _is_sealed(path, status.st_ino, status.st_size, status.st_mtime_ns)
     except FileNotFoundError:
         return False
+
+
+@lru_cache(maxsize=1024)
+def _is_sealed(path: Path, inode: int, size: int, modified_ns: int) -> bool:
+    with path.open("rb", buffering=0) as file:
+        remaining = os.fstat(file.fileno()).st_size - SEAL_BYTES
+        digest = sha256()
+        while remaining > 0 and (chunk := file.read(min(remaining, _CHUNK_BYTES))):
+            digest.update(chunk)
+            remaining -= len(chunk)
+        return remaining == 0 and file.read(SEAL_BYTES + 1) == digest.digest()

@@ -8,8 +8,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from engine.door import Session
+from engine.errors import SvcError
 from engine.gateway.client_address import CLIENT_FIELDS, OWN_PREFIX, client_fields
 from engine.gateway.error_page import DebugDetail
+from engine.gateway.on_demand import OnDemand
 from engine.gateway.problem import send_problem, wants_page
 from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, Outdated, RouteTable, host_name
 from engine.gateway.static.body import FileChanged
@@ -235,6 +237,16 @@ class Gateway:
                 status, size = await self._problem(exchange, "rate-limited", None, retry_after)
                 return _SpanOutcome(status, "rate-limited", bytes_out=size)
         version = endpoint.version
+        if isinstance(version, OnDemand):
+            loaded = version.use()
+            if loaded is None:
+                exchange.trace = RequestTrace()
+                with exchange.trace.measure("wait", "load the resource"):
+                    try:
+                        loaded = await version.wait()
+                    except SvcError as error:
+                        loaded = NotReady(error)
+            version = loaded
         if isinstance(version, Outdated):
             seconds = max(0.0, version.build.began + SAVE_SECONDS - time.monotonic())
             exchange.trace = RequestTrace()

@@ -16,6 +16,7 @@ from typing import Protocol
 from engine.door import DOMAIN
 from engine.eager import in_task
 from engine.errors import SvcError
+from engine.gateway.on_demand import OnDemand
 from engine.http.connection_limits import client_key
 from engine.http.exchange import Exchange
 from engine.manifest.domains import below
@@ -83,7 +84,7 @@ class PendingBuild:
         self._finished = asyncio.Event()
         self._version: BuiltVersion | None = None
 
-    def finish(self, version: "Version | None") -> None:
+    def finish(self, version: "BuiltVersion | Outdated | None") -> None:
         """Set the version that waiting requests continue with; `None` if the resource was removed."""
         self._version = version.version if isinstance(version, Outdated) else version
         self._finished.set()
@@ -113,7 +114,7 @@ class Outdated:
 
 
 BuiltVersion = DynamicVersion | StaticVersion | NotReady
-Version = BuiltVersion | Outdated
+Version = BuiltVersion | Outdated | OnDemand
 
 
 class Endpoint:

@@ -8,9 +8,9 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from engine.files.descriptors import fd_limit
 from engine.http import timeouts
 from engine.http.connection_limits import ConnectionLimiter, client_key
-from engine.http.sockets import fd_limit
 
 ACCEPT_BATCH = 16
 """Connections that are accepted in one turn, so that processes that share a socket all get some."""

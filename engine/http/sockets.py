@@ -6,9 +6,9 @@ import resource
 import socket
 
 from engine.errors import SvcError
+from engine.files.descriptors import MAX_OPEN_FILES
 
 BACKLOG = 1024
-MAX_OPEN_FILES = 65_536
 _PORTS_TRIED = 50
 
 
@@ -29,12 +29,6 @@ def raise_fd_limit() -> None:
         return
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
-
-
-def fd_limit() -> int:
-    """Return how many files this process may have open, connections among them."""
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def authority(listener: socket.socket) -> str:

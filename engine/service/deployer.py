@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engine.artifact import StoredArtifact
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
 from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
@@ -55,6 +56,7 @@ from engine.service.secrets import SecretStore
 from engine.service.secrets_key import SecretsKey
 from engine.service.spec import DeploySpec, InvalidDeploySpec
 from engine.timeline.bus import TimelineBus
+from engine.wasm.compile.code_cache import is_compiled
 
 TIMEOUT_SECONDS = 30.0
 
@@ -118,7 +120,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A deployment to activate: its record, its project, and its artifacts on this machine."""
+    """A deployment to activate: its record, its project, and its artifacts."""
 
     deployment: Deployment
     project: Project
@@ -177,7 +179,7 @@ class Deployer:
             await self.secrets.seal_all()
         except SvcError as error:  # As on a full disk, where reading works.
             warn(error)
-        self._loading = LiveDeployments(self._serve, self._defer, warn)
+        self._loading = LiveDeployments(self._serve_at_start, warn)
         await self._loading.start(await self.history.all_live(warn))
         for name, (publication, _) in self._served.items():  # A process killed after an activation did not.
             await self.domains.declare(name, publication.project.domains)
@@ -303,7 +305,7 @@ class Deployer:
         async with self._locks[project]:
             await self._check_revision(project, revision)
             deployment = await self.history.get(project, id_)
-            ready = await self._ready(await self._unpack(deployment))
+            ready = await self._ready(self._recorded(deployment))
             if self.ready_elsewhere is not None:
                 await self.ready_elsewhere(project, id_)
             await self._go_live(ready, revision=revision, by=by, message=message)
@@ -316,7 +318,7 @@ class Deployer:
     async def _redeploy(self, deployment: Deployment, revision: int) -> Live:
         async with self._locks[deployment.project]:
             await self._check_revision(deployment.project, revision)
-            candidate = await self._unpack(deployment)
+            candidate = self._recorded(deployment)
             activated = await self._commit(candidate, await self._ready(candidate), revision, asyncio.Queue())
         await self.history.forget_old(deployment.project)
         return activated
@@ -382,7 +384,7 @@ class Deployer:
 
     async def prepare(self, project: str, id_: str) -> None:
         """Unpack and compile a deployment that another node will activate. Raises `SvcError`."""
-        candidate = await self._unpack(await self.history.get(project, id_))
+        candidate = self._recorded(await self.history.get(project, id_))
         self._prepared[project] = await self._site.prepare(await self._publication(candidate))
 
     async def refresh(self, project: str) -> None:
@@ -413,17 +415,15 @@ class Deployer:
             await asyncio.wait(self._committing)
 
     async def _candidate(self, spec: DeploySpec) -> _Candidate:
-        parts, artifacts = {}, {}
+        parts = {}
         for name, resource in spec.project.resources.items():
             package = await package_store.touch(self.bucket.blobs, spec.packages[name])
             if package.kind != kind_of(resource.lane):
                 raise InvalidDeploySpec(
                     f"the package of the {resource.lane} resource {name} is of kind {package.kind}"
                 )
-            artifacts[name] = await package_store.unpack(
-                self.bucket.blobs, spec.packages[name], self._unpacked
-            )
-            imported = await asyncio.to_thread(component_imports, artifacts[name])
+            artifact = await package_store.unpack(self.bucket.blobs, spec.packages[name], self._unpacked)
+            imported = await asyncio.to_thread(component_imports, artifact)
             parts[name] = DeployedResource.of(resource, spec.packages[name], package.artifact, imported)
         now = time.time_ns()
         deployment = Deployment(
@@ -439,14 +439,13 @@ class Deployer:
             check=spec.project.check,
             front_name=spec.project.front_name,
         )
-        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
+        return self._recorded(deployment)
 
-    async def _unpack(self, deployment: Deployment) -> _Candidate:
-        artifacts = {
-            name: await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
-            for name, part in deployment.resources.items()
+    def _recorded(self, deployment: Deployment) -> _Candidate:
+        parts = {
+            name: StoredArtifact(part.package, part.artifact) for name, part in deployment.resources.items()
         }
-        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
+        return _Candidate(deployment, deployment.served(self._unpacked), parts)
 
     async def _live_deployment(self, project: str) -> Deployment | None:
         """Return the live deployment, unless its record is corrupt or lost."""
@@ -490,20 +489,26 @@ class Deployer:
     async def _serve(self, live: Live) -> None:
         """Serve a live deployment; resources that cannot run answer "not ready"."""
         deployment = await self.history.get(live.project, live.deployment)
-        publication = await self._publication(await self._unpack(deployment))
+        publication = await self._publication(self._recorded(deployment))
         await self._activate(await self._site.prepare(publication, lenient=True), live.revision)
 
-    async def _defer(self, live: Live, error: SvcError | None) -> None:
-        """Serve a deployment that is not loaded: requests wait, or get "not ready" if it has an error."""
-        deployment = await self.history.get(live.project, live.deployment)
-        project = deployment.served(self._unpacked)
-        parts = dict.fromkeys(project.resources, error) if error is not None else {}
-        publication = await self._publication(_Candidate(deployment, project, parts))
-        ready = await self._site.prepare(publication, lenient=True)
-        if live.project not in self._served:
-            self._site.activate(ready)
-            if self._publish_to_workers is not None:
-                await self._publish_to_workers(ready.publication)
+    async def _serve_at_start(self, live: Live) -> None:
+        """Serve a live deployment, and load it unless its files are there: a first request loads those."""
+        await self._serve(live)
+        publication, _ = self._served[live.project]
+        if not await asyncio.to_thread(self._is_at_hand, publication):
+            await self._site.load(live.project)
+
+    def _is_at_hand(self, publication: Publication) -> bool:
+        return all(
+            isinstance(part, StoredArtifact)
+            and (self._unpacked / part.package).is_dir()
+            and (
+                kind_of(publication.project.resources[name].lane) != "component"
+                or (self._cache is not None and is_compiled(self._cache, part.digest, verify=False))
+            )
+            for name, part in publication.parts.items()
+        )
 
     async def _activate(self, ready: PreparedProject, revision: int) -> None:
         """Serve what a revision of `live/` names, unless a later one is served already."""

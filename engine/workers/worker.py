@@ -8,7 +8,9 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 
+from engine.bucket.blobs import FolderBlobs
 from engine.deploy.doors import DoorUsage, Tenants
+from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.door import Door
 from engine.event_loop import run
@@ -82,7 +84,8 @@ async def serve_worker(
     tenants = Tenants(
         doors, lambda project: config.data / project if config.multi_project else config.data, report_records
     )
-    versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors)
+    unpack = unpacker(FolderBlobs(config.bucket), config.bucket / "unpacked") if config.bucket else None
+    versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)
     site = ServingTable(versions, config.domain, front=not config.multi_project)
     settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)
     gateway: Handler = Gateway(lambda: site.routes, tenants.timeline, settings, runner.quotas)

@@ -24,6 +24,7 @@ from engine.control.routes.state import StatusSource
 from engine.deploy.deployment import LIVE, Deployment
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport
+from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
@@ -127,7 +128,9 @@ class Runtime:
         closing.push_async_callback(self.tenants.aclose)
         self.runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         closing.push_async_callback(self.runner.aclose)
-        versions = VersionFactory(self.runner, "deploy", ignore_progress, self.tenants.doors)
+        unpack = unpacker(bucket.blobs, settings.data / "unpacked")
+        doors_of, report = self.tenants.doors, ignore_progress
+        versions = VersionFactory(self.runner, "deploy", report, doors_of, unpack=unpack)
         self.serving = ServingTable(versions, settings.domain, front=False)
         self.serving.on_activate = self._on_activate
         self.certificates = CertificateStates(self.serving.public_hosts, settings.domain)
@@ -152,9 +155,8 @@ class Runtime:
             migrate=partial(migrate, self.folder),
         )
         self.deployer.on_deploy = self.monitor.deployed
-        self.throttle = LoginThrottle()
         self.domain_checks = DomainChecks(settings.domain, settings.origin, self.proof_key)
-        self._following: set[asyncio.Task[None]] = set()
+        self.throttle, self._following = LoginThrottle(), set[asyncio.Task[None]]()
         closing.push_async_callback(cancel, self._following)
         closing.push_async_callback(node.stop)
         collecting = asyncio.create_task(run_gc_daily(bucket.kv, self._collect, settings.log))
@@ -297,6 +299,7 @@ class Runtime:
         config = WorkerConfig(
             multi_project=True,
             data=settings.data / "projects",
+            bucket=settings.data,
             cache=settings.data / "cache",
             mode="deploy",
             domain=settings.domain,

@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler, code_key, 
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.compile.image_file import MemoryImage, find_code, image_file, read_image
 
+MARK_SECONDS = 3600.0
+"""Accuracy of the times when files were used."""
 _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "Cannot allocate memory")
 """Signs of the compiler's memory limit: of Rust, Python and the system."""
 
@@ -69,9 +72,7 @@ async def compile_component(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CodeCacheError(folder, error.strerror or str(error)) from error
-    targets = [
-        CompiledComponent(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)
-    ]
+    targets = _targets(folder, digest, fast=fast)
     if cached := await asyncio.to_thread(_first_cached, targets, folder, verify=verify):
         return cached
     # Imported on demand: it imports all host functions.
@@ -92,6 +93,21 @@ async def compile_component(
     if compiled is None:
         raise _rejection(component.name, status, lines)
     return compiled
+
+
+def is_compiled(cache: Path, digest: str, *, verify: bool) -> bool:
+    """Return whether the machine code of a component exists, and is whole if `verify`.
+
+    Raises `CodeCacheError` if it cannot be read.
+    """
+    folder = cache / "compiled"
+    return _first_cached(_targets(folder, digest, fast=False), folder, verify=verify) is not None
+
+
+def _targets(folder: Path, digest: str, *, fast: bool) -> list[CompiledComponent]:
+    return [
+        CompiledComponent(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)
+    ]
 
 
 async def _run_compiler(component: Path, targets: Sequence[CompiledComponent]) -> tuple[int | None, str]:
@@ -154,20 +170,26 @@ def _rejection(name: str, status: int | None, lines: Sequence[str]) -> Component
 def _first_cached(
     targets: Sequence[CompiledComponent], folder: Path, *, verify: bool
 ) -> CompiledComponent | None:
-    """Return the first file that exists, and is whole if `verify`; mark it as used now."""
-    is_usable = is_sealed if verify else Path.exists
+    """Return the first file that exists, and is whole if `verify`; mark it as used."""
     for target in targets:
         try:
-            found = find_code(target.path, is_usable)
+            if (found := find_code(target.path, Path.exists)) is None:
+                continue
+            for used in (found[0], image_file(target.path)):
+                with suppress(OSError):
+                    _mark_used(used)
+            if not verify or (found := find_code(target.path, is_sealed)) is not None:
+                path, image = found
+                return replace(target, path=path, image=image)
         except OSError as error:
             raise CodeCacheError(folder, error.strerror or str(error)) from error
-        if found is not None:
-            path, image = found
-            for used in (path, image_file(target.path)):
-                with suppress(OSError):
-                    os.utime(used)
-            return replace(target, path=path, image=image)
     return None
+
+
+def _mark_used(path: Path) -> None:
+    """Set the time of a file to now, which has it verified again. Raises OSError."""
+    if time.time() - path.stat().st_mtime > MARK_SECONDS:
+        os.utime(path)
 
 
 def remove_code(cache: Path, digest: str) -> None:

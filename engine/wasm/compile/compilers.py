@@ -27,6 +27,7 @@ def compilers(*, fast: bool) -> tuple[Compiler, ...]:
     return (Compiler.BASELINE, Compiler.OPTIMIZING) if fast and _HAS_BASELINE else (Compiler.OPTIMIZING,)
 
 
+@cache
 def code_key(compiler: Compiler) -> str:
     """Return the part of the cache key that covers wasmtime, its settings, and svc's additions."""
     # The compiler process, which does not call this function, starts a sixth faster without this import.

@@ -29,7 +29,7 @@ from engine.sourcemap import SourceMap
 from engine.trace import RequestTrace
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.compile.code_cache import compile_component
+from engine.wasm.compile.code_cache import compile_component, is_compiled
 from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.compile.machine_code import CodeRejected, load_component
 from engine.wasm.execution.config import MIB, PoolSettings
@@ -136,12 +136,13 @@ REAP_NS = 20_000_000
 """Minimum time between two checks for runs that exceed their limit."""
 EARLY_NS = 1_000_000
 """How early timers of uvloop may fire: a check just before a deadline would have to be repeated."""
-MAX_LOADED_COMPONENTS = 64
+MAX_RETAINED_COMPONENTS = 64
+"""Components of development that stay loaded while no version uses them."""
 _T = TypeVar("_T")
 NO_DOORS: Mapping[str, DoorBinding] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedComponent:
     """A component, linked once for each kind of slot, and the limits of its memories in bytes."""
 
@@ -181,7 +182,10 @@ class Runner:
         """Bytes that the loop's thread had touched first at the last measurement."""
         self.pool = Pool(fit_pool(pool or PoolSettings()), queue, self.budget, self.quotas)
         self.reclaimer = Reclaimer()
-        self._loaded: OrderedDict[tuple[str, bool], LoadedComponent] = OrderedDict()
+        self._loaded: WeakValueDictionary[tuple[str, bool], LoadedComponent] = WeakValueDictionary()
+        self._retained: OrderedDict[tuple[str, bool], LoadedComponent] = OrderedDict()
+        self._limits: dict[Path, Sequence[int | None]] = {}
+        """The limits of memories by the file of machine code that components share."""
         self._compiling = asyncio.Semaphore(CONCURRENT)
         self._loading: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
         self._active: set[Execution] = set()
@@ -206,31 +210,38 @@ class Runner:
             loaded = self._loaded.get(key)
             if loaded is None:
                 self._loaded[key] = loaded = await self._load(artifact, fast=fast, report=report)
-                while len(self._loaded) > MAX_LOADED_COMPONENTS:
-                    self._loaded.popitem(last=False)
-        self._loaded.move_to_end(key)
+        if fast or artifact.script is not None:  # Saves in development return to them.
+            self._retained[key] = loaded
+            self._retained.move_to_end(key)
+            while len(self._retained) > MAX_RETAINED_COMPONENTS:
+                self._retained.popitem(last=False)
         return loaded
 
-    def unload(self, digest: str) -> None:
-        """Forget a component that is not needed again, once its requests have ended."""
-        self._loaded.pop((digest, False), None)
+    def is_compiled(self, digest: str) -> bool:
+        """Return whether a component can be loaded without its file. Raises `CodeCacheError`."""
+        return is_compiled(self.cache, digest, verify=True)
 
     async def _load(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
     ) -> LoadedComponent:
         link = partial(self._link, artifact, fast=fast, report=report)
         try:
-            programs = await link()
+            shared, programs = await link()
         except CodeRejected as error:
             # Compiled for another processor or wasmtime, as in a copied data directory: compile it here.
             error.path.unlink(missing_ok=True)
-            programs = await link()
-        memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
+            shared, programs = await link()
+        memories = self._limits.get(shared) if shared is not None else None
+        if memories is None:
+            memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
+        if shared is not None:
+            self._limits[shared] = memories
         return LoadedComponent(programs, memories, ComponentUsage(hosted=programs[0].hosted))
 
     async def _link(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
-    ) -> tuple[LinkedComponent, ...]:
+    ) -> tuple[Path | None, tuple[LinkedComponent, ...]]:
+        """Return the linked component for each kind of slot, and its machine code if others share that."""
         compiled = await compile_component(
             artifact.component,
             artifact.digest,
@@ -249,7 +260,7 @@ class Runner:
                 for component, engine in zip(components, engines, strict=True)
             )
 
-        return await asyncio.to_thread(link)
+        return compiled.path if image is not None else None, await asyncio.to_thread(link)
 
     async def guest(
         self,

@@ -12,6 +12,7 @@ import httpx
 from engine.artifact import Artifact
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import as_digest
+from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.doors import Tenants
 from engine.deploy.package_store import pack
@@ -95,11 +96,20 @@ def served(
             lambda project, timeline: timeline.subscribe(records.append),
         )
         site = ServingTable(
-            VersionFactory(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False
+            VersionFactory(
+                runner,
+                "deploy",
+                lambda line: None,
+                tenants.doors,
+                unpack=package_store.unpacker(bucket.blobs, folder / "unpacked"),
+            ),
+            DOMAIN,
+            front=False,
         )
         service = Deployer(
             bucket,
             unpacked=folder / "unpacked",
+            cache=folder / "cache",
             site=site,
             tenants=tenants,
             domain=DOMAIN,

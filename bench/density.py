@@ -1,0 +1,230 @@
+"""Many projects on one service: memory, disk, descriptors, threads, start, cold requests and deploys.
+
+Each has a static front, a js API and a table. One project is built, and deployed under N names by the control
+API. Up to `DISTINCT` components differ in the digits of a text; those of real projects differ in the pages of
+their code, too. Half of the projects are requested after a restart.
+"""
+
+import argparse
+import http.client
+import os
+import re
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from bench.processes import write_results
+from bench.service import DOMAIN, Serving, Silent, bundle, deploy
+from engine.artifact import ComponentArtifact
+from engine.bucket.protocols import Digest
+from engine.deploy.package_store import COMPONENT, pack
+from svc_tui.deploy import uploader
+
+DISTINCT = 100
+DEPLOYS_AT_ONCE = 2
+WARM_REQUESTS = 500
+IDLE_SECONDS = 20.0
+CHANGES = 3
+MARK = "number 000000"
+_MANIFEST = """[project]
+name = "{name}"
+
+[resource.front]
+lane = "static"
+public = true
+output = "front"
+mounts = {{ "/api/*" = "api" }}
+
+[resource.api]
+lane = "js"
+workdir = "api"
+"""
+_API = """
+import { json, tables } from '@svc/guest';
+
+export default {
+  async fetch(request) {
+    const [{ visits }] = await tables.query`select count(*) as visits from visits`;
+    return json({ mark: 'number 000000', visits });
+  },
+};
+"""
+_TABLE = "create table visits (id integer primary key, at timestamp not null);\n"
+
+
+def write(root: Path) -> None:
+    """Write the project that is deployed."""
+    for name in ("front", "api/src", "tables"):
+        (root / name).mkdir(parents=True)
+    (root / "svc.toml").write_text(_MANIFEST.format(name="density"))
+    (root / "front" / "index.html").write_text("<!doctype html><title>front</title><p>front\n")
+    (root / "api" / "src" / "index.js").write_text(_API)
+    (root / "tables" / "001-visits.sql").write_text(_TABLE)
+
+
+def name_of(number: int) -> str:
+    """Return the name of a project."""
+    return f"p{number:06}"
+
+
+def named(built: uploader.Bundle, number: int, folder: Path) -> uploader.Bundle:
+    """Return the bundle of a project of another name, with one of `DISTINCT` components."""
+    renamed = replace(built, project=name_of(number), manifest=_MANIFEST.format(name=name_of(number)))
+    part = built.packed["api"]
+    source = part.contents[part.package.files[COMPONENT].digest]
+    assert isinstance(source, Path)
+    binary = source.read_bytes()
+    changed = binary.replace(MARK.encode(), f"number {number % DISTINCT:06}".encode())
+    assert number % DISTINCT == 0 or changed != binary
+    component = folder / f"{name_of(number)}.wasm"
+    component.write_bytes(changed)
+    packed = pack(ComponentArtifact(component, sha256(changed).hexdigest()))
+    document = packed.package.encode()
+    return replace(
+        renamed,
+        packed={**built.packed, "api": packed},
+        packages={**built.packages, "api": (Digest(sha256(document).hexdigest()), document)},
+    )
+
+
+def processes(pid: int) -> list[int]:
+    """Return a process and its descendants."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return [pid, *(each for child in found.split() for each in processes(int(child)))]
+
+
+def held(pid: int) -> dict[str, int]:
+    """Return the proportional memory, the descriptors and the threads of a service."""
+    sums = {"pss_mib": 0, "fds": 0, "threads": 0}
+    for each in processes(pid):
+        folder = Path(f"/proc/{each}")
+        smaps = re.search(r"^Pss: +(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)
+        assert smaps is not None
+        sums["pss_mib"] += int(smaps[1])
+        sums["fds"] += len([*(folder / "fd").iterdir()])
+        sums["threads"] += len([*(folder / "task").iterdir()])
+    return {**sums, "pss_mib": sums["pss_mib"] >> 10}
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of a service."""
+    times = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in processes(pid)]
+    return sum(int(fields[11]) + int(fields[12]) for fields in times) / os.sysconf("SC_CLK_TCK")
+
+
+def disk_mib(folder: Path) -> int:
+    """Return the blocks of all files; a file with several names counts once."""
+    found = subprocess.run(["du", "-sm", str(folder)], capture_output=True, text=True, check=True).stdout
+    return int(found.split()[0])
+
+
+def ask(port: int, number: int) -> float:
+    """Request the API of a project; return the milliseconds until the whole response."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.connect()
+    began = time.perf_counter()
+    connection.request("GET", "/api/", headers={"host": f"{name_of(number)}.{DOMAIN}"})
+    response = connection.getresponse()
+    body = response.read()
+    took = (time.perf_counter() - began) * 1000
+    connection.close()
+    assert response.status == 200, f"{name_of(number)}: {response.status} {body!r}"
+    assert f"number {number % DISTINCT:06}".encode() in body, body
+    return took
+
+
+def p99(times: list[float]) -> float:
+    """Return the 99th percentile."""
+    return quantiles(times, n=100, method="inclusive")[98]
+
+
+def deploy_all(serving: Serving, built: uploader.Bundle, folder: Path, projects: int) -> None:
+    """Deploy the project under all names."""
+
+    def deploy_one(number: int) -> None:
+        each = named(built, number, folder)
+        with serving.client() as client:
+            deploy(client, each)
+        (folder / f"{name_of(number)}.wasm").unlink()
+        if number % 50 == 0:
+            print(f"deployed {number}", flush=True)
+
+    with ThreadPoolExecutor(DEPLOYS_AT_ONCE) as threads:
+        list(threads.map(deploy_one, range(projects)))
+
+
+def change_and_deploy(serving: Serving, root: Path) -> tuple[float, float]:
+    """Change the js of the first project and deploy it; return the milliseconds and the KiB sent."""
+    times, sent = [], 0
+    (root / "svc.toml").write_text(_MANIFEST.format(name=name_of(0)))
+    with serving.client() as client:
+        deploy(client, bundle(root))
+        for number in range(CHANGES):
+            (root / "api" / "src" / "index.js").write_text(f"// {number}\n{_API}console.log({number});\n")
+            began = time.perf_counter()
+            built = bundle(root)
+            planned = uploader.plan(client, built)
+            sent = uploader.upload(client, built, planned["missing"], Silent())
+            uploader.deploy(client, built, planned["revision"], Silent(), commit="", message="", allow=False)
+            times.append((time.perf_counter() - began) * 1000)
+    return min(times), sent / 1024
+
+
+def measure(folder: Path, projects: int) -> dict[str, Any]:
+    """Return all figures of a number of projects."""
+    root = folder / "project"
+    write(root)
+    built = bundle(root)
+    serving = Serving(folder / "data", "--grace", "5")
+    serving.start()
+    figures: dict[str, Any] = {"projects": projects}
+    try:
+        deploy_all(serving, built, folder, projects)
+        serving.stop()
+        began = time.perf_counter()
+        serving.start()
+        start_ms = (time.perf_counter() - began) * 1000
+        assert serving.process is not None
+        pid = serving.process.pid
+        print("started", held(pid), flush=True)
+        cold = [ask(serving.port, number) for number in range(0, projects, 2)]
+        warm = [ask(serving.port, 0) for _ in range(WARM_REQUESTS)]
+        figures |= held(pid)
+        before = cpu_seconds(pid)
+        time.sleep(IDLE_SECONDS)
+        figures["idle_cpu"] = (cpu_seconds(pid) - before) / IDLE_SECONDS
+        figures["disk_mib"] = disk_mib(serving.data)
+        figures |= {"start_ms": start_ms, "cold_p99_ms": p99(cold), "warm_p99_ms": p99(warm)}
+        figures["deploy_ms"], figures["upload_kib"] = change_and_deploy(serving, root)
+    finally:
+        serving.stop()
+    return figures
+
+
+_DIGITS = {"cold_p99_ms": 1, "warm_p99_ms": 1, "idle_cpu": 3}
+_ORDER = (
+    "projects", "pss_mib", "disk_mib", "fds", "threads", "start_ms", "cold_p99_ms", "warm_p99_ms", "idle_cpu",
+    "deploy_ms", "upload_kib",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("projects", nargs="?", type=int, default=1000)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="svc-bench-", ignore_cleanup_errors=True) as folder:
+        figures = measure(Path(folder), arguments.projects)
+    print("density", *(f"{name}={figures[name]:.{_DIGITS.get(name, 0)}f}" for name in _ORDER))
+    write_results("density", figures)
+
+
+if __name__ == "__main__":
+    main()

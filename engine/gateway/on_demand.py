@@ -1,0 +1,123 @@
+"""Versions that are loaded by their first request, and unloaded after some time without one."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from engine.eager import in_task
+from engine.errors import SvcError, internal_error
+from engine.files.descriptors import share_of_files
+
+if TYPE_CHECKING:
+    from engine.gateway.routes import BuiltVersion
+
+IDLE_SECONDS = 300.0
+"""A version without a request for this time, or up to twice of it, is unloaded."""
+MAX_LOADED = 256
+"""Maximum number of loaded versions. Each has an open file."""
+WAIT_SECONDS = 30.0
+"""How long a request waits until its version is loaded."""
+RETRY_SECONDS = 5.0
+"""Requests get the error of a version that could not be loaded for this time, until it is tried again."""
+_log = logging.getLogger("svc.server")
+
+
+class LoadedVersions:
+    """The loaded versions of a process, the least recently used first. Use on one event loop."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        """`limit` is the maximum number; `None` derives it from the limit of open files."""
+        self._limit = limit or share_of_files(MAX_LOADED)
+        self._last_used: OrderedDict[OnDemand, float] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def use(self, version: "OnDemand") -> None:
+        """Mark a loaded version as used now. Unload the least recently used one beyond the limit."""
+        self._last_used[version] = time.monotonic()
+        self._last_used.move_to_end(version)
+        if len(self._last_used) > self._limit:
+            next(iter(self._last_used)).unload()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._unload_idle)
+
+    def remove(self, version: "OnDemand") -> None:
+        """Remove a version that is not loaded any more."""
+        self._last_used.pop(version, None)
+
+    def _unload_idle(self) -> None:
+        before = time.monotonic() - IDLE_SECONDS
+        for version in [version for version, at in self._last_used.items() if at < before]:
+            version.unload()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(IDLE_SECONDS, self._unload_idle) if self._last_used else None
+
+
+class OnDemand:
+    """A version that is loaded when it is needed. Requests in progress continue on an unloaded one."""
+
+    def __init__(
+        self, name: str, create: Callable[[bool], "Awaitable[BuiltVersion]"], versions: LoadedVersions
+    ) -> None:
+        """`create` gets whether this is the first time. `name` is for the log."""
+        self._name, self._create, self._versions = name, create, versions
+        self._loading: asyncio.Task[BuiltVersion] | None = None
+        self._failed_at = 0.0
+        self._first, self._reported = True, False
+        self.loaded: BuiltVersion | None = None
+        self.error: SvcError | None = None
+        """Why it could not be loaded the last time."""
+
+    def use(self) -> "BuiltVersion | None":
+        """Return the version for a request, `None` if it is not loaded."""
+        if self.loaded is not None:
+            self._versions.use(self)
+        return self.loaded
+
+    async def wait(self) -> "BuiltVersion":
+        """Load the version for a request, and return it. Raises `SvcError`, also after `WAIT_SECONDS`."""
+        if self.error is not None and time.monotonic() < self._failed_at + RETRY_SECONDS:
+            raise self.error
+        await in_task()
+        try:
+            return await asyncio.wait_for(self.load(), WAIT_SECONDS)
+        except TimeoutError:
+            raise SvcError(f"{self._name} is being loaded", "Try again.") from None
+        except SvcError as error:
+            if not self._reported:
+                _log.warning("%s cannot be loaded: %s", self._name, error.text)
+            self._reported = True
+            raise
+
+    async def load(self) -> "BuiltVersion":
+        """Load the version, unless it is, and return it. Raises `SvcError`."""
+        if self.loaded is not None:
+            return self.loaded
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+            self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._loading)
+
+    async def _load(self) -> "BuiltVersion":
+        try:
+            self.loaded = await self._create(self._first)
+        except Exception as failure:
+            self._failed_at = time.monotonic()
+            if isinstance(failure, SvcError):
+                self.error = failure
+                raise
+            _log.exception("%s cannot be loaded", self._name)
+            self.error = internal_error(f"{self._name} cannot be loaded")
+            raise self.error from failure
+        finally:
+            self._loading = None
+        self._first, self._reported, self.error = False, False, None
+        self._versions.use(self)
+        return self.loaded
+
+    def unload(self) -> None:
+        """Free what the version holds, once its requests have ended."""
+        self.loaded = None
+        self._versions.remove(self)
