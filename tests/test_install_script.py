@@ -133,7 +133,9 @@ def test_service_is_restarted_after_a_run_that_failed(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().splitlines() == [
         enable + units,
         *again,
-        *[enable + units, reload, restart + units],
+        enable + units,
+        reload,
+        restart + units,
         *again,
     ]
 
