@@ -1,6 +1,5 @@
 """The journal of one machine: a segment that stays open, and positions that connections remember."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
