@@ -35,7 +35,7 @@ class WorkerConfig:
     TLS-terminating proxy. `max_body` is the maximum request body and `memory` the worker's budget, in bytes.
     `processes` share the quotas of projects. `console` is the address to which requests for the Console are
     forwarded, and the secret for it. `trusted_proxies` report the addresses of their clients. `proof_key` is
-    that of `gateway.domain_proof`, empty in development.
+    that of `gateway.domain_proof`, empty in development. `door_secret` is that of `DoorStorage`.
     """
 
     multi_project: bool
@@ -53,6 +53,7 @@ class WorkerConfig:
     console: tuple[str, str] | None = None
     trusted_proxies: tuple[Network, ...] = ()
     proof_key: bytes = b""
+    door_secret: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
