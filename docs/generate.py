@@ -17,6 +17,7 @@ from docs.environment_table import ENVIRONMENT
 from docs.error_codes import CONTROL_CODES, TIMELINE_CODES
 from docs.limits_table import LIMITS
 from doors.crypto.job import KINDS as CRYPTO_CODES
+from doors.files.problem import KINDS as FILES_CODES
 from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.errors import SvcError
@@ -99,6 +100,12 @@ A request body over 8 MiB is refused with 413 `body-too-large`.
 Problems of the [crypto API](crypto-api.md). Web Crypto in JavaScript turns them into a `DOMException`.
 
 {{crypto}}
+
+## Files
+
+Problems of the [files API](files-api.md), and of signed URLs. `hint` is the remedy.
+
+{{files}}
 ## Control API and commands
 
 The control API returns the status, a command ends with the exit code. The document has `hint` where a remedy
@@ -129,6 +136,7 @@ def errors() -> str:
         platform=table(head, [(f"`{c}`", str(k.status), k.meaning) for c, k in PLATFORM_CODES.items()]),
         timeline=table(("code", "meaning"), [(f"`{code}`", text) for code, text in TIMELINE_CODES.items()]),
         tables=table(head, [(f"`{c}`", str(k.status), k.meaning) for c, k in TABLES_CODES.items()]),
+        files=table(head, [(f"`{c}`", f"{k.status}", k.meaning) for c, k in FILES_CODES.items()]),
         crypto=table(head, [(f"`{c}`", f"{k.status:d}", k.meaning) for c, k in CRYPTO_CODES.items()]),
         control=table(("code", "status", "exit code", "meaning"), control),
     )

@@ -5,6 +5,7 @@ import annotated_types
 from docs import library_limits as library
 from doors.crypto import door as crypto
 from doors.crypto import keys, operations
+from doors.files import signing, store
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, query
 from doors.tables.api import routes as rows
@@ -254,6 +255,15 @@ LIMITS: dict[str, list[Row]] = {
         ),
         ("idle time of a grid", f"{grid_routes.IDLE_SECONDS / 60:.0f} min", "", "closed"),
         ("rows of a grid window", f"{grid_routes.MAX_ROWS:,}", "", "422 `invalid`"),
+    ],
+    "Files": [
+        ("file", size(store.MAX_BYTES), "", "413 `too-large`"),
+        ("key", f"{store.MAX_KEY_BYTES} bytes of UTF-8", "", "400 `bad-key`"),
+        ("header fields of a file, as JSON", f"{store.MAX_METADATA_BYTES:,} bytes", "", "413 `too-large`"),
+        ("metadata of a file, as JSON", f"{store.MAX_METADATA_BYTES:,} bytes", "", "413 `too-large`"),
+        ("all files of a project", "none", "`svc quota`, `--files`", "507 `storage-quota`"),
+        ("entries of a listing", f"{store.MAX_PAGE:,}", "", "the next ones by `cursor`"),
+        ("validity of a signed URL", f"{signing.MAX_SECONDS // 86_400} days", "", "400 `bad-request`"),
     ],
     "Cryptography": [
         ("request, with base64", size(crypto.MAX_REQUEST_BYTES), "", "413 `body-too-large`"),

@@ -4,11 +4,12 @@ A Door is a built-in service that guests call with ordinary outgoing HTTP, at a 
 resolved within the process. The engine identifies the caller; a guest cannot forge it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from engine.bucket.protocols import Blobs
 from engine.grant import Grant
 from engine.measurement import MeasurementBatch
 from engine.trace import Call, RequestTrace
@@ -56,6 +57,10 @@ class RunBudget(Protocol):
 class DoorRequest:
     """A complete request of a guest. `method` is upper case, header names are lower case.
 
+    `stream` has the body of a request to a `StreamingDoor`, whose `body` is empty. It raises an error if the
+    guest, or the client whose body it passes on, ends it early. `client` marks a request that comes from a
+    client of the project, not from its guests.
+
     `budget` is None outside of runs; such requests have no limits. `call` is the span of the request in the
     trace, whose name, code and details the Door can set, or None. `trace` takes spans of the guest; it is
     None outside of runs.
@@ -72,6 +77,8 @@ class DoorRequest:
     call: Call | None = None
     trace: RequestTrace | None = None
     session: Session = field(default_factory=Session)
+    stream: AsyncIterator[bytes] | None = None
+    client: bool = False
 
     def header(self, name: str) -> str:
         """Return the first value of a header field, or an empty string."""
@@ -80,11 +87,24 @@ class DoorRequest:
 
 @dataclass(frozen=True, slots=True)
 class DoorResponse:
-    """A complete response. The engine adds `content-length`."""
+    """A response. The engine adds the `content-length` of a complete `body`.
+
+    A `stream` replaces the body; it is read as fast as the guest reads, and closed if that stops. An error of
+    it ends the response early.
+    """
 
     status: int
     body: bytes = b""
     headers: Headers = (("content-type", b"application/json"),)
+    stream: AsyncGenerator[bytes, None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DoorStorage:
+    """The blobs of the service, and a secret that all its processes know, to derive keys from."""
+
+    blobs: Blobs
+    secret: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +128,15 @@ class DoorContext:
     """The project that a Door is opened for: its name, and a folder that the Door creates when needed.
 
     `log` appends to the timeline. It can be called from any thread and never blocks. `measure` adds to the
-    metrics of the project (default: discards); call it on the event loop.
+    metrics of the project (default: discards); call it on the event loop. A Door that stores blobs needs
+    `storage`.
     """
 
     project: str
     folder: Path
     log: Callable[[LogEntry], None] = field(repr=False)
     measure: Callable[[MeasurementBatch], None] = field(default=lambda batch: None, repr=False)
+    storage: DoorStorage | None = None
 
 
 class OpenDoor(Protocol):
@@ -138,6 +160,14 @@ class LimitsStorage(Protocol):
         """Limit the stored data; `None` stands for the Door's own limit. Call it on the event loop."""
 
 
+@runtime_checkable
+class LimitsFiles(Protocol):
+    """An open Door that stores blobs, within the quota of its project."""
+
+    def limit_files(self, mebibytes: int | None) -> None:
+        """Limit the bytes of all files; `None` removes the limit. Call it on the event loop."""
+
+
 class Door(Protocol):
     """One Door. `variables` are the environment variables that give guests its address."""
 
@@ -147,3 +177,13 @@ class Door(Protocol):
 
     def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one project. Files are opened by the first request that needs them."""
+
+
+@runtime_checkable
+class StreamingDoor(Protocol):
+    """A Door that takes the bodies of requests as streams, as soon as they begin, and answers clients.
+
+    It has to check what a request with `client` may do. `max_body` is not used.
+    """
+
+    streams: Literal[True]

@@ -14,7 +14,8 @@ class Quota:
     """The limits of a project; `None` stands for no limit.
 
     `instances` counts requests that run at once, `memory_mb` is their memory in MiB. `requests` and `egress`
-    (calls to other servers) are per second. `storage_mb` is the size of the tables in MiB.
+    (calls to other servers) are per second. `storage_mb` is the size of the tables in MiB, `files_mb` that of
+    the files.
     """
 
     instances: int | None = None
@@ -22,6 +23,7 @@ class Quota:
     requests: int | None = None
     storage_mb: int | None = None
     egress: int | None = None
+    files_mb: int | None = None
 
     def share(self, processes: int) -> "Quota":
         """Return the quota of one of several processes: a part of each limit, at least 1."""
@@ -86,6 +88,7 @@ class ActiveQuota:
             "memory": f"{self.quota.memory_mb} MiB of memory for its requests",
             "requests": f"{self.quota.requests} requests a second",
             "storage": f"{self.quota.storage_mb} MiB of tables",
+            "files": f"{self.quota.files_mb} MiB of files",
             "egress": f"{self.quota.egress} calls to other servers a second",
         }
         return (

@@ -34,10 +34,12 @@ def lanes() -> "dict[str, Lane]":
 def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     """Return an instance of each Door. `replay` is the time of SQL in the replay of a capsule."""
     from doors.crypto.door import CryptoDoor
+    from doors.files.door import FilesDoor
     from doors.tables.door import TablesDoor
+    from doors.tables.project_database import ProjectDatabase
     from doors.telemetry.door import TelemetryDoor
 
-    return (TablesDoor(replay=replay), TelemetryDoor(), CryptoDoor())
+    return (TablesDoor(replay=replay), TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase))
 
 
 def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":

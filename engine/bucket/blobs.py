@@ -5,18 +5,23 @@ moved to `damaged/`, so that the next deploy of the same content restores it.
 """
 
 import asyncio
+import fcntl
 import hashlib
 import os
+import secrets
 import shutil
-import threading
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, ParamSpec, TypeVar
+from typing import Any, BinaryIO, ParamSpec, TypeVar, cast
 
 from engine.bucket import durable, layout
 from engine.bucket.protocols import (
+    PART_BYTES,
+    AddedBlob,
     BlobCorrupt,
     BlobInfo,
     BlobMissing,
@@ -46,18 +51,22 @@ class CorruptContent(Exception):
         self.inode = inode
 
 
+def _open(path: Path, digest: Digest) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise BlobMissing(digest) from error
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
 class VerifyingReader:
     """Reads one blob from the beginning and verifies its sha256. Blocks."""
 
     def __init__(self, path: Path, digest: Digest) -> None:
         """Raises `BlobMissing` and `BucketError`."""
         self._path, self._digest = path, digest
-        try:
-            self._file: BinaryIO = path.open("rb")
-        except FileNotFoundError as error:
-            raise BlobMissing(digest) from error
-        except OSError as error:
-            raise disk_error(path, error) from error
+        self._file = _open(path, digest)
         self._sha256 = hashlib.sha256()
         self._next_chunk = b""
         self._started = False
@@ -88,6 +97,80 @@ class VerifyingReader:
 
     def close(self) -> None:
         self._file.close()
+
+
+class PartReader:
+    """Reads parts of one blob and verifies each by its own check. Blocks."""
+
+    def __init__(self, path: Path, digest: Digest, checks: bytes) -> None:
+        """Raises `BlobMissing` and `BucketError`."""
+        self._path, self._checks = path, checks
+        self._file = _open(path, digest)
+
+    def read(self, number: int) -> bytes:
+        """Return a part. Raises `CorruptContent` and `BucketError`."""
+        with disk_errors(self._path):
+            self._file.seek(number * PART_BYTES)
+            part = self._file.read(PART_BYTES)
+        if _check(part) != self._checks[4 * number : 4 * number + 4]:
+            raise CorruptContent(os.fstat(self._file.fileno()).st_ino)
+        return part
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _check(part: bytes | bytearray) -> bytes:
+    return zlib.crc32(part).to_bytes(4, "big")
+
+
+class Spool:
+    """A new file for content whose digest is not known yet. Its methods block and raise `BucketError`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sha256 = hashlib.sha256()
+        self._size = 0
+        self._checks = bytearray()
+        self._part = bytearray()
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+    def write(self, chunk: bytes) -> None:
+        """Append a chunk."""
+        self._sha256.update(chunk)
+        self._size += len(chunk)
+        self._part += chunk
+        while len(self._part) >= PART_BYTES:
+            self._checks += _check(self._part[:PART_BYTES])
+            del self._part[:PART_BYTES]
+        with disk_errors(self.path):
+            check_room(self._descriptor)
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+
+    def finish(self) -> AddedBlob:
+        """Sync the content and return what it is."""
+        if self._part:
+            self._checks += _check(self._part)
+        with disk_errors(self.path):
+            os.fchmod(self._descriptor, 0o444)
+            durable.sync(self._descriptor)
+        return AddedBlob(Digest(self._sha256.hexdigest()), self._size, bytes(self._checks))
+
+    def discard(self) -> None:
+        """Close the file, and remove it unless it was moved."""
+        os.close(self._descriptor)
+        self.path.unlink(missing_ok=True)
+
+
+async def fill(spool: Spool, chunks: AsyncIterable[bytes], call: Callable[..., Awaitable[Any]]) -> AddedBlob:
+    """Write content to a new file; `call` runs a function on a thread. Raises errors of `chunks`."""
+    async for chunk in rechunk(chunks, PART_BYTES):
+        await call(spool.write, chunk)
+    return cast(AddedBlob, await call(spool.finish))
 
 
 class Upload:
@@ -210,15 +293,27 @@ class FolderBlobs:
         self._uploads = root / layout.UPLOADS
         self._busy: set[str] = set()
         self._threads = BlockingCalls(THREADS)
-        # Held from checking a blob to removing or moving it, so that its name is not reused in between.
-        self._naming = threading.Lock()
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Lock the names of blobs, so that none is reused between its check and its removal.
+
+        Worker processes add blobs, too.
+        """
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _path(self, digest: Digest) -> Path:
         return self._folder / as_digest(digest)
 
     def _name(self, path: Path, digest: Digest) -> None:
         with disk_errors(self._folder):
-            with self._naming:
+            self._folder.mkdir(exist_ok=True)
+            with self._naming():
                 path.replace(self._path(digest))
             durable.sync_folder(self._folder)
 
@@ -233,6 +328,20 @@ class FolderBlobs:
         finally:
             reading.close()
 
+    async def read_part(
+        self, digest: Digest, start: int, stop: int, checks: bytes
+    ) -> AsyncGenerator[bytes, None]:
+        reading = PartReader(self._path(digest), digest, checks)
+        try:
+            while start < stop:
+                number, skipped = divmod(start, PART_BYTES)
+                part = await self._threads.call(self._checked, partial(reading.read, number), digest)
+                chunk = part[skipped : skipped + stop - start]
+                start += len(chunk)
+                yield chunk
+        finally:
+            reading.close()
+
     def _checked(self, step: Callable[[], T], digest: Digest) -> T:
         """Run a step of reading; move the file to `damaged/` if it is corrupt."""
         try:
@@ -241,7 +350,8 @@ class FolderBlobs:
             quarantined = self._damaged / digest
             path = self._path(digest)
             try:
-                with self._naming:
+                self._damaged.mkdir(exist_ok=True)
+                with self._naming():
                     if path.stat().st_ino == damaged.inode:
                         durable.rename(path, quarantined)
                         durable.sync_folder(self._folder)
@@ -274,7 +384,7 @@ class FolderBlobs:
     def _touch(self, digest: Digest) -> bool:
         path = self._path(digest)
         try:
-            with self._naming:
+            with self._naming():
                 os.utime(path)
         except FileNotFoundError:
             return False
@@ -292,7 +402,7 @@ class FolderBlobs:
     def _delete(self, digest: Digest, before_ns: int) -> bool:
         path = self._path(digest)
         try:
-            with self._naming:
+            with self._naming():
                 if path.stat().st_mtime_ns >= before_ns:
                     return False
                 path.unlink()
@@ -336,6 +446,20 @@ class FolderBlobs:
             if await self._threads.call(upload.commit):
                 await self._threads.call(self._name, upload.path, digest)
         return upload.received
+
+    async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
+        path = self._uploads / secrets.token_hex(16)
+        self._busy.add(path.name)
+        try:
+            spool = await self._threads.call(Spool, path)
+            try:
+                added = await fill(spool, chunks, self._threads.call)
+                await self._threads.call(self._name, path, added.digest)
+                return added
+            finally:
+                spool.discard()
+        finally:
+            self._busy.discard(path.name)
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         busy = set(self._busy)

@@ -138,6 +138,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 Digest = NewType("Digest", str)
 """The sha256 of a blob: 64 lower-case hexadecimal digits."""
 
+PART_BYTES = 1 << 20
+"""Bytes of a part of a blob with a check of its own."""
 MAX_VALUE_BYTES = 1 << 20
 """Maximum size of a value; larger data belongs in a blob."""
 MAX_NAME_LENGTH = 512
@@ -167,6 +169,18 @@ class BlobInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class AddedBlob:
+    """A blob that was stored before its digest was known.
+
+    `checks` has the CRC-32 of each part, 4 bytes each.
+    """
+
+    digest: Digest
+    size: int
+    checks: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class VersionedValue:
     """A key with its value and revision."""
 
@@ -183,6 +197,9 @@ class Blobs(Protocol):
 
     def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         """Yield a blob in chunks. Raises as `get` does; corruption is raised before the last chunk."""
+
+    def read_part(self, digest: Digest, start: int, stop: int, checks: bytes) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes from `start` up to `stop`. Raises as `get` does, before bytes that are corrupt."""
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
         """Copy or link a blob to a new path for reading only. Raises as `get` does, and OSError."""
@@ -209,6 +226,9 @@ class Blobs(Protocol):
         project, has an upload of its own. Raises `UploadBusy` if it is in progress, and `DigestMismatch` for
         wrong or excess content, which discards the upload.
         """
+
+    async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
+        """Store content whose digest is not known. After an error of `chunks`, nothing is stored."""
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """Delete uploads without new data since that time, or only count them; return their number."""

@@ -1,20 +1,25 @@
 """The open Doors of a project in this process: their folders, environment variables and usage counts."""
 
 import asyncio
+import secrets
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+from engine.bucket.blobs import FolderBlobs
 from engine.door import (
     DOMAIN,
     Door,
     DoorContext,
     DoorRequest,
     DoorResponse,
+    DoorStorage,
+    LimitsFiles,
     LimitsStorage,
     LogEntry,
     OpenDoor,
+    StreamingDoor,
 )
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, StructuredRecord
@@ -27,17 +32,33 @@ DoorUsage = Counter[tuple[str, str]]
 class Doors:
     """All open Doors of one project. Create it on the event loop that runs the guests."""
 
-    def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: TimelineBus) -> None:
-        """`folder` has the project's data; each Door uses the subfolder of its name."""
-        log = _DoorLog(timeline)
+    def __init__(
+        self,
+        doors: Sequence[Door],
+        project: str,
+        folder: Path,
+        timeline: TimelineBus,
+        storage: DoorStorage | None = None,
+    ) -> None:
+        """`folder` has the project's data; each Door uses the subfolder of its name.
+
+        Without `storage`, blobs are in the folder, and signatures are valid as long as this process runs.
+        """
+        log, measure = _DoorLog(timeline), timeline.measurements.append
+        storage = storage or DoorStorage(FolderBlobs(folder), secrets.token_bytes(32))
         self.uses = DoorUsage()
         opened = {
-            door.name: door.open(DoorContext(project, folder / door.name, log, timeline.measurements.append))
+            door.name: door.open(DoorContext(project, folder / door.name, log, measure, storage))
             for door in doors
         }
+        self._limiting_files = [each for each in opened.values() if isinstance(each, LimitsFiles)]
         self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
         self.open: Mapping[str, DoorBinding] = {
-            door.name: DoorBinding(_CountingDoor(door.name, opened[door.name], self.uses), door.max_body)
+            door.name: DoorBinding(
+                _CountingDoor(door.name, opened[door.name], self.uses),
+                door.max_body,
+                isinstance(door, StreamingDoor),
+            )
             for door in doors
         }
         self.environment: Mapping[str, str] = {
@@ -48,6 +69,11 @@ class Doors:
         """Limit what the project stores; `None` stands for the Doors' own limits."""
         for door in self._storing:
             door.limit_storage(mebibytes)
+
+    def limit_files(self, mebibytes: int | None) -> None:
+        """Limit the files of the project; `None` removes the limit."""
+        for door in self._limiting_files:
+            door.limit_files(mebibytes)
 
     async def aclose(self) -> None:
         """Close all Doors, after the last guest has finished."""
@@ -128,8 +154,13 @@ class Tenants:
         doors: Sequence[Door],
         data: Callable[[str], Path],
         on_timeline: Callable[[str, TimelineBus], object],
+        storage: DoorStorage | None = None,
     ) -> None:
-        """`data` returns the data folder of a project; `on_timeline` is called with each new timeline."""
+        """`data` returns the data folder of a project; `on_timeline` is called with each new timeline.
+
+        `storage` is that of the service, which all projects share.
+        """
+        self._storage = storage
         self._kinds = doors
         self._data = data
         self._on_timeline = on_timeline
@@ -146,8 +177,13 @@ class Tenants:
     def doors(self, project: str) -> Doors:
         """Return a project's open Doors."""
         if project not in self._doors:
-            self._doors[project] = Doors(self._kinds, project, self._data(project), self.timeline(project))
+            folder, timeline = self._data(project), self.timeline(project)
+            self._doors[project] = Doors(self._kinds, project, folder, timeline, self._storage)
         return self._doors[project]
+
+    def open_doors(self, project: str) -> Mapping[str, DoorBinding]:
+        """Return a project's open Doors by their names."""
+        return self.doors(project).open
 
     def uses(self, project: str) -> DoorUsage:
         """Return the mutable usage counts of a project's Doors."""

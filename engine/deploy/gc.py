@@ -5,10 +5,11 @@ grace period stays. The grace period must be longer than a deploy takes.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.bucket.protocols import Bucket, Digest
+from engine.bucket.protocols import Blobs, Bucket, Digest
 from engine.deploy import package_store
 from engine.deploy.deployment import DeploymentHistory
 from engine.errors import SvcError
@@ -42,8 +43,11 @@ async def collect_garbage(
     cache: Path | None = None,
     count_only: bool = False,
     files_only: bool = False,
+    referenced: Callable[[], Awaitable[set[Digest]]] | None = None,
 ) -> GcReport:
     """Remove objects that no deployment needs and that were not used within the grace period.
+
+    `referenced` returns the blobs that data of projects refers to.
 
     Times are Unix epoch, ns. `unpacked` is the folder of unpacked packages, `cache` that of the compiler;
     `count_only` removes nothing, `files_only` nothing of the bucket.
@@ -53,11 +57,8 @@ async def collect_garbage(
     before = now_ns - GRACE_NS
     blobs = size = uploads = folders = 0
     if not files_only:
-        async for blob in bucket.blobs.list():
-            unused = blob.digest not in needed and blob.used_ns < before
-            if unused and (count_only or await bucket.blobs.delete(blob.digest, before)):
-                blobs += 1
-                size += blob.size
+        stored = needed | await referenced() if referenced is not None else needed
+        blobs, size = await remove_unused(bucket.blobs, stored, before, count_only=count_only)
         uploads = await bucket.blobs.delete_uploads(before, count_only=count_only)
     if unpacked is not None:
         folders = await package_store.evict_unpacked(unpacked, needed, before, count_only=count_only)
@@ -65,6 +66,22 @@ async def collect_garbage(
     if cache is not None:
         code = await asyncio.to_thread(evict_code, cache, needed, before, count_only=count_only)
     return GcReport(blobs, size, uploads, folders, code)
+
+
+async def remove_unused(
+    blobs: Blobs, needed: set[Digest], before_ns: int, *, count_only: bool = False
+) -> tuple[int, int]:
+    """Remove, or only count, blobs that are not needed and were last used before a time.
+
+    Return their number and bytes. A blob that is stored again meanwhile stays.
+    """
+    count = size = 0
+    async for blob in blobs.list():
+        unused = blob.digest not in needed and blob.used_ns < before_ns
+        if unused and (count_only or await blobs.delete(blob.digest, before_ns)):
+            count += 1
+            size += blob.size
+    return count, size
 
 
 async def needed_blobs(bucket: Bucket) -> set[Digest]:

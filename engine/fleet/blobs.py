@@ -12,11 +12,15 @@ import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from engine.bucket.blobs import rechunk
+from engine.bucket.blobs import Spool, fill, rechunk
+from engine.bucket.copy import upload_blob
 from engine.bucket.protocols import (
+    AddedBlob,
     BlobCorrupt,
     BlobInfo,
     BlobMissing,
@@ -26,6 +30,7 @@ from engine.bucket.protocols import (
     UploadBusy,
     as_digest,
 )
+from engine.files.temporary import temporary_folder
 from engine.fleet.errors import Unavailable
 from engine.fleet.kv import StreamKeyValue
 from engine.fleet.stream import JetStream, Message
@@ -101,6 +106,19 @@ class StreamBlobs:
             raise BlobCorrupt(digest)
         if pending:
             yield pending
+
+    async def read_part(
+        self, digest: Digest, start: int, stop: int, checks: bytes
+    ) -> AsyncGenerator[bytes, None]:
+        """See the protocol. Reads the content before the part, too."""
+        position = 0
+        async with aclosing(self.read(digest)) as content:
+            async for chunk in content:
+                if part := chunk[max(0, start - position) : max(0, stop - position)]:
+                    yield part
+                position += len(chunk)
+                if position >= stop:
+                    return
 
     async def _content(self, id_: str, size: int) -> AsyncGenerator[Message, None]:
         """Yield messages with the first `size` bytes of an upload. Raises `_Incomplete`."""
@@ -196,6 +214,17 @@ class StreamBlobs:
             return await self._add(digest, upload or await self._begin(digest, key), size, chunks)
         finally:
             self._busy.discard(key)
+
+    async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
+        """See the protocol. The content is in a temporary file until its digest is known."""
+        with temporary_folder("svc-blob-") as folder:
+            spool = Spool(folder / "content")
+            try:
+                added = await fill(spool, chunks, asyncio.to_thread)
+                await upload_blob(self, added.digest, added.size, partial(_file_chunks, spool.path))
+                return added
+            finally:
+                spool.discard()
 
     async def _begin(self, digest: Digest, key: str) -> _PartialUpload:
         record = _Record(secrets.token_hex(8), 0, time.time_ns(), complete=False)
@@ -293,6 +322,13 @@ class StreamBlobs:
         for id_ in contents:
             await self._contents.purge(id_)
         return count
+
+
+async def _file_chunks(path: Path, offset: int) -> AsyncGenerator[bytes, None]:
+    with path.open("rb") as file:
+        file.seek(offset)
+        while chunk := await asyncio.to_thread(file.read, MESSAGE_BYTES):
+            yield chunk
 
 
 def _upload_key(digest: Digest, owner: str) -> str:

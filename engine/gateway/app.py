@@ -3,13 +3,14 @@
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Coroutine, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from engine.door import Session
 from engine.errors import SvcError
 from engine.gateway.client_address import CLIENT_FIELDS, OWN_PREFIX, client_fields
+from engine.gateway.door_delivery import PUBLIC, DoorsOf, answer_client, deliver, public_door
 from engine.gateway.error_page import DebugDetail
 from engine.gateway.on_demand import OnDemand
 from engine.gateway.problem import send_problem, wants_page
@@ -89,14 +90,17 @@ class Gateway:
         timeline_of: Callable[[str], TimelineBus],
         settings: GatewaySettings,
         quotas: Quotas | None = None,
+        doors_of: DoorsOf = lambda project: {},
     ) -> None:
         """`routes` is called once a request for the current table.
 
         `timeline_of` returns the timeline of a project; the empty name stands for the service itself.
+        `doors_of` returns the Doors that answer clients of a project.
         """
         self._routes = routes
         self._timeline_of = timeline_of
         self._settings = settings
+        self._doors_of = doors_of
         self._quotas = (quotas or Quotas()).active
         self._recordings = RateLimit(MAX_RECORDED_PER_SECOND)
         self._denials = RateLimit(MAX_DENIALS_PER_SECOND)
@@ -202,7 +206,8 @@ class Gateway:
         started, now = time.perf_counter_ns(), time.time_ns()
         outcome = _ABORTED_BY_SHUTDOWN
         try:
-            target = endpoint.match_mount(exchange.request.path)
+            path = exchange.request.path
+            target = None if path.startswith(PUBLIC) else endpoint.match_mount(path)
             response = await self._respond(exchange, endpoint, span) if target is None else None
             if response is not None:
                 outcome = response
@@ -236,6 +241,10 @@ class Gateway:
             if retry_after:
                 status, size = await self._problem(exchange, "rate-limited", None, retry_after)
                 return _SpanOutcome(status, "rate-limited", bytes_out=size)
+        if exchange.request.path.startswith(PUBLIC):
+            door = public_door(self._doors_of(endpoint.project), exchange.request.path)
+            if door is not None:
+                return await self._deliver(answer_client(exchange, endpoint, span, door))
         version = endpoint.version
         if isinstance(version, OnDemand):
             loaded = version.use()
@@ -321,9 +330,22 @@ class Gateway:
             time_shift_ns=self._settings.time_shift_ns,
             session=exchange.begin_session() if endpoint.sessions else Session(),
         )
+        doors = self._doors_of(endpoint.project)
+        exchange.may_deliver = "files" in doors
         report = await version.run(request)
         exchange.trace = request.trace
+        if exchange.delivery is not None and report.outcome == "ok":
+            delivered = await self._deliver(deliver(exchange, endpoint, span, doors))
+            return replace(delivered, report=report, bytes_in=report.bytes_in)
         return await self._finish_run(exchange, report, tuple(lines))
+
+    async def _deliver(self, sending: Coroutine[Any, Any, tuple[int, int]]) -> _SpanOutcome:
+        """Return the outcome of a response that a Door sends; abort it if bytes are corrupt or missing."""
+        try:
+            status, size = await sending
+        except SvcError as error:
+            return _SpanOutcome(500, error.code, detail=error.public_message, aborted=True)
+        return _SpanOutcome(status, bytes_out=size)
 
     async def _finish_run(
         self, exchange: TracedExchange, report: RunReport, lines: tuple[str, ...]

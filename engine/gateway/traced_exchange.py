@@ -10,6 +10,8 @@ from engine.http.exchange import Exchange, Headers
 from engine.timeline.recording import Recording
 from engine.trace import RequestTrace
 
+DELIVERED = b"x-svc-file"
+"""Field of a guest's response that names a file, which the host sends."""
 HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
@@ -38,6 +40,9 @@ class TracedExchange:
         self.started = False
         self.hsts = False
         """Whether the response over https has `Strict-Transport-Security`, unless the guest set it."""
+        self.delivery: tuple[int, Headers] | None = None
+        """The head of the response of a run that `may_deliver` a file, until the host sends it."""
+        self.may_deliver = False
         self._session: Session | None = None
         self._written = 0
 
@@ -91,6 +96,9 @@ class TracedExchange:
 
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the header fields, with `x-request-id`, without `_NOT_PASSED_ON`."""
+        if self.may_deliver and any(name == DELIVERED for name, _ in headers):
+            self.delivery = status, headers
+            return
         headers = [field for field in headers if field[0] not in _NOT_PASSED_ON]
         headers.append((b"x-request-id", self.id.encode()))
         if self._session is not None and self._session.written > self._written:
@@ -105,7 +113,9 @@ class TracedExchange:
         await self._exchange.send_head(status, headers)
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
-        """Send a part of the body."""
+        """Send a part of the body, unless the host sends it."""
+        if self.delivery is not None:
+            return
         if self.recording is not None:
             self.recording.response.add(data, ended=end)
         await self._exchange.send_body(data, end=end)

@@ -142,11 +142,13 @@ class Deployer:
         key: SecretsKey,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
         migrate: Callable[[Deployment, Mapping[str, str]], Awaitable[None]] | None = None,
+        referenced: Callable[[], Awaitable[set[Digest]]] | None = None,
     ) -> None:
         """`unpacked` caches artifacts as files, `cache` their compiled code; both can be recreated.
 
         `publish` updates worker processes and returns when they serve the publication. `migrate` applies the
-        new migrations of a deployment by file name, each atomically.
+        new migrations of a deployment by file name, each atomically. `referenced` is that of
+        `collect_garbage`.
         """
         self.bucket = bucket
         self.history = DeploymentHistory(bucket)
@@ -162,6 +164,7 @@ class Deployer:
         self._domain = domain
         self._publish_to_workers = publish
         self._migrate = migrate
+        self._referenced = referenced
         self._committing: set[asyncio.Task[Any]] = set()
         self._loading: LiveDeployments | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -373,6 +376,7 @@ class Deployer:
             cache=self._cache,
             count_only=count_only,
             files_only=files_only,
+            referenced=self._referenced,
         )
 
     async def reload(self, project: str) -> None:

@@ -35,8 +35,8 @@ class WorkerConfig:
     TLS-terminating proxy. `max_body` is the maximum request body and `memory` the worker's budget, in bytes.
     `processes` share the quotas of projects. `console` is the address to which requests for the Console are
     forwarded, and the secret for it. `trusted_proxies` report the addresses of their clients. `proof_key` is
-    that of `gateway.domain_proof`. `bucket` is the folder of the service's bucket. Both are
-    empty in development.
+    that of `gateway.domain_proof`, and `bucket` the folder of the service's bucket; both are empty in
+    development. `door_secret` is that of `DoorStorage`.
     """
 
     multi_project: bool
@@ -55,6 +55,7 @@ class WorkerConfig:
     trusted_proxies: tuple[Network, ...] = ()
     proof_key: bytes = b""
     bucket: Path | None = None
+    door_secret: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from engine.bucket.blobs import FolderBlobs
 from engine.deploy.doors import DoorUsage, Tenants
 from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
-from engine.door import Door
+from engine.door import Door, DoorStorage
 from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.client_address import behind_proxies
@@ -81,14 +81,18 @@ async def serve_worker(
         timeline.recordings.subscribe(reporters[-1])
         timeline.measurements.subscribe(reporters[-1])
 
+    data, bucket = config.data, config.bucket
+    storage = DoorStorage(FolderBlobs(bucket or data), config.door_secret)
     tenants = Tenants(
-        doors, lambda project: config.data / project if config.multi_project else config.data, report_records
+        doors, lambda name: data / name if config.multi_project else data, report_records, storage
     )
-    unpack = unpacker(FolderBlobs(config.bucket), config.bucket / "unpacked") if config.bucket else None
+    unpack = unpacker(storage.blobs, bucket / "unpacked") if bucket else None
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)
     site = ServingTable(versions, config.domain, front=not config.multi_project)
     settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)
-    gateway: Handler = Gateway(lambda: site.routes, tenants.timeline, settings, runner.quotas)
+    gateway: Handler = Gateway(
+        lambda: site.routes, tenants.timeline, settings, runner.quotas, tenants.open_doors
+    )
     if config.console is not None:
         gateway = at_domain(forwarder(*config.console), gateway, config.domain, config.scheme)
     if config.proof_key:

@@ -223,6 +223,7 @@ _QUOTAS = {
     "requests": "{} requests a second",
     "storage_mb": "{} MiB of tables",
     "egress": "{} calls to other servers a second",
+    "files_mb": "{} MiB of files",
 }
 
 

@@ -96,6 +96,8 @@ VERIFY_NS = _DAY_NS
 """How often the tables of each project are verified."""
 _VERIFY_AGAIN_NS = 3600 * 10**9
 """When a verification without success is repeated."""
+BLOBS_SECONDS = 10.0
+"""Time between two looks for new blobs of files while no value changes."""
 PRUNE_SECONDS = 3600.0
 """How often objects that nothing needs are removed."""
 _T = TypeVar("_T")
@@ -174,7 +176,7 @@ class Backup:
         self._blobs: set[str] = set()
         self._values: list[tuple[str, int]] | None = None
         self._values_ns = 0
-        self._pruned = self._blobs_pruned = -math.inf
+        self._pruned = self._blobs_pruned = self._blobs_due = -math.inf
         self._has_begun = False
         self._own, self._checked = "", 0.0
         self.alert: Callable[[str, str], None] = lambda project, text: None
@@ -409,8 +411,9 @@ class Backup:
             await self._prune_blobs()
         values = await self._bucket.kv.list("")
         revisions = [(each.key, each.revision) for each in values]
-        if revisions == self._values:
+        if revisions == self._values and time.monotonic() < self._blobs_due:
             return
+        self._blobs_due = time.monotonic() + BLOBS_SECONDS
         with temporary_folder("svc-backup-", self._data) as folder:
             async for info in self._bucket.blobs.list():
                 if info.digest not in self._blobs:
@@ -422,6 +425,8 @@ class Backup:
                     await self._in(self._threads, self._store.put_file, name, folder / info.digest)
                     (folder / info.digest).unlink()
                     self._blobs.add(info.digest)
+        if revisions == self._values:
+            return
         document = json.dumps({each.key: b64encode(each.value).decode() for each in values}).encode()
         self._values_ns = max(time.time_ns(), self._values_ns + 1)  # The clock may have been put back.
         await self._in(self._threads, self._store.put, values_name(self._values_ns), document)

@@ -19,6 +19,7 @@ UNITS = {
     "requests": "requests a second",
     "storage_mb": "MiB of tables",
     "egress": "calls to other servers a second",
+    "files_mb": "MiB of files",
 }
 """Units of the limits, by their names in the API, in the order of the options."""
 MAX_LIMIT = 1_000_000_000
@@ -46,10 +47,11 @@ def set_(
     requests: Annotated[int | None, _limit("--requests", "N", "Requests per second")] = None,
     storage: Annotated[int | None, _limit("--storage", "MIB", "Size of the tables in MiB")] = None,
     egress: Annotated[int | None, _limit("--egress", "N", "Calls to other servers per second")] = None,
+    files: Annotated[int | None, _limit("--files", "MIB", "Size of all files in MiB")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Set limits of a project; the others stay as they are. Requires an owner of the service."""
-    options = zip(UNITS, (instances, memory, requests, storage, egress), strict=True)
+    options = zip(UNITS, (instances, memory, requests, storage, egress, files), strict=True)
     limits = {name: limit or None for name, limit in options if limit is not None}
     if not limits:
         raise InvalidUsage(

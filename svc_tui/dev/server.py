@@ -7,24 +7,32 @@ reported; the others are applied and everything else serves.
 
 import asyncio
 import os
+import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from doors.files.store import referenced
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
-from doors.tables.replication.journal import JOURNAL, trim_days
+from doors.tables.project_database import ProjectDatabase
+from doors.tables.replication.journal import DAY_NS, DAYS, JOURNAL, trim_days
+from engine.bucket.blobs import FolderBlobs
 from engine.bucket.folder import KeyValueFile
+from engine.bucket.layout import BLOBS
+from engine.bucket.protocols import Blobs
 from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.doors import Doors, DoorUsage
+from engine.deploy.gc import GRACE_NS, remove_unused
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.dev.env_file import ENV_FILE, development_values
 from engine.dev.project import BuildFinished, DevConfig, DevProject
 from engine.dev.watch import SourceListener, Watcher
+from engine.door import DoorStorage
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.gateway.app import Gateway, GatewaySettings
@@ -192,12 +200,16 @@ async def run_dev(
         migrating = MigrationListener(project.root, data, reporter)
         await asyncio.to_thread(trim_days, [data / JOURNAL])
         await migrating.apply()
-        opened = Doors(composition.doors(), project.name, data, timeline)
+        storage = DoorStorage(FolderBlobs(data), secrets.token_bytes(32))
+        await _collect_blobs(data, storage.blobs)
+        opened = Doors(composition.doors(), project.name, data, timeline, storage)
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)
         stack.push_async_callback(runner.aclose)
         workers = (
-            _worker_pool(settings, data, timeline, opened, reporter) if len(settings.sockets) > 1 else None
+            _worker_pool(settings, data, timeline, opened, reporter, storage.secret)
+            if len(settings.sockets) > 1
+            else None
         )
         versions = VersionFactory(runner, settings.mode, reporter.progress, lambda _: opened)
         table = ServingTable(versions, DOMAIN, front=True)
@@ -222,6 +234,7 @@ async def run_dev(
             lambda: table.routes,
             lambda _: timeline,
             GatewaySettings(dev=True, max_body=settings.max_body, record=True),
+            doors_of=lambda _: opened.open,
         )
         cells = KeyValueFile(data / SCHEDULES_FILE)
         stack.push_async_callback(cells.aclose)
@@ -267,8 +280,24 @@ async def _first_done(*tasks: "asyncio.Task[None]") -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
+async def _collect_blobs(data: Path, blobs: Blobs) -> None:
+    """Remove the bytes of files that neither the project nor the history of its tables has."""
+    now = time.time_ns()
+    if (data / BLOBS).exists():
+        with suppress(SvcError):  # Requests report a corrupt database.
+            read = partial(referenced, since_ms=(now - DAYS * DAY_NS) // 10**6)
+            needed = await asyncio.to_thread(ProjectDatabase(data).read, read)
+            await remove_unused(blobs, needed, now - GRACE_NS)
+            await blobs.delete_uploads(now - GRACE_NS)
+
+
 def _worker_pool(
-    settings: Settings, data: Path, timeline: TimelineBus, opened: Doors, reporter: Reporter
+    settings: Settings,
+    data: Path,
+    timeline: TimelineBus,
+    opened: Doors,
+    reporter: Reporter,
+    door_secret: bytes,
 ) -> WorkerPool:
     config = WorkerConfig(
         multi_project=False,
@@ -280,6 +309,7 @@ def _worker_pool(
         grace=GRACE_SECONDS,
         max_body=settings.max_body,
         memory=default_budget() // len(settings.sockets),
+        door_secret=door_secret,
     )
     return WorkerPool(
         sockets=settings.sockets,

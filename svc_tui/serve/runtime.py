@@ -8,14 +8,16 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from doors.files.store import referenced
 from doors.tables.api.query import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
+from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication import entry
 from doors.tables.replication.journal import JOURNAL, trim_days
 from doors.tables.sqlite.owner import open_for_writing
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Watched
-from engine.bucket.protocols import Bucket
+from engine.bucket.protocols import Bucket, Digest
 from engine.cancellation import cancel, spawn
 from engine.certificates.state import CertificateStates
 from engine.control.auth.login_throttle import LoginThrottle
@@ -26,6 +28,7 @@ from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport
 from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
+from engine.door import DoorStorage
 from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
@@ -106,7 +109,7 @@ class Runtime:
     ) -> None:
         """`closing` closes each part in the reverse order of their registration. Raises `SvcError`."""
         self._settings, self._bucket, self._node, self._closing = settings, bucket, node, closing
-        self._rates: dict[str, RateMeter] = {}
+        key, self._rates = SecretsKey.open(settings.data), dict[str, RateMeter]()
         self.on_activated: Callable[[str], None] | None = None
         """Called with the name of each project that was activated while the service serves."""
         self.meter = ServiceMeter()
@@ -124,7 +127,8 @@ class Runtime:
             settings.otlp, self.meter, self.state, lambda name: self.serving.collector(name), settings.log
         )
         closing.push_async_callback(self._exports.aclose)
-        self.tenants = Tenants(doors(), self.folder, self._record)
+        self._storage = DoorStorage(bucket.blobs, next(iter(key.derive("svc-doors").values())))
+        self.tenants = Tenants(doors(), self.folder, self._record, self._storage)
         closing.push_async_callback(self.tenants.aclose)
         self.runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         closing.push_async_callback(self.runner.aclose)
@@ -140,7 +144,6 @@ class Runtime:
         for sock in self.forwarded:
             closing.callback(sock.close)
         self.console_secret = secrets.token_urlsafe(32)
-        key = SecretsKey.open(settings.data)
         self.proof_key = next(iter(key.derive("svc-domain").values()))
         self.workers = self._worker_pool() if processes > 1 else None
         self.deployer = Deployer(
@@ -153,6 +156,7 @@ class Runtime:
             key=key,
             publish=self.workers.publish if self.workers else None,
             migrate=partial(migrate, self.folder),
+            referenced=self._file_blobs,
         )
         self.deployer.on_deploy = self.monitor.deployed
         self.domain_checks = DomainChecks(settings.domain, settings.origin, self.proof_key)
@@ -162,16 +166,17 @@ class Runtime:
         collecting = asyncio.create_task(run_gc_daily(bucket.kv, self._collect, settings.log))
         closing.push_async_callback(cancel, [collecting])
         closing.push_async_callback(self.deployer.aclose)
-        gateway = Gateway(
+        self.gateway = Gateway(
             lambda: self.serving.routes,
             self.tenants.timeline,
             GatewaySettings(max_body=settings.max_body, scheme=settings.scheme),
             self.runner.quotas,
+            self.tenants.open_doors,
         )
         self.scheduler = Scheduler(
             lambda: bucket.kv,
             lambda: self.serving.projects,
-            gateway,
+            self.gateway,
             self.tenants.timeline,
             node=node.node.node if node.node is not None else "",
         )
@@ -185,6 +190,21 @@ class Runtime:
         journals = self._settings.data.glob(f"projects/*/{JOURNAL}")
         await asyncio.to_thread(trim_days, journals, self._settings.log_days)
         return await self.deployer.collect_garbage(files_only=files_only)
+
+    async def _file_blobs(self) -> set[Digest]:
+        """Return the blobs of files of all projects, and of those that the history of their tables has.
+
+        Raises `SvcError` if an index cannot be read.
+        """
+        since_ms = time.time_ns() // 10**6 - self._settings.log_days * 86_400_000
+        names = {live.project for live in await self.deployer.history.all_live(self._warn)}
+        names |= {path.parent.parent.name for path in self._settings.data.glob("projects/*/tables/tables.db")}
+        digests = set[Digest]()
+        for name in names:
+            digests |= await asyncio.to_thread(
+                ProjectDatabase(self.folder(name)).read, partial(referenced, since_ms=since_ms)
+            )
+        return digests
 
     async def start(self) -> None:
         """Load the live deployments. In a fleet, follow the changes of other nodes. Raises `SvcError`."""
@@ -312,6 +332,7 @@ class Runtime:
             memory=settings.memory_shares()[1],
             processes=len(settings.public),
             proof_key=self.proof_key,
+            door_secret=self._storage.secret,
             console=(authority(self.forwarded[0]), self.console_secret) if self.forwarded else None,
         )
         return WorkerPool(

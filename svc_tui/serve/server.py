@@ -23,7 +23,6 @@ from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import WorkersRefused
 from engine.fleet.fleet import Fleet
-from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.client_address import behind_proxies
 from engine.gateway.console import at_domain, below_root, receiver
 from engine.gateway.domain_proof import with_proof
@@ -198,11 +197,7 @@ async def _serving(
     publish_endpoint(settings.data, control.endpoint)
     internal = partial(serve, stop=ending, grace=settings.grace)
     servers: list[Awaitable[None]] = [_drain_at_stop(control, node, stop, ending)]
-    settings_of_gateway = GatewaySettings(max_body=settings.max_body, scheme=settings.scheme)
-    gateway: Handler = Gateway(
-        lambda: runtime.serving.routes, runtime.tenants.timeline, settings_of_gateway, runtime.runner.quotas
-    )
-    gateway = with_proof(gateway, runtime.proof_key)
+    gateway = with_proof(runtime.gateway, runtime.proof_key)
     api = control.api
     if control.console is not None:
         gateway = at_domain(control.console, gateway, settings.domain, settings.scheme)

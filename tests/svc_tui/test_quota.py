@@ -14,7 +14,7 @@ from svc_tui.client import ApiError, Client
 from svc_tui.main import run
 from tests.svc_tui.hosted import PASSWORD, Hosted, deploy, static_shop
 
-NO_LIMITS = dict.fromkeys(("instances", "memory_mb", "requests", "storage_mb", "egress"))
+NO_LIMITS = dict.fromkeys(("instances", "memory_mb", "requests", "storage_mb", "egress", "files_mb"))
 QUOTA = "/v1/projects/shop/quota"
 
 

@@ -21,13 +21,14 @@ Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
 
 
 class QuotaOut(StrictModel):
-    """The quota of a project: requests at once, their memory, rates per second, and size of the tables."""
+    """The quota of a project: requests at once, their memory, rates, and sizes of tables and files."""
 
     instances: int | None
     memory_mb: int | None
     requests: int | None
     storage_mb: int | None
     egress: int | None
+    files_mb: int | None
 
 
 class QuotaRequest(StrictModel):
@@ -38,6 +39,7 @@ class QuotaRequest(StrictModel):
     requests: Limit | None = None
     storage_mb: Limit | None = None
     egress: Limit | None = None
+    files_mb: Limit | None = None
 
 
 QuotaSource = Callable[[str], Quota | None]

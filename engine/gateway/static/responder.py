@@ -7,7 +7,6 @@ gateway sends the 404.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from engine.artifact import FolderArtifact, StaticBundle
@@ -16,6 +15,7 @@ from engine.gateway.static.file import FolderRedirect, Header, Representation, S
 from engine.gateway.static.source import CACHE_BYTES, INDEX_PAGE, SMALL_FILE_BYTES, BundleSource, FolderSource
 from engine.http.exchange import Exchange
 from engine.manifest.model import Resource
+from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.names import is_servable
 from engine.static_files.rules import RULE_FILES, StaticRules
 
@@ -61,42 +61,6 @@ def relative_name(path: str) -> str | None:
 def url_path(name: str) -> str:
     """Return the path of a URL for a relative name: the inverse of `relative_name`."""
     return "/" + quote(name)
-
-
-_ETAG = re.compile(rb'(W/)?("[^"\x00-\x20\x7f]*")')
-_RANGE = re.compile(rb"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
-
-
-def matches(header: bytes, etag: bytes) -> bool:
-    """Return whether `If-Match` names the entity tag (strong comparison); otherwise the response is a 412."""
-    return header.strip() == b"*" or (b"", etag) in _ETAG.findall(header)
-
-
-def none_match(header: bytes, etag: bytes) -> bool:
-    """Return whether `If-None-Match` names the entity tag (weak comparison), which calls for a 304."""
-    return header.strip() == b"*" or etag in (tag for _, tag in _ETAG.findall(header))
-
-
-def byte_range(header: bytes, size: int) -> tuple[int, int] | Literal["unsatisfiable"] | None:
-    """Return the single requested range as (first, one past the last) byte of `size`.
-
-    Returns `None` if the header has to be ignored: another unit, several ranges, or an invalid range.
-    """
-    match = _RANGE.fullmatch(header)
-    if match is None:
-        return None
-    first, last = match.groups()
-    if not first:
-        if not last:
-            return None
-        length = min(int(last), size)
-        return (size - length, size) if length else "unsatisfiable"
-    start = int(first)
-    if last and int(last) < start:
-        return None
-    if start >= size:
-        return "unsatisfiable"
-    return start, min(int(last) + 1, size) if last else size
 
 
 # `identity` is acceptable even if the header omits it, but ranks behind all codings that it names.

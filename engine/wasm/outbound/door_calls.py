@@ -5,19 +5,21 @@ The caller's identity is fixed when a resource's DoorRouter is created; nothing 
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from time import thread_time_ns
 
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, Headers, OpenDoor
+from engine.errors import SvcError
 from engine.manifest.egress import Origin
 from engine.manifest.model import Resource
 from engine.trace import Call
-from engine.wasm.execution.buffers import InputBuffer
+from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
-from engine.wasm.outbound.http import method_of, origin_of, target_of
+from engine.wasm.outbound.http import BodyError, method_of, origin_of, receive, target_of, upload
 from engine.wasm.outbound.messages import (
     MAX_CONCURRENT_REQUESTS,
     ErrorCode,
@@ -36,10 +38,11 @@ Fetch = Callable[[RunState, OutgoingRequest, FutureResponse], None]
 
 @dataclass(frozen=True, slots=True)
 class DoorBinding:
-    """A Door that is open for a project, with its maximum request body size in bytes."""
+    """A Door that is open for a project, with its maximum request body size in bytes, or that it streams."""
 
     door: OpenDoor
     max_body: int
+    streams: bool = False
 
 
 class DoorRouter:
@@ -77,7 +80,12 @@ class DoorRouter:
         """
         host = f"{name}.{DOMAIN}"
         door = self._doors.get(host)
-        if door is None or len(body) > door.max_body or len(run.tasks) >= MAX_CONCURRENT_REQUESTS:
+        if (
+            door is None
+            or door.streams
+            or len(body) > door.max_body
+            or len(run.tasks) >= MAX_CONCURRENT_REQUESTS
+        ):
             return None
         if not (path.startswith("/") and is_path(path)):
             return None
@@ -133,7 +141,14 @@ def _invoke(
 
 
 def _begin_call(
-    run: RunState, caller: Caller, method: str, host: str, target: str, headers: Headers, body: bytes
+    run: RunState,
+    caller: Caller,
+    method: str,
+    host: str,
+    target: str,
+    headers: Headers,
+    body: bytes,
+    stream: AsyncIterator[bytes] | None = None,
 ) -> DoorRequest:
     """Start the span of a call, and return its request."""
     path, _, query = target.partition("?")
@@ -149,6 +164,7 @@ def _begin_call(
         call=run.request.begin_call("door", name),
         trace=run.request.trace,
         session=run.request.session,
+        stream=stream,
     )
 
 
@@ -221,11 +237,24 @@ class _PendingResponse:
             self.settle(("connection-limit-reached", None))
             return
         flow = InputBuffer(account=self._run)
-        flow.feed(answer.body)
-        flow.end()
         headers = [(name.encode(), value) for name, value in answer.headers]
-        headers.append((b"content-length", str(len(answer.body)).encode()))
+        if answer.stream is not None:
+            self._run.add_task(asyncio.ensure_future(self._send(answer.stream, flow)))
+        else:
+            flow.feed(answer.body)
+            flow.end()
+            headers.append((b"content-length", str(len(answer.body)).encode()))
         self.settle(IncomingResponse(answer.status, headers, flow))
+
+    async def _send(self, stream: AsyncGenerator[bytes, None], flow: InputBuffer) -> None:
+        async with aclosing(stream):
+            try:
+                await receive(self._run, stream, flow)
+            except Exception as error:
+                reason = error.public_message if isinstance(error, SvcError) else repr(error)
+                self._run.notice("ERROR", f"a response of the Door at {self._host} ended early: {reason}")
+                flow.end(("HTTP-response-incomplete", None))
+                self._run.wake()
 
     def settle(self, result: IncomingResponse | ErrorCode) -> None:
         """Settle the future with a response or an error-code."""
@@ -233,7 +262,7 @@ class _PendingResponse:
 
 
 class _DoorCall:
-    """A request to a Door, sent once the guest has written the complete body."""
+    """A request to a Door, sent once the guest has written the complete body, or at once if it streams."""
 
     def __init__(
         self,
@@ -256,7 +285,7 @@ class _DoorCall:
         self._parts: list[bytes] = []
         self._size = 0
         self._invoked = False
-        if request.body is not None:
+        if request.body is not None and not door.streams:
             request.body.on_change = partial(run.on_loop, self.advance)
 
     def advance(self) -> None:
@@ -264,7 +293,7 @@ class _DoorCall:
         body = self._request.body
         if self._invoked:
             return
-        if body is None:
+        if body is None or self._door.streams:
             self._send()
             return
         if data := body.drain():
@@ -299,10 +328,33 @@ class _DoorCall:
         self._run.held_bytes -= self._size
         target, body = target_of(self._request), b"".join(self._parts)
         headers = tuple([(name.decode(), value) for name, value in self._request.headers])
-        request = _begin_call(self._run, self._caller, self._method, self._host, target, headers, body)
+        written = self._request.body
+        stream = self._body(written) if self._door.streams and written is not None else None
+        request = _begin_call(
+            self._run, self._caller, self._method, self._host, target, headers, body, stream
+        )
         self._pending.span = request.call
         self._parts.clear()
         began = thread_time_ns()
         answer = _invoke(self._run, self._host, self._door, request)
         self._run.door_cpu_ns += thread_time_ns() - began  # No poll of the guest measures it.
+        if stream is not None and not isinstance(answer, DoorResponse):
+            answer = self._with_rest_discarded(answer)
         self._pending.deliver(answer)
+
+    async def _body(self, body: OutputBuffer) -> AsyncIterator[bytes]:
+        """Yield the body as the guest writes it. Raises `ConnectionError` if the guest does not finish it."""
+        try:
+            async for chunk in upload(self._run, body):
+                yield chunk
+        except BodyError as error:
+            raise ConnectionError("the guest did not finish the body") from error
+
+    async def _with_rest_discarded(self, answer: Awaitable[DoorResponse]) -> DoorResponse:
+        """Return an answer; a guest that still writes the body does not wait any longer."""
+        try:
+            return await answer
+        finally:
+            assert self._request.body is not None
+            self._request.body.discard()
+            self._run.wake()

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, time_ns
@@ -282,17 +282,19 @@ class OutboundHttp:
                 headers = [(name.lower(), value) for name, value in response.headers]
                 visible = [item for item in headers if item[0] not in FORBIDDEN]
                 future.settle(run, IncomingResponse(response.status, visible, flow))
-                await _receive(run, response, flow, call)
+                await receive(run, response.aiter_stream(), flow, call)
             finally:
                 await response.aclose()
 
 
-async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer, call: Call | None) -> None:
-    """Copy the response body to the buffer, with backpressure from the guest."""
+async def receive(
+    run: RunState, chunks: AsyncIterable[bytes], flow: InputBuffer, call: Call | None = None
+) -> None:
+    """Copy a response body to the buffer, with backpressure from the guest."""
     room = asyncio.Event()
     flow.on_drained = lambda: run.on_loop(room.set)
     try:
-        async for chunk in response.aiter_stream():
+        async for chunk in chunks:
             if run.held_bytes > MAX_HELD_BYTES:
                 flow.end(("connection-limit-reached", None))
                 break
@@ -385,7 +387,7 @@ def _http_request(
     if body is None:
         content: Any = b""
     else:
-        content = _upload(run, body, call)
+        content = upload(run, body, call)
         if b"content-length" not in fields:
             headers.append((b"transfer-encoding", b"chunked"))
     seconds = {
@@ -426,8 +428,8 @@ def _connect_times(call: Call | None) -> dict[str, Any]:
     return {"trace": on_event}
 
 
-async def _upload(run: RunState, body: OutputBuffer, call: Call | None) -> AsyncIterator[bytes]:
-    """Yield the request body as the guest writes it."""
+async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) -> AsyncIterator[bytes]:
+    """Yield the request body as the guest writes it. Raises `BodyError` if the guest does not finish it."""
     changed = asyncio.Event()
     body.on_change = lambda: run.on_loop(changed.set)
     while True:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.gateway.static.responder import byte_range, none_match
+from engine.static_files.conditions import byte_range, none_match
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The files Door: large objects by key, whose bytes are blobs of the bucket."""

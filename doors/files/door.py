@@ -1,0 +1,286 @@
+"""The files Door: streams of large objects over HTTP, and their delivery to clients by the host.
+
+The engine marks requests of clients. They get a file that a guest has named (`x-svc-file`), or have a signed
+URL.
+"""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import formatdate
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from doors.files import signing
+from doors.files.problem import FileError, problem
+from doors.files.store import MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
+from engine.door import DoorContext, DoorRequest, DoorResponse, Headers
+from engine.errors import SvcError
+from engine.static_files.conditions import byte_range, matches, none_match
+
+PATH = "/v1/files/"
+FIELDS = (
+    "content-type", "content-disposition", "content-encoding", "content-language", "cache-control", "expires",
+)  # fmt: skip
+"""Header fields of a PUT that are stored, and sent with the file."""
+METADATA = "x-svc-meta"
+"""Header field with the metadata of a file, as a JSON object of texts."""
+MAX_DOCUMENT = 16 << 10
+_METHODS = {"/v1/files": ("GET",), "/v1/copy": ("POST",), "/v1/sign": ("POST",)}
+_FILE_METHODS = ("GET", "HEAD", "PUT", "DELETE")
+_SHOWN = re.compile(r"(image/(?!svg)|audio/|video/)[\w.+-]+|application/pdf|text/plain", re.ASCII)
+"""Content types that browsers show without running scripts."""
+_OPTIONS = {"prefix", "delimiter", "cursor", "limit"}
+
+
+class FilesDoor:
+    """The Door `files`. It implements `engine.door.StreamingDoor`."""
+
+    name: str = "files"
+    variables: tuple[str, ...] = ("SVC_FILES_ENDPOINT",)
+    max_body: int = MAX_BYTES
+    streams: Literal[True] = True
+
+    def __init__(self, database_of: Callable[[Path], Database]) -> None:
+        """`database_of` returns the tables database of the project with a data folder."""
+        self._database_of = database_of
+
+    def open(self, context: DoorContext) -> "ProjectFiles":
+        """Open the Door for one project."""
+        assert context.storage is not None
+        store = FileStore(self._database_of(context.folder.parent), context.storage.blobs)
+        return ProjectFiles(store, signing.project_key(context.storage.secret, context.project))
+
+
+class ProjectFiles:
+    """The Door of one project. It implements `engine.door.OpenDoor`."""
+
+    def __init__(self, store: FileStore, key: bytes) -> None:
+        """`key` signs URLs."""
+        self.store, self._key = store, key
+
+    def limit_files(self, mebibytes: int | None) -> None:
+        """Limit the bytes of all files; `None` removes the limit."""
+        self.store.limit = None if mebibytes is None else mebibytes << 20
+
+    async def aclose(self) -> None:
+        """Return at once: no file is open between requests."""
+
+    def answer(self, request: DoorRequest) -> Awaitable[DoorResponse]:
+        """Answer a request of a guest, or of a client."""
+        return self._answer(request)
+
+    async def _answer(self, request: DoorRequest) -> DoorResponse:
+        try:
+            if request.client and request.path.startswith(signing.PATH):
+                return await self._answer_signed(request)
+            if request.path.startswith(PATH):
+                return await self._answer_file(request, _key(request.path.removeprefix(PATH)))
+            methods = _METHODS.get(request.path)
+            if methods is None:
+                message = f"{request.path} does not exist"
+                raise FileError(message, f"Available: {PATH}KEY, {', '.join(_METHODS)}.", code="not-found")
+            _require_method(request, methods)
+            if request.path == "/v1/files":
+                return await self._list(request)
+            document = await _document(request)
+            if request.path == "/v1/sign":
+                url = signing.sign(self._key, signing.permission_of(document))
+                return DoorResponse(200, json.dumps({"url": url}).encode())
+            source, target = document.get("from"), document.get("to")
+            if type(source) is not str or type(target) is not str:
+                raise FileError(
+                    "from or to is not a key", 'Send {"from": "…", "to": "…"}.', code="bad-request"
+                )
+            return _stored(await self.store.copy(source, target, _condition(request), request.caller))
+        except SvcError as error:
+            if request.call is not None:
+                request.call.code = error.code
+            return problem(error, request.caller.request_id)
+        except ConnectionError:
+            incomplete = FileError("the body ended early; nothing was stored", code="incomplete")
+            return problem(incomplete, request.caller.request_id)
+
+    async def _answer_file(self, request: DoorRequest, key: str) -> DoorResponse:
+        _require_method(request, ("GET", "HEAD") if request.client else _FILE_METHODS)
+        if request.method == "PUT":
+            return await self._put(request, key, _condition(request))
+        if request.method == "DELETE":
+            await self.store.delete(key, _condition(request), request.caller)
+            return DoorResponse(204, headers=())
+        return self._send(request, await self.store.find(key))
+
+    async def _answer_signed(self, request: DoorRequest) -> DoorResponse:
+        key = _key(request.path.removeprefix(signing.PATH))
+        permission = signing.verify(self._key, key, request.query, request.method)
+        if permission.method == "GET":
+            return self._send(request, await self.store.find(key))
+        kind = request.header("content-type")
+        if permission.type not in ("", kind):
+            message = f"the signed URL permits content-type {permission.type}, not {kind or 'none'}"
+            raise FileError(message, code="bad-signature")
+        check = _absent if permission.once else _condition(request)
+        return await self._put(request, key, check, permission.max)
+
+    async def _put(
+        self, request: DoorRequest, key: str, check: Check, max_bytes: int = MAX_BYTES
+    ) -> DoorResponse:
+        length = request.header("content-length")
+        if length and not re.fullmatch("[0-9]{1,15}", length, re.ASCII):
+            raise FileError(f"content-length is {length[:40]!r}", code="bad-request")
+        file = await self.store.put(
+            key,
+            request.stream if request.stream is not None else _nothing(),
+            check,
+            fields={name: value for name in FIELDS if (value := request.header(name))},
+            metadata={} if request.client else _metadata(request.header(METADATA)),
+            length=int(length) if length else None,
+            max_bytes=max_bytes,
+            caller=request.caller,
+        )
+        return _stored(file)
+
+    async def _list(self, request: DoorRequest) -> DoorResponse:
+        options = dict(parse_qsl(request.query, keep_blank_values=True))
+        delimiter, limit = options.get("delimiter", ""), options.get("limit", str(MAX_PAGE))
+        if options.keys() - _OPTIONS or not delimiter.isascii() or not re.fullmatch("[1-9][0-9]{0,8}", limit):
+            raise FileError(
+                "an option of the listing is not valid",
+                "Available: prefix, delimiter (ASCII), cursor, limit (a number from 1).",
+                code="bad-request",
+            )
+        page = await self.store.list(
+            options.get("prefix", ""), delimiter, options.get("cursor", ""), int(limit)
+        )
+        document = {"files": [describe(file) for file in page.files], "prefixes": page.prefixes}
+        if page.next:
+            document["cursor"] = page.next
+        return DoorResponse(200, json.dumps(document, ensure_ascii=False).encode())
+
+    def _send(self, request: DoorRequest, file: StoredFile) -> DoorResponse:
+        """Return a file, or a range of it (RFC 9110)."""
+        etag, size = file.etag.encode(), file.size
+        lean: Headers = (
+            ("etag", etag),
+            ("last-modified", formatdate(file.modified_ms / 1000, usegmt=True).encode()),
+        )
+        if (condition := request.header("if-match")) and not matches(condition.encode(), etag):
+            raise FileError(f"the file {file.key!r} has the etag {file.etag}", code="precondition")
+        if (condition := request.header("if-none-match")) and none_match(condition.encode(), etag):
+            return DoorResponse(304, headers=lean)
+        status, span = 200, (0, size)
+        fresh = request.header("if-range").strip() in ("", file.etag)
+        if request.method == "GET" and fresh and (header := request.header("range")):
+            requested = byte_range(header.encode(), size)
+            if requested == "unsatisfiable":
+                error = FileError(f"the file has {size} bytes", code="range")
+                refused = problem(error, request.caller.request_id)
+                bounds: Headers = (*refused.headers, ("content-range", b"bytes */%d" % size))
+                return DoorResponse(416, refused.body, bounds)
+            if requested is not None:
+                status, span = 206, requested
+        start, stop = span
+        headers: Headers = (*lean, ("accept-ranges", b"bytes"), ("content-length", b"%d" % (stop - start)))
+        if status == HTTPStatus.PARTIAL_CONTENT:
+            headers = (*headers, ("content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
+        fields = {"content-type": "application/octet-stream", **file.header_fields}
+        if request.client:
+            fields = _for_clients(fields)
+        else:
+            fields[METADATA] = json.dumps(json.loads(file.metadata))
+        headers = (*headers, *((name, value.encode("latin-1", "replace")) for name, value in fields.items()))
+        content = self.store.read(file, start, stop) if request.method == "GET" else _nothing()
+        return DoorResponse(status, headers=headers, stream=content)
+
+
+def describe(file: StoredFile) -> dict[str, Any]:
+    """Return a file as members of JSON."""
+    modified = datetime.fromtimestamp(file.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return {
+        "key": file.key,
+        "size": file.size,
+        "etag": file.etag.strip('"'),
+        "modified": modified.replace("+00:00", "Z"),
+        "fields": file.header_fields,
+        "metadata": json.loads(file.metadata),
+    }
+
+
+def _stored(file: StoredFile) -> DoorResponse:
+    headers = (("content-type", b"application/json"), ("etag", file.etag.encode()))
+    return DoorResponse(201, json.dumps(describe(file), ensure_ascii=False).encode(), headers)
+
+
+def _for_clients(fields: dict[str, str]) -> dict[str, str]:
+    """Return header fields with which a file of a stranger does no harm on the origin of the site."""
+    fields = {"cache-control": "private, no-cache", **fields, "x-content-type-options": "nosniff"}
+    if not _SHOWN.fullmatch(fields["content-type"].partition(";")[0].strip().lower()):
+        fields["content-security-policy"] = "default-src 'none'; sandbox"
+        if not fields.get("content-disposition", "").lower().startswith("attachment"):
+            fields["content-disposition"] = "attachment"
+    return fields
+
+
+def _key(path: str) -> str:
+    try:
+        return unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise FileError("the key is not UTF-8", "Percent-encode its UTF-8 bytes.", code="bad-key") from None
+
+
+def _require_method(request: DoorRequest, methods: tuple[str, ...]) -> None:
+    if request.method not in methods:
+        message = f"{request.path[:200]} has no {request.method}"
+        raise FileError(message, f"Use {', '.join(methods)}.", code="method-not-allowed")
+
+
+def _condition(request: DoorRequest) -> Check:
+    """Return the check of `if-match` and `if-none-match` of a request that writes."""
+    match, none = request.header("if-match").encode(), request.header("if-none-match").encode()
+
+    def check(file: StoredFile | None) -> None:
+        if match and (file is None or not matches(match, file.etag.encode())):
+            state = f"has the etag {file.etag}" if file is not None else "does not exist"
+            raise FileError(f"the file {state}; nothing was changed", code="precondition")
+        if none and file is not None and none_match(none, file.etag.encode()):
+            raise FileError("the file exists; nothing was changed", code="precondition")
+
+    return check
+
+
+def _absent(file: StoredFile | None) -> None:
+    if file is not None:
+        raise FileError("the file exists: the signed URL was used before", code="precondition")
+
+
+def _metadata(text: str) -> dict[str, str]:
+    try:
+        values = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        values = None
+    if type(values) is not dict or not all(type(each) is str for each in values.values()):
+        raise FileError(f"{METADATA} is not a JSON object of texts", code="bad-request")
+    return values
+
+
+async def _document(request: DoorRequest) -> dict[str, Any]:
+    text = b""
+    async for chunk in request.stream if request.stream is not None else _nothing():
+        text += chunk
+        if len(text) > MAX_DOCUMENT:
+            raise FileError(f"the body has more than {MAX_DOCUMENT} bytes", code="too-large")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if type(document) is not dict:
+        raise FileError("the body is not a JSON object", code="bad-request")
+    return document
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    return
+    yield b""

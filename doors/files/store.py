@@ -1,0 +1,315 @@
+"""The files of a project: an index in the tables database, and their bytes as blobs.
+
+A blob is durable before its row is committed, so a row never lacks its bytes. A blob without a row is
+garbage, which `svc gc` removes a day after its last use. The bytes of removed and replaced files stay for as
+long as the history of the tables, from which their rows can be restored.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from doors.files.problem import FileError, not_found
+from engine.bucket.protocols import Blobs, Digest
+from engine.door import Caller
+
+MAX_KEY_BYTES = 512
+MAX_BYTES = 5 << 30
+"""Maximum size of a file."""
+MAX_METADATA_BYTES = 2048
+"""Maximum bytes of the header fields and the custom metadata of a file, each as JSON."""
+MAX_PAGE = 1000
+"""Maximum number of entries of one listing."""
+MAX_REMOVED_DAYS = 3650
+"""Days after which the record of a removed file itself is removed: the longest history of tables."""
+FILES, REMOVED = "_svc_files", "_svc_files_removed"
+_CREATE = (
+    f"""CREATE TABLE IF NOT EXISTS {FILES} (
+        key TEXT PRIMARY KEY NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, fields TEXT NOT NULL,
+        metadata TEXT NOT NULL, modified_ms INTEGER NOT NULL, checks BLOB NOT NULL)""",
+    f"CREATE TABLE IF NOT EXISTS {REMOVED} (sha256 TEXT PRIMARY KEY NOT NULL, at_ms INTEGER NOT NULL)",
+)
+_EXISTS = f"SELECT 1 FROM sqlite_schema WHERE name = '{FILES}'"
+_COLUMNS = "key, sha256, size, fields, metadata, modified_ms, checks"
+T = TypeVar("T")
+
+
+class StoredFile(NamedTuple):
+    """A row of the index. `fields` and `metadata` are JSON: the header fields of its responses, and what the
+    program stored beside it."""
+
+    key: str
+    sha256: str
+    size: int
+    fields: str
+    metadata: str
+    modified_ms: int
+    checks: bytes
+
+    @property
+    def etag(self) -> str:
+        """The entity tag, with its quotes."""
+        return f'"{self.sha256[:32]}"'
+
+    @property
+    def header_fields(self) -> dict[str, str]:
+        """The header fields of its responses, such as `content-type`."""
+        return json.loads(self.fields)  # type: ignore[no-any-return]
+
+
+Check = Callable[[StoredFile | None], None]
+"""Raises an error if the file that a key has, or that it has none, forbids to write it."""
+
+
+class Page(NamedTuple):
+    """A part of a listing: files, common prefixes, and the key at which the next one starts (empty: none)."""
+
+    files: list[StoredFile]
+    prefixes: list[str]
+    next: str
+
+
+class Database(Protocol):
+    """The tables database of a project. Its methods block, and raise `SvcError`."""
+
+    def read(self, work: Callable[[Any], T]) -> T:
+        """Return the result of a function that reads from a connection."""
+
+    def write(self, work: Callable[[Any], T], caller: Caller | None, user: str = "") -> T:
+        """Run a function in a transaction, for a request of a guest or for a user, and return its result."""
+
+
+def check_key(key: str) -> str:
+    """Return a valid key. Raises `FileError` with the reason for another one."""
+    reason = ""
+    if not key or len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
+        reason = f"it has {len(key.encode('utf-8', 'surrogatepass'))} bytes"
+    elif any(each in "\x00\x7f" or each < " " or "\ud800" <= each <= "\udfff" for each in key):
+        reason = "it has a control character or half of a surrogate pair"
+    elif key.startswith("/") or key.endswith("/"):
+        reason = "it begins or ends with a slash"
+    elif not {"", ".", ".."}.isdisjoint(key.split("/")):
+        reason = "it has an empty segment, . or .."
+    if reason:
+        raise FileError(
+            f"the key {key[:80]!r} is not valid: {reason}",
+            f"Use 1 to {MAX_KEY_BYTES} bytes of UTF-8, in segments between single slashes.",
+            code="bad-key",
+        )
+    return key
+
+
+def check_metadata(values: Mapping[str, str], name: str) -> str:
+    """Return metadata as JSON. Raises `FileError` above the limit."""
+    text = json.dumps(dict(values), ensure_ascii=False, separators=(",", ":"))
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_METADATA_BYTES:
+        raise FileError(
+            f"the {name} have more than {MAX_METADATA_BYTES} bytes",
+            "Store them in a table.",
+            code="too-large",
+        )
+    return text
+
+
+class FileStore:
+    """The files of one project. `limit` is the quota of all its files in bytes, or None."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database, self._blobs = database, blobs
+        self.limit: int | None = None
+
+    async def find(self, key: str) -> StoredFile:
+        """Return a file. Raises `FileError`."""
+        check_key(key)
+        file = await self._read(lambda connection: _find(connection, key), None)
+        if file is None:
+            raise not_found(key)
+        return file
+
+    def read(self, file: StoredFile, start: int, stop: int) -> AsyncGenerator[bytes, None]:
+        """Yield bytes of a file. Raises `BucketError` before bytes that are not those that were stored."""
+        return self._blobs.read_part(Digest(file.sha256), start, stop, file.checks)
+
+    async def put(
+        self,
+        key: str,
+        chunks: AsyncIterable[bytes],
+        check: Check,
+        *,
+        fields: Mapping[str, str],
+        metadata: Mapping[str, str],
+        length: int | None = None,
+        max_bytes: int = MAX_BYTES,
+        caller: Caller | None = None,
+        user: str = "",
+    ) -> StoredFile:
+        """Store a file; it appears, or replaces the one before, as a whole. Raises `SvcError`.
+
+        `length` is the size that was announced.
+        """
+        check_key(key)
+        texts = check_metadata(fields, "header fields"), check_metadata(metadata, "metadata")
+        used = await self._read(lambda connection: self._prepare(connection, key, check), 0)
+        added = await self._blobs.add(self._limited(chunks, length, max_bytes, used))
+        modified = time.time_ns() // 10**6
+        file = StoredFile(key, added.digest, added.size, *texts, modified, added.checks)
+        await self._write(lambda connection: self._replace(connection, key, file, check), caller, user)
+        return file
+
+    async def copy(
+        self, source: str, key: str, check: Check, caller: Caller | None = None, user: str = ""
+    ) -> StoredFile:
+        """Give a file another key, too. Raises `FileError`."""
+        check_key(key)
+
+        def work(connection: Any) -> StoredFile:
+            file = _find(connection, source)
+            if file is None:
+                raise not_found(source)
+            file = file._replace(key=key, modified_ms=time.time_ns() // 10**6)
+            self._replace(connection, key, file, check)
+            return file
+
+        return await self._write(work, caller, user)
+
+    async def delete(self, key: str, check: Check, caller: Caller | None = None, user: str = "") -> bool:
+        """Remove a file; return whether it existed. Raises `FileError`."""
+        check_key(key)
+        if await self._read(lambda connection: _find(connection, key), None) is None:
+            check(None)
+            return False
+        return await self._write(
+            lambda connection: self._replace(connection, key, None, check) is not None, caller, user
+        )
+
+    async def list(self, prefix: str, delimiter: str, start: str, limit: int) -> Page:
+        """Return the next files whose keys have a prefix, sorted by the bytes of their keys.
+
+        Of keys with the delimiter after the prefix, only the part up to it is returned, once. `start` is
+        `Page.next` of the page before.
+        """
+        return await self._read(
+            lambda connection: _page(connection, prefix, delimiter, max(start, prefix), min(limit, MAX_PAGE)),
+            Page([], [], ""),
+        )
+
+    async def usage(self, prefix: str = "") -> tuple[int, int]:
+        """Return the number and the bytes of the files whose keys have a prefix."""
+        return await self._read(lambda connection: _usage(connection, prefix), (0, 0))
+
+    async def _read(self, work: Callable[[Any], T], missing: T) -> T:
+        """Return the result of reading the index, `missing` if there is none."""
+        return await asyncio.to_thread(
+            self._database.read, lambda connection: work(connection) if _exists(connection) else missing
+        )
+
+    async def _write(self, work: Callable[[Any], T], caller: Caller | None, user: str) -> T:
+        return await asyncio.to_thread(self._database.write, work, caller, user)
+
+    def _prepare(self, connection: Any, key: str, check: Check) -> int:
+        """Check a condition before bytes are read; return the bytes of other files if there is a limit."""
+        before = _find(connection, key)
+        check(before)
+        if self.limit is None:
+            return 0
+        return _usage(connection, "")[1] - (before.size if before is not None else 0)
+
+    async def _limited(
+        self, chunks: AsyncIterable[bytes], length: int | None, max_bytes: int, used: int
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield a body within its limits. Raises `FileError` for another length than the announced one."""
+        size = length or 0
+
+        def check() -> None:
+            if size > max_bytes:
+                message = f"the file has more than {max_bytes} bytes"
+                raise FileError(message, "Store it in parts, as several files.", code="too-large")
+            if self.limit is not None and used + size > self.limit:
+                raise _over_quota(self.limit)
+
+        check()
+        size = 0
+        async for chunk in chunks:
+            size += len(chunk)
+            check()
+            yield chunk
+        if length is not None and size != length:
+            message = f"content-length is {length}, but the body has {size} bytes; nothing was stored"
+            raise FileError(message, "Send the exact length, or none.", code="length-mismatch")
+
+    def _replace(self, connection: Any, key: str, file: StoredFile | None, check: Check) -> StoredFile | None:
+        """Replace or remove a row; return the one before."""
+        for statement in _CREATE:
+            connection.execute(statement)
+        before = _find(connection, key)
+        check(before)
+        if file is not None and self.limit is not None:
+            size = file.size - (before.size if before is not None else 0)
+            if size > self.limit - _usage(connection, "")[1]:
+                raise _over_quota(self.limit)
+        if before is not None:
+            now = time.time_ns() // 10**6
+            sql = f"INSERT INTO {REMOVED} VALUES (?, ?) ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms"
+            connection.execute(sql, (before.sha256, now))
+            expired = now - MAX_REMOVED_DAYS * 86_400_000
+            connection.execute(f"DELETE FROM {REMOVED} WHERE at_ms < ?", (expired,))
+            connection.execute(f"DELETE FROM {FILES} WHERE key = ?", (key,))
+        if file is not None:
+            connection.execute(f"INSERT INTO {FILES} ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", file)
+        return before
+
+
+def referenced(connection: Any, since_ms: int) -> set[Digest]:
+    """Return the digests of the files of a project, and of those that were removed since a time."""
+    if not _exists(connection):
+        return set()
+    sql = f"SELECT sha256 FROM {FILES} UNION SELECT sha256 FROM {REMOVED} WHERE at_ms >= ?"
+    return {Digest(digest) for (digest,) in connection.execute(sql, (since_ms,))}
+
+
+def _exists(connection: Any) -> bool:
+    return connection.execute(_EXISTS).fetchone() is not None
+
+
+def _find(connection: Any, key: str) -> StoredFile | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM {FILES} WHERE key = ?", (key,)).fetchone()
+    return None if row is None else StoredFile(*row)
+
+
+def _usage(connection: Any, prefix: str) -> tuple[int, int]:
+    sql = f"SELECT count(*), coalesce(sum(size), 0) FROM {FILES} WHERE substr(key, 1, ?) = ?"
+    count, size = connection.execute(sql, (len(prefix), prefix)).fetchone()
+    return count, size
+
+
+def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) -> Page:
+    files: list[StoredFile] = []
+    prefixes: list[str] = []
+    columns = _COLUMNS.replace("checks", "''")
+    sql = f"SELECT {columns} FROM {FILES} WHERE key >= ? ORDER BY key"
+    while True:
+        for row in connection.execute(sql, (start,)):
+            key = row[0]
+            if not key.startswith(prefix):
+                return Page(files, prefixes, "")
+            if len(files) + len(prefixes) == limit:
+                return Page(files, prefixes, key)
+            end = key.find(delimiter, len(prefix)) if delimiter else -1
+            if end >= 0:
+                prefixes.append(key[: end + len(delimiter)])
+                # Delimiters are ASCII: the next character begins all keys after those with this prefix.
+                start = prefixes[-1][:-1] + chr(ord(delimiter[-1]) + 1)
+                break
+            files.append(StoredFile(*row))
+        else:
+            return Page(files, prefixes, "")
+
+
+def _over_quota(limit: int) -> FileError:
+    return FileError(
+        f"the files have reached the project's quota of {limit >> 20} MiB",
+        "Delete files, or ask an owner of the service to run: svc quota set PROJECT --files MIB",
+        code="storage-quota",
+    )

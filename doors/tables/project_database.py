@@ -1,0 +1,44 @@
+"""The tables database of a project, for data of other Doors that belongs to it.
+
+Backups, restores and fleets have that data. Its tables have reserved names, which guests and imports cannot
+use.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from doors.tables.replication.entry import Origin
+from doors.tables.sqlite.errors import Connection
+from doors.tables.sqlite.owner import open_for_reading, open_for_writing
+from engine.door import Caller
+
+T = TypeVar("T")
+
+
+class ProjectDatabase:
+    """The database of the project whose data folder is `data`. Its methods block, and raise `SvcError`."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of a function that reads. The database may be empty."""
+        with open_for_reading(self._data) as connection:
+            return work(connection)
+
+    def write(self, work: Callable[[Connection], T], caller: Caller | None, user: str = "") -> T:
+        """Run a function in a transaction, for a request of a guest or for a user, and return its result."""
+        origin = Origin("edit", user=user)
+        if caller is not None:
+            origin = Origin("request", caller.deployment, requests=(caller.request_id,))
+        with open_for_writing(self._data, origin=origin) as connection:
+            connection.execute("begin immediate")
+            try:
+                result = work(connection)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+            return result

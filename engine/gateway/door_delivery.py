@@ -1,0 +1,118 @@
+"""Responses of Doors to clients of a project.
+
+A guest names a file in the field `x-svc-file` of its response, and its run ends: the host sends the file.
+Paths below `/.svc/<door>/` are answered by that Door, which checks the permission itself.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from http import HTTPStatus
+
+from engine.door import Caller, DoorRequest, DoorResponse
+from engine.gateway.routes import Endpoint
+from engine.gateway.traced_exchange import DELIVERED, TracedExchange
+from engine.gateway.tracing import SpanContext
+from engine.http.exchange import Headers, RequestBody
+from engine.wasm.outbound.door_calls import DoorBinding
+
+PUBLIC = "/.svc/"
+"""Path of the Doors that answer clients."""
+_DOOR = "files"
+_OF_BODY = frozenset(
+    {b"content-length", b"content-range", b"accept-ranges", b"etag", b"last-modified", DELIVERED}
+)
+"""Fields that describe the bytes that are sent, so the guest does not set them."""
+_PIECE_BYTES = 64 << 10
+DoorsOf = Callable[[str], Mapping[str, DoorBinding]]
+"""Returns the open Doors of a project."""
+
+
+def public_door(doors: Mapping[str, DoorBinding], path: str) -> DoorBinding | None:
+    """Return the Door that answers a path of clients, or `None`."""
+    if not path.startswith(PUBLIC):
+        return None
+    door = doors.get(path.removeprefix(PUBLIC).partition("/")[0])
+    return door if door is not None and door.streams else None
+
+
+async def answer_client(
+    exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, door: DoorBinding
+) -> tuple[int, int]:
+    """Answer a request by a Door; return the status and the bytes of the body."""
+    request = _request(
+        exchange, endpoint, span, exchange.request.method, exchange.request.path, _body(exchange.body)
+    )
+    return await _send(exchange, await _answer(door, request), None)
+
+
+async def deliver(
+    exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, doors: Mapping[str, DoorBinding]
+) -> tuple[int, int]:
+    """Send the file that the guest's response names; return the status and the bytes of the body."""
+    head = exchange.delivery
+    assert head is not None
+    key = dict(head[1])[DELIVERED].decode("latin-1")
+    method = "HEAD" if exchange.request.method == "HEAD" else "GET"
+    request = _request(exchange, endpoint, span, method, f"/v1/files/{key}", None)
+    exchange.delivery = None
+    return await _send(exchange, await _answer(doors[_DOOR], request), head)
+
+
+def _request(
+    exchange: TracedExchange,
+    endpoint: Endpoint,
+    span: SpanContext,
+    method: str,
+    path: str,
+    stream: AsyncIterator[bytes] | None,
+) -> DoorRequest:
+    return DoorRequest(
+        method,
+        path,
+        query=exchange.request.query.decode("latin-1"),
+        headers=tuple((name.decode("latin-1"), value) for name, value in exchange.request.headers),
+        body=b"",
+        caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id),
+        stream=stream,
+        client=True,
+    )
+
+
+async def _answer(door: DoorBinding, request: DoorRequest) -> DoorResponse:
+    answer: DoorResponse | Awaitable[DoorResponse] = door.door.answer(request)
+    return answer if isinstance(answer, DoorResponse) else await answer
+
+
+async def _body(body: RequestBody) -> AsyncIterator[bytes]:
+    while part := await body.read():
+        yield part
+
+
+async def _send(
+    exchange: TracedExchange, answer: DoorResponse, head: tuple[int, Headers] | None
+) -> tuple[int, int]:
+    """Send a response, with the other fields of the guest's `head` and, unless it is partial, its status."""
+    status = answer.status
+    headers = [(name.encode("latin-1"), value) for name, value in answer.headers]
+    if answer.stream is None and status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    if head is not None and status < HTTPStatus.BAD_REQUEST:
+        status = head[0] if status == HTTPStatus.OK else status
+        own = [field for field in head[1] if field[0] not in _OF_BODY]
+        names = {name for name, _ in own}
+        headers = [*(field for field in headers if field[0] not in names), *own]
+    await exchange.send_head(status, headers)
+    if answer.stream is None:
+        await exchange.send_body(answer.body, end=True)
+        return status, len(answer.body)
+    size = 0
+    async with aclosing(answer.stream) as chunks:
+        async for chunk in chunks:
+            for start in range(0, len(chunk), _PIECE_BYTES):
+                if exchange.disconnected.is_set():
+                    return status, size
+                piece = chunk[start : start + _PIECE_BYTES]
+                await exchange.send_body(piece, end=False)
+                size += len(piece)
+    await exchange.send_body(b"", end=True)
+    return status, size
