@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from engine.files.descriptors import fd_limit
 from engine.http import acceptor, timeouts
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Exchange
 from engine.http.server import serve
-from engine.http.sockets import bind, fd_limit
+from engine.http.sockets import bind
 from engine.http.tls import Certificate
 from tests.engine.gateway.serving import Site, echo, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
