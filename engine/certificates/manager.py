@@ -400,10 +400,16 @@ class CertificateManager:
                 raise AuthorityError(f"it had {MAX_ORDERS} orders in 24 hours, the limit of svc")
             key = new_key()
             request = signing_request(key, names)
-            url = await in_thread(authority.order, request)
+            entry.ordered.append(now)
+            await self._store.save(owner, entry)  # An order counts even if it cannot be stored.
+            try:
+                url = await in_thread(authority.order, request)
+            except AuthorityError as error:
+                if error.type:  # It was refused: there is none.
+                    entry.ordered.remove(now)
+                raise
             order = Order(url=url, names=names, request=request, key=self._store.seal(owner, key))
             entry.order = order
-            entry.ordered.append(now)
             await self._store.save(owner, entry)
         deadline, pause, answered = time.monotonic() + ORDER_SECONDS, 0.25, False
         while True:

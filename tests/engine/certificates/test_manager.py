@@ -21,6 +21,7 @@ from engine.certificates.dns_provider import RFC2136, DnsProvider
 from engine.certificates.manager import MAX_ORDERS, CertificateManager
 from engine.certificates.plain_listener import challenges_and_redirects
 from engine.certificates.store import SERVICE, CertificateStore, Entry, new_key, owner_of
+from engine.errors import SvcError
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import CertificateSet, IssuedCertificate
@@ -195,12 +196,12 @@ def test_revoked_certificate_is_replaced_and_reported(pebble: Pebble, tmp_path: 
     opened(tmp_path / "bucket", scenario)
 
 
-@pytest.mark.parametrize("saves", [1, 2, 3])
+@pytest.mark.parametrize("saves", [1, 2, 3, 4])
 @pytest.mark.parametrize("forgets", [False, True])
 def test_order_that_a_restart_interrupts_is_continued(
     pebble: Pebble, tmp_path: Path, saves: int, forgets: bool
 ) -> None:
-    """The process ends before it stores the tokens, the certificate or the end of the attempt.
+    """The process ends before it stores the count of orders, the order, the tokens or the certificate.
 
     An authority that has forgotten the order gets another one.
     """
@@ -231,10 +232,29 @@ def test_order_that_a_restart_interrupts_is_continued(
             await site.run()
             await site.until(lambda: site.issued(SHOP[0]))
             after = (await site.store.all())[owner_of("shop")]
-            assert len(after.ordered) == len(before.ordered) + (saves == 1 or forgets)
-            assert (before.order is None) == (saves == 1)
+            assert len(after.ordered) == len(before.ordered) + (saves <= 2 or forgets)
+            assert (before.order is None) == (saves <= 2)
             assert site.names(SHOP[1]) == set(SHOP)
             assert not site.reports
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_orders_that_cannot_be_stored_count(pebble: Pebble, tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        site = Site(pebble, bucket, tmp_path)
+        site.hosts, save = {"shop": SHOP}, site.store.save
+
+        async def fail(owner: str, entry: Entry) -> None:
+            if owner != SERVICE and entry.order is not None:
+                raise SvcError("the disk is full")
+            await save(owner, entry)
+
+        site.store.save = fail  # type: ignore[method-assign]
+        async with site:
+            await site.until(lambda: any("limit" in text for _, text in site.reports))
+            entry = await site.settled(owner_of("shop"))
+            assert len(entry.ordered) == MAX_ORDERS and not site.issued(SHOP[0])
 
     opened(tmp_path / "bucket", scenario)
 
@@ -274,7 +294,7 @@ def test_kill_after_any_step_leaves_an_order_that_is_completed(
                 await site.run()
                 await site.until(lambda name=name: site.issued(name))
                 entry = await site.settled(owner_of(project))
-                orders = 2 if project in ("renewal", "certificate") else 1
+                orders = 2 if project in ("order", "renewal", "certificate") else 1
                 assert len(entry.ordered) <= orders and entry.order is None
             assert not site.reports and not await bucket.kv.list("acme/challenges/")
 
