@@ -4,7 +4,8 @@ At the Door each is compared with the standard library's sqlite3 doing the same 
 in, one statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds take
 turns; medians count. `reads` come one after the other on the event loop's thread, `inserts` come from 64 at
 once, each acknowledged when it is on the disk. `guest100` is how many requests a second a js guest answers
-that does 100 point reads in each (`tables_guest.py`).
+that does 100 point reads in each (`tables_guest.py`). `log_…` compare with and without the log
+(`tables_log.py`).
 """
 
 import asyncio
@@ -16,7 +17,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from bench import tables_guest
+from bench import tables_guest, tables_log
 from bench.processes import write_results
 from doors.tables.door import ProjectTables, TablesDoor
 from doors.tables.sqlite.connections import DATABASE_NAME, open_owner
@@ -25,6 +26,7 @@ from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 ROUNDS = 5
 READS = 20_000
 INSERTS = 3_000
+ALONE = 1_000
 AT_ONCE = 64
 ROWS = 10_000
 READ = "select id, name, age from users where id = $1"
@@ -128,8 +130,16 @@ async def measure(folder: Path) -> dict[str, list[float]]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(measure(Path(folder)))
-    ratios = {}
+        root = Path(folder)
+        found = asyncio.run(measure(root))
+        inserts = asked("/v1/exec", bodies(INSERT, INSERTS))
+        requests = {
+            "alone": inserts[:ALONE],
+            "inserts": inserts,
+            "reads": asked("/v1/query", bodies(READ, READS)),
+        }
+        log = asyncio.run(tables_log.measure(root, SCHEMA, requests))
+    ratios = dict(log)
     for kind in ("reads", "inserts"):
         ours, theirs = found[f"door_{kind}"], found[kind]
         ratios[kind] = median(a / b for a, b in zip(ours, theirs, strict=True))
@@ -141,7 +151,9 @@ def main() -> None:
     print(f"guest: {per_second:,.1f} requests/s on one connection, median {milliseconds:.1f} ms")
     guest = {"guest100": per_second, "guest100_ms": milliseconds}
     write_results("tables", {name: median(values) for name, values in found.items()} | ratios | guest)
-    print(f"tables read={ratios['reads']:.2f} insert={ratios['inserts']:.2f} guest100={per_second:.1f}")
+    with_log = " ".join(f"{name}={value:.2f}" for name, value in log.items())
+    own = f"read={ratios['reads']:.2f} insert={ratios['inserts']:.2f} guest100={per_second:.1f}"
+    print(f"tables {own} {with_log}")
 
 
 if __name__ == "__main__":

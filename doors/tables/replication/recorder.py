@@ -337,6 +337,8 @@ class Recorder:
         content = entry.encode()
         published = self._replica.publish(content, log_position)
         after: LogPosition | None = published
+        if self._session is not None:
+            self._session.enabled = False
         try:
             store_log_position(connection, published)
             connection.execute("COMMIT")

@@ -7,6 +7,7 @@ enough takes the next one. All nodes observe the same sizes.
 import asyncio
 import hashlib
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -30,6 +31,8 @@ from engine.replication import LogSnapshot, LogSnapshots, ReplicatedLog
 
 SNAPSHOT_BYTES = 16 << 20
 """Size of the log since the last snapshot at which another one is taken, or half the size of the file."""
+STEP_PAGES = 64
+"""Pages that are copied before they are written to the disk."""
 _log = logging.getLogger("svc.tables")
 
 
@@ -116,14 +119,14 @@ def snapshot_file(path: Path) -> Path:
 def save_snapshot(path: Path, target: Path) -> LogSnapshot:
     """Copy a database file in one transaction. Raises SQLite's errors and OSError."""
     remove_database(target)
-    with closing(open_replica(path)) as source:
-        version = None
-        while version != schema_version(source):
-            version = schema_version(source)
-            with closing(Connection(str(target))) as copy:
-                with copy.backup("main", source, "main") as backup:
-                    backup.step(-1)
-                log_position = read_log_position(copy)
+    with closing(open_replica(path)) as source, closing(Connection(str(target))) as copy:
+        copy.execute("PRAGMA synchronous = off")
+        source.execute("BEGIN")
+        version, log_position = schema_version(source), read_log_position(source)
+        with copy.backup("main", source, "main") as backup, target.open("rb") as content:
+            # Commits of others wait for what their disk has not written yet.
+            while not backup.step(STEP_PAGES):
+                os.fdatasync(content.fileno())
     with target.open("rb") as content:
         return LogSnapshot(
             sequence=log_position.sequence,
