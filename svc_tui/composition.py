@@ -51,10 +51,26 @@ def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]"
 
 def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":
     """Return the control API of one project whose data is in `folder`."""
+    from doors.files.api import blueprint as files
+    from doors.files.store import FileStore
     from doors.tables.api.routes import blueprint as tables
+    from doors.tables.project_database import ProjectDatabase
+    from engine.bucket.blobs import FolderBlobs
     from engine.control import projects
     from engine.control.projects import SingleProject
     from engine.control.routes import logs, usage
 
     project = SingleProject(name, folder)
-    return (projects.blueprint(project), tables(project), usage.blueprint(project), logs.blueprint(project))
+    store = FileStore(ProjectDatabase(folder), FolderBlobs(folder))
+
+    def store_of(asked: str) -> FileStore:
+        project.data_dir(asked)
+        return store
+
+    return (
+        projects.blueprint(project),
+        tables(project),
+        files(store_of),
+        usage.blueprint(project),
+        logs.blueprint(project),
+    )

@@ -44,6 +44,7 @@ COMMANDS = {
     "top": Command("usage", "top", "Show the busiest resources and routes, live."),
     "capsule": Command("capsule", "capsule", "Make a file of one request, and replay it elsewhere."),
     "tables": Command("tables", "tables", "Show, change, query, import and export tables."),
+    "files": Command("files", "files", "List, read, store and remove files."),
     "mount": Command("project", "mount", "Mount one resource under a path of another."),
     "policy": Command("policy", "policy", "Suggest permissions of resources from the logs."),
     "usage": Command("usage", "usage", "Show requests, time, memory and bytes of each resource."),

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """What a signed URL permits: `GET`, which includes HEAD, or `PUT`, until `expires` (Unix time).
+    """Permission of a signed URL: `GET`, which includes HEAD, or `PUT`, until `expires` (Unix time).
 
     A PUT has at most `max` bytes, the content type `type` if that is not empty, and with `once` creates the
     file, so that a second one fails.

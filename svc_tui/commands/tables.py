@@ -55,12 +55,13 @@ tables = typer.Typer(help="Show, query, change, import and export the project's 
 
 
 @tables.callback()
-def _tables(
+def service_option(
     context: typer.Context,
     service: Annotated[
         bool, flag("Use the project on the service you are logged in to.", "--service")
     ] = False,
 ) -> None:
+    """Store the option of all commands of the group."""
     context.obj = service
 
 
@@ -91,6 +92,10 @@ class Tables:
     def upload(self, path: str, chunks: Iterable[bytes], **params: Any) -> Iterator[Any]:
         """Send a file and yield the documents of the answer."""
         return self.client.lines("POST", self._path + path, params=params, content=chunks)
+
+    def send(self, method: str, path: str, content: Iterable[bytes] | None, **params: Any) -> Any:
+        """Send a file, or nothing, and return the answer."""
+        return self.client.call(method, self._path + path, params=params, content=content)
 
     def download(self, path: str, **params: Any) -> AbstractContextManager[Iterator[bytes]]:
         """Return a context manager that yields the bytes of a file."""
@@ -515,8 +520,8 @@ def import_(
     )
     if "\\udc" in ascii(table):
         raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
-    with _opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
-        chunks = _chunks(file, progress.show)
+    with opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
+        chunks = sized_chunks(file, progress.show)
         if preview:
             (result,) = tables.upload("import/preview", chunks, format=kind)
         else:
@@ -546,7 +551,8 @@ def _format(format: str, name: str) -> str:
         raise InvalidUsage(error.message, _FORMAT_HINT) from error
 
 
-def _opened(name: str) -> BinaryIO:
+def opened(name: str) -> BinaryIO:
+    """Open a file, or stdin for -. Raises `SvcError`."""
     try:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if name == "-" else Path(name).open("rb")
     except OSError as error:
@@ -555,7 +561,8 @@ def _opened(name: str) -> BinaryIO:
         ) from error
 
 
-def _chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
+def sized_chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
+    """Yield a file in chunks, and report how much was read. Raises `SvcError`."""
     try:
         total = os.fstat(file.fileno()).st_size
         sent = 0
@@ -564,7 +571,7 @@ def _chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
             sent += len(chunk)
             report(f"sending: {_progress_text(sent, total)}")
     except OSError as error:
-        raise SvcError(f"cannot read the file: {error.strerror}", "Nothing was imported.") from error
+        raise SvcError(f"cannot read the file: {error.strerror}", "Nothing was changed.") from error
 
 
 def _progress_text(sent: int, total: int) -> str:
@@ -625,16 +632,17 @@ def export(
             for chunk in chunks:
                 raw.write(chunk)
             return
-        size_written = write_export(Path(name), _counted(chunks, progress.show))
+        size_written = write_export(Path(name), counted(chunks, progress.show, "exporting"))
     stderr.note(f"exported {size(size_written)} to {name}")
 
 
-def _counted(chunks: Iterator[bytes], report: Callable[[str], None]) -> Iterator[bytes]:
+def counted(chunks: Iterator[bytes], report: Callable[[str], None], doing: str) -> Iterator[bytes]:
+    """Yield chunks, and report how many bytes were written."""
     written = 0
     for chunk in chunks:
         yield chunk
         written += len(chunk)
-        report(f"exporting: {size(written)}")
+        report(f"{doing}: {size(written)}")
 
 
 @tables.command()

@@ -10,8 +10,11 @@ from pathlib import Path
 
 from quart import request
 
+from doors.files.api import blueprint as files
+from doors.files.store import FileStore
 from doors.tables.api.routes import blueprint as tables
-from engine.bucket.protocols import Bucket
+from doors.tables.project_database import ProjectDatabase
+from engine.bucket.protocols import Blobs, Bucket
 from engine.control import projects
 from engine.control.access import AnyOf, StaticToken
 from engine.control.app import create_app
@@ -40,6 +43,7 @@ from engine.http.asgi import asgi_handler
 from engine.http.exchange import Handler
 from engine.http.sockets import authority, bind
 from engine.manifest.schema import is_name
+from engine.quota import Quota
 from engine.service.deployer import Deployer
 from svc_tui.backup import routes as restoring
 from svc_tui.backup.shipper import Backup
@@ -71,6 +75,13 @@ class ProjectDirs:
         return project_dir(self._data, project)
 
 
+def _files(data: Path, blobs: Blobs, quota: Quota | None) -> FileStore:
+    store = FileStore(ProjectDatabase(data), blobs)
+    if quota is not None and quota.files_mb is not None:
+        store.limit = quota.files_mb << 20
+    return store
+
+
 class Control:
     """The handlers of the control API and of the Console, and the endpoint for local clients."""
 
@@ -99,6 +110,7 @@ class Control:
             routes.user_blueprint(auth),
             projects.blueprint(dirs),
             tables(dirs),
+            files(lambda name: _files(dirs.data_dir(name), bucket.blobs, runtime.serving.quota(name))),
             usage.blueprint(dirs, status.memory),
             logs.blueprint(dirs),
             manifest.blueprint(DeployedManifest(deployer)),

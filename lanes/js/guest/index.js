@@ -2,7 +2,7 @@
 // it runs wherever fetch handlers run. Types and documentation are in svc-guest.d.ts.
 const encoder = new TextEncoder();
 export { d1 } from './d1.js';
-export { files } from './files.js';
+export { files, FilesError } from './files.js';
 export * as password from './password.js';
 export * as tables from './tables.js';
 

@@ -66,6 +66,112 @@ declare module '@svc/guest' {
     function verify(password: string, hash: string): Promise<boolean>;
   }
 
+  export interface FileHttpMetadata {
+    contentType?: string;
+    contentDisposition?: string;
+    contentEncoding?: string;
+    contentLanguage?: string;
+    cacheControl?: string;
+    cacheExpiry?: string | Date;
+  }
+
+  /** Etags without quotes, or `*`. */
+  export interface FileConditions {
+    etagMatches?: string | string[];
+    etagDoesNotMatch?: string | string[];
+  }
+
+  export interface FileObject {
+    readonly key: string;
+    readonly size: number;
+    readonly etag: string;
+    /** The etag with its quotes, for a header field. */
+    readonly httpEtag: string;
+    readonly uploaded: Date;
+    readonly httpMetadata: FileHttpMetadata;
+    readonly customMetadata: Record<string, string>;
+    /** Set the header fields that were stored with the file. */
+    writeHttpMetadata(headers: Headers): void;
+  }
+
+  export interface FileBody extends FileObject {
+    readonly range: { offset: number; length: number };
+    readonly body: ReadableStream<Uint8Array>;
+    readonly bodyUsed: boolean;
+    arrayBuffer(): Promise<ArrayBuffer>;
+    bytes(): Promise<Uint8Array>;
+    text(): Promise<string>;
+    json<T>(): Promise<T>;
+    blob(): Promise<Blob>;
+  }
+
+  export type FileContent = ReadableStream | BufferSource | Blob | string | null;
+
+  export interface FileOptions {
+    httpMetadata?: FileHttpMetadata | Headers;
+    customMetadata?: Record<string, string>;
+  }
+
+  export type FileRange = { offset?: number; length?: number } | { suffix: number } | Headers;
+
+  /** A request that the files Door refuses. `code` names the reason, such as `bad-key` or `storage-quota`. */
+  export class FilesError extends Error {
+    readonly status: number;
+    readonly code: string;
+    readonly hint?: string;
+  }
+
+  /** The files of the project, with the interface of Cloudflare's R2 buckets: bytes are streams of any length. */
+  export const files: {
+    /** Return the description of a file, or null. */
+    head(key: string): Promise<FileObject | null>;
+
+    /** Return a file, or null. If `onlyIf` does not hold, the result has no body. */
+    get(key: string, options?: { range?: FileRange }): Promise<FileBody | null>;
+    get(
+      key: string,
+      options: { range?: FileRange; onlyIf: FileConditions | Headers },
+    ): Promise<FileBody | FileObject | null>;
+
+    /**
+     * Store a file as a whole: an upload that ends early changes nothing. Returns null if `onlyIf` does not hold;
+     * `{ etagDoesNotMatch: '*' }` stores it only if the key has no file.
+     */
+    put(key: string, value: FileContent, options?: FileOptions): Promise<FileObject>;
+    put(
+      key: string,
+      value: FileContent,
+      options: FileOptions & { onlyIf: FileConditions | Headers },
+    ): Promise<FileObject | null>;
+
+    /** Remove files, which need not exist. */
+    delete(keys: string | string[]): Promise<void>;
+
+    /** List files by the bytes of their keys. Keys with the delimiter after the prefix are listed once. */
+    list(options?: { prefix?: string; delimiter?: string; cursor?: string; limit?: number }): Promise<{
+      objects: FileObject[];
+      delimitedPrefixes: string[];
+      truncated: boolean;
+      cursor?: string;
+    }>;
+
+    /** Give a file another key, too. */
+    copy(from: string, to: string): Promise<FileObject>;
+
+    /**
+     * Return the path of a signed URL on the hosts of the project. `expires` is in seconds, or a text such as `10m`.
+     * A PUT has at most `maxBytes`, the content type `type` if it is given, and with `once` creates the file only.
+     */
+    sign(
+      key: string,
+      options?: { method?: 'GET' | 'PUT'; expires?: number | string; maxBytes?: number; type?: string; once?: boolean },
+    ): Promise<{ url: string }>;
+
+    /** Respond with a file: the host sends it, in part or not at all if the client asks for that. */
+    response(key: string, init?: { status?: number; headers?: HeadersInit }): Response;
+    readonly Error: typeof FilesError;
+  };
+
   /** The tables of the project: SQLite's SQL, without a connection to open or a secret to set. */
   export namespace tables {
     /** null, or a value of a column; a `Date` is sent as a timestamp, plain objects and arrays as JSON text. */

@@ -43,6 +43,7 @@ UNGENERATED = {
     ("DELETE", "/v1/tokens/{token}"),
     ("DELETE", "/v1/fleet/nodes/{node}"),
     ("GET", "/v1/fleet"),
+    ("GET", f"{PART_OF}/files/content"),
     ("GET", f"{PART_OF}/grid/{{grid}}"),
     ("GET", f"{PART_OF}/grid/{{grid}}/cell"),
     ("GET", f"{PART_OF}/grid/{{grid}}/export"),

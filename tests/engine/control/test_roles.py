@@ -37,6 +37,9 @@ REQUIRED = {
         GET ~/deployments
         GET ~/domains
         GET ~/export
+        GET ~/files
+        GET ~/files/content
+        GET ~/files/usage
         GET ~/fleet
         GET ~/grid/{grid}
         GET ~/grid/{grid}/cell
@@ -65,6 +68,7 @@ REQUIRED = {
         POST ~/sql
     """,
     "deployer": """
+        DELETE ~/files/content
         DELETE ~/secrets/{secret}
         GET ~/blobs/{digest}
         GET ~/deployments/{deployment}/rollback
@@ -80,6 +84,7 @@ REQUIRED = {
         POST ~/tables/revert
         POST ~/schedules/run
         PUT ~/blobs/{digest}
+        PUT ~/files/content
         PUT ~/schedules/paused
         PUT ~/secrets/{secret}
     """,

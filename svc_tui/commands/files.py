@@ -1,0 +1,118 @@
+"""`svc files`: the files of the project."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.errors import InvalidUsage
+from engine.static_files.content_type import content_type
+from svc_tui.atomic_export import write_export
+from svc_tui.commands.options import AsJson, argument, flag, option
+from svc_tui.commands.tables import counted, open_tables, opened, service_option, sized_chunks
+from svc_tui.deploy.format import local_time
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import plural, size
+
+files = typer.Typer(help="List, read, store and remove the project's files.")
+files.callback()(service_option)
+Prefix = Annotated[str, argument("[PREFIX]", "Beginning of the keys (default: all).")]
+Key = Annotated[str, argument("KEY", "Key of the file.")]
+
+
+@files.command("ls")
+def list_files(
+    context: typer.Context,
+    prefix: Prefix = "",
+    recursive: Annotated[bool, flag("List all keys, not one level.", "--recursive", "-r")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List files: those of one level, with slashes as in paths, unless --recursive is given."""
+    with open_tables(context) as project:
+        pages = list(_pages(project, prefix=prefix, delimiter="" if recursive else "/"))
+    found = [file for page in pages for file in page["files"]]
+    prefixes = [each for page in pages for each in page["prefixes"]]
+    if as_json:
+        stdout.data({"files": found, "prefixes": prefixes})
+        return
+    rows: list[list[stdout.Cell]] = [[("", ""), ("", ""), ("", ""), (each, "bold")] for each in prefixes]
+    for each in found:
+        kind = each["fields"].get("content-type", "")
+        rows.append(
+            [
+                (size(each["size"]), ""),
+                (local_time(each["modified"]), "dim"),
+                (kind, "dim"),
+                (each["key"], ""),
+            ]
+        )
+    stdout.table(["size", "modified", "type", "key"], rows)
+
+
+@files.command()
+def get(
+    context: typer.Context,
+    key: Key,
+    file: Annotated[str, argument("[FILE]", "File (default: stdout).")] = "-",
+) -> None:
+    """Read a file."""
+    with (
+        open_tables(context) as project,
+        stderr.ProgressLine() as progress,
+        project.download("files/content", key=key) as chunks,
+    ):
+        if file == "-":
+            raw = stdout.Raw()
+            for chunk in chunks:
+                raw.write(chunk)
+            return
+        written = write_export(Path(file), counted(chunks, progress.show, "reading"))
+    stderr.note(f"read {size(written)} into {file}")
+
+
+@files.command()
+def put(
+    context: typer.Context,
+    file: Annotated[str, argument("FILE", "File, or - for stdin.")],
+    key: Annotated[str, argument("[KEY]", "Key (default: the name of the file).")] = "",
+    type: Annotated[str, option("TYPE", "Content type (default: that of the name).", "--type")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Store a file. It replaces the one with its key."""
+    if file == "-" and not key:
+        raise InvalidUsage("the file needs a key", "svc files put - KEY")
+    key = key or Path(file).name
+    with opened(file) as source, open_tables(context) as project, stderr.ProgressLine() as progress:
+        chunks = sized_chunks(source, progress.show)
+        stored = project.send("PUT", "files/content", chunks, key=key, type=type or content_type(key))
+    stdout.answer(stored, [f"{key}  {size(stored['size'])}"], as_json=as_json)
+
+
+@files.command()
+def rm(context: typer.Context, keys: Annotated[list[str], argument("KEY…", "Keys of files.")]) -> int:
+    """Remove files."""
+    with open_tables(context) as project:
+        answers = {key: project.send("DELETE", "files/content", None, key=key) for key in keys}
+    missing = [key for key, answer in answers.items() if not answer["removed"]]
+    for key in missing:
+        stderr.warn(f"there is no file {key!r}", "svc files ls lists the files.")
+    return 1 if missing else 0
+
+
+@files.command()
+def du(context: typer.Context, prefix: Prefix = "", as_json: AsJson = False) -> None:
+    """Show how many files there are, and their bytes."""
+    with open_tables(context) as project:
+        usage = project.get("files/usage", prefix=prefix)
+    limit = f" of {size(usage['limit'])}" if usage["limit"] is not None else ""
+    line = f"{plural(usage['files'], 'file')}, {size(usage['bytes'])}{limit}"
+    stdout.answer(usage, [line], as_json=as_json)
+
+
+def _pages(project: Any, **options: str) -> Iterator[Any]:
+    cursor: str | None = ""
+    while cursor is not None:
+        page = project.get("files", cursor=cursor, **options)
+        yield page
+        cursor = page["cursor"]
