@@ -6,21 +6,34 @@ import logging
 import math
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+
+from engine.files.descriptors import share_of_files
 
 THREADS = 4
 IDLE_SECONDS = 60.0
 """Time without work after which an owner closes its file."""
+MAX_HOLDING = 256
+"""Maximum number of owners with an open file, if the limit of open files permits."""
+FILES = 2
+"""Open files of an owner, with those of SQLite's log."""
 _log = logging.getLogger("svc.recurring")
 _changed = threading.Condition()
 _queue: list[tuple[float, int, "Recurring"]] = []
 """When to look at an owner: at its due time, or earlier."""
 _numbers = itertools.count()
+_holding: OrderedDict["Recurring", None] = OrderedDict()
+"""Owners with an open file, the one whose last run was longest ago first."""
 _threads: list[threading.Thread] = []
 
 
 class Recurring:
-    """Work of one owner, with at most one run in progress. Its methods may be called from any thread."""
+    """Work of one owner, with at most one run in progress. Its methods may be called from any thread.
+
+    An owner whose run returns `IDLE_SECONDS` has a file open. A run with nothing to do closes it. Beyond
+    `MAX_HOLDING` owners, the one whose last run was longest ago runs at once.
+    """
 
     def __init__(self, work: Callable[[], float | None]) -> None:
         """`work` returns the seconds until its next run, or `None` to wait for the next `wake`."""
@@ -42,6 +55,7 @@ class Recurring:
         """Wait for the run in progress, and begin no other."""
         with _changed:
             self._closed, self._due = True, None
+            _holding.pop(self, None)
             while self._running:
                 _changed.wait()
 
@@ -63,12 +77,22 @@ class Recurring:
             _log.exception("recurring work failed")
         with _changed:
             self._running = False
+            self._hold(delay == IDLE_SECONDS and not self._closed)
             times = [] if self._due is None else [self._due]
             if delay is not None:
                 times.append(time.monotonic() + delay)
             if times and not self._closed:
                 self._plan(min(times))
             _changed.notify_all()
+
+    def _hold(self, holds: bool) -> None:
+        """Note whether the owner has an open file. Beyond the limit, run the first one that does."""
+        _holding.pop(self, None)
+        if holds:
+            _holding[self] = None
+        if len(_holding) > min(MAX_HOLDING, share_of_files(FILES)):
+            first, _ = _holding.popitem(last=False)
+            first._plan(time.monotonic())
 
 
 def _work() -> None:

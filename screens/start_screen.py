@@ -158,11 +158,13 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         height: auto; max-height: 14; border: none; background: $background; padding: 0;
         &:focus { border: none; }
     }
+    StartScreen > Vertical > Input { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "create", "Create a project", id="start.new"),
         Binding("l", "login", "Log in", id="start.login"),
-        Binding("q,escape", "app.quit", "Quit", id="start.quit"),
+        Binding("slash", "search", "Search", key_display="/", id="start.search"),
+        Binding("q,escape", "leave", "Quit", id="start.quit"),
     ]
 
     def __init__(
@@ -175,6 +177,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         """Create the screen. `folder` is shown to the user; `login` creates the login dialog."""
         super().__init__()
         self._folder, self._choices, self._login, self._on_choice = folder, choices, login, on_choice
+        self._service, self._projects = "", list[str]()
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -184,6 +187,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
                 classes="about",
             )
             yield OptionList(Option("n  create a project here", id="create"), Option(_LOG_IN, id="login"))
+            yield Input(placeholder="part of a project's name", compact=True)
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -202,12 +206,38 @@ class StartScreen(StopWorkersFirst, Screen[None]):
             about = Content.from_markup(f"{_LOG_IN}  [dim]the last one does not answer[/]")
             self.query_one(OptionList).replace_option_prompt("login", about)
             return
-        options = self.query_one(OptionList)
-        for project in projects:
-            name = f"open {project}"
-            if name not in options._id_to_option:
-                text = Content.from_markup("   open [b]$project[/]  [dim]$at[/]", project=project, at=service)
-                options.add_option(Option(text, id=name))
+        self._service, self._projects = service, list(projects)
+        self._list_projects(self.query_one(Input).value)
+
+    def _list_projects(self, part: str) -> None:
+        """List the projects with a part of their names."""
+        options, text = self.query_one(OptionList), "   open [b]$project[/]  [dim]$at[/]"
+        projects = [
+            Option(Content.from_markup(text, project=project, at=self._service), id=f"open {project}")
+            for project in self._projects
+            if part.lower() in project
+        ]
+        options.set_options([*options.options[:2], *projects])
+        options.highlighted = 2 if part and projects else 0
+
+    def action_search(self) -> None:
+        field = self.query_one(Input)
+        field.display = True
+        field.focus()
+
+    def action_leave(self) -> None:
+        field = self.query_one(Input)
+        if not field.display:
+            self.app.exit()
+        field.value, field.display = "", False
+        self.query_one(OptionList).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._list_projects(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if (options := self.query_one(OptionList)).highlighted:
+            options.action_select()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         option_id = str(event.option.id)

@@ -6,8 +6,9 @@ The engine fixes the project when it opens the Door; no request can name another
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from doors.tables.replication.registry import find_replica, is_active
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, set_storage_quota
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
+from engine.files.descriptors import share_of_files
 from engine.files.reserve import shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes
 from engine.files.write_ahead_log import lost_commits
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from doors.tables.replication.replica import Replica
 
 MAX_OPEN = 64
-"""Maximum number of open database files."""
+"""Number of open database files above which idle ones are closed."""
+FILES = 7
+"""Open files of a project's tables, with those of SQLite's log."""
 IDLE_SECONDS = 60.0
 """A file without a request for this time, or up to twice of it, is closed."""
 _CHECK_SECONDS = 0.05
@@ -63,6 +67,7 @@ class TablesDoor:
         self._limits = max_bytes, max_written
         self._max_open = max_open
         self._open: set[ProjectTables] = set()
+        self._freed = asyncio.Event()
         self.clock = self._idle_before = 0
         """The clock of the least-recently-used order, and its time when idle files were looked for."""
         self._timer: asyncio.TimerHandle | None = None
@@ -71,13 +76,23 @@ class TablesDoor:
         """Open the Door for one project, and log commits that it lost. The first request opens its file."""
         return ProjectTables(self, context, *self._limits)
 
-    def on_opened(self, tables: "ProjectTables") -> None:
-        """Register an open file, and close the least recently used ones beyond the limit."""
+    async def make_room(self, tables: "ProjectTables") -> None:
+        """Register a file that is about to be opened. Close the least recently used ones beyond the limit.
+
+        While none is idle and the limit of open files is near, wait for the end of a request.
+        """
+        most = share_of_files(FILES)
+        while len(self._open) >= min(self._max_open, most):
+            idle = (each for each in self._open if each.idle)
+            if (oldest := min(idle, key=lambda each: each.last_used, default=None)) is not None:
+                oldest.close_in_background()
+            elif len(self._open) < most:
+                break
+            else:
+                self._freed.clear()
+                await self._freed.wait()
         self.clock += 1
-        idle = sorted((each for each in self._open if each.idle), key=lambda each: each.last_used)
         self._open.add(tables)
-        for other in idle[: max(0, len(self._open) - self._max_open)]:
-            other.close_in_background()
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._close_idle)
 
@@ -93,6 +108,11 @@ class TablesDoor:
     def on_closed(self, tables: "ProjectTables") -> None:
         """Unregister a closed file."""
         self._open.discard(tables)
+        self._freed.set()
+
+    def on_idle(self) -> None:
+        """Wake the projects that wait in `make_room`."""
+        self._freed.set()
 
 
 class ProjectTables:
@@ -104,6 +124,8 @@ class ProjectTables:
         self._limits = max_bytes, max_written
         self._database: OpenDatabase | None = None
         self._opening: asyncio.Future[OpenDatabase] | None = None
+        self._users = 0
+        """Requests that wait for the file to be opened, or have opened it."""
         self._closing: set[asyncio.Future[None]] = set()
         self._reading = asyncio.Lock()
         self._reported = ""
@@ -126,7 +148,7 @@ class ProjectTables:
     @property
     def idle(self) -> bool:
         """True if the file is open and no request is in progress."""
-        return self._database is not None and not self._database.in_progress
+        return self._database is not None and not self._database.in_progress and not self._users
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request, a short read synchronously."""
@@ -199,29 +221,37 @@ class ProjectTables:
     async def _open_and_answer(
         self, parsed: SqlRequest, request: DoorRequest, *, writes: bool = True
     ) -> DoorResponse:
+        self._users += 1
         try:
             database = self._database or await self._open_database()
             answer = database.answer(parsed, lambda problem: self._refuse(problem, request), writes=writes)
             return answer if isinstance(answer, DoorResponse) else await answer
         except GuestProblem as problem:
             return self._refuse(problem, request)
+        finally:
+            self._users -= 1
+            self._door.on_idle()
 
     async def _open_database(self) -> "OpenDatabase":
         if self._opening is None:
-            if self._closing:
-                await asyncio.wait(self._closing)
-            loop = asyncio.get_running_loop()
-            self._opening = loop.run_in_executor(
-                None, OpenDatabase, self.path, *self._limits, self._door.replay
-            )
+            self._opening = asyncio.ensure_future(self._open())
             self._opening.add_done_callback(self._on_opened)
         return await asyncio.shield(self._opening)
+
+    async def _open(self) -> "OpenDatabase":
+        if self._closing:
+            await asyncio.wait(self._closing)
+        await self._door.make_room(self)
+        loop = asyncio.get_running_loop()
+        opened = partial(OpenDatabase, on_idle=self._door.on_idle)
+        return await loop.run_in_executor(None, opened, self.path, *self._limits, self._door.replay)
 
     def _on_opened(self, opening: "asyncio.Future[OpenDatabase]") -> None:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._database = opening.result()
-            self._door.on_opened(self)
+        else:
+            self._door.on_closed(self)
 
     def limit_storage(self, mebibytes: int | None) -> None:
         """Set the quota of the file; the next request opens it again."""
@@ -285,10 +315,20 @@ class OpenDatabase:
     """One open database. `answer` runs on the event loop's thread, `close` on any."""
 
     def __init__(
-        self, path: Path, max_bytes: int, max_written: int, replay: ReplayTime | None = None
+        self,
+        path: Path,
+        max_bytes: int,
+        max_written: int,
+        replay: ReplayTime | None = None,
+        *,
+        on_idle: Callable[[], None],
     ) -> None:
-        """Open or create the file, which takes milliseconds. Raises `GuestProblem`."""
+        """Open or create the file, which takes milliseconds. Raises `GuestProblem`.
+
+        `on_idle` is called at the end of the last request in progress.
+        """
         self.in_progress = 0
+        self._on_idle = on_idle
         self._written = _WrittenBytesLimit(max_written)
         self._check_timer: asyncio.TimerHandle | None = None
         self._writer = Writer(path, max_bytes, replay)
@@ -352,6 +392,8 @@ class OpenDatabase:
 
     def _on_done(self, _future: object) -> None:
         self.in_progress -= 1
+        if not self.in_progress:
+            self._on_idle()
 
     def close(self) -> None:
         """Finish writes, stop reads and close the file."""
@@ -382,6 +424,7 @@ class _WrittenBytesLimit:
             self._counts[session.thread] = number, before, total
             if session.running:
                 written[session] = total - before
+        self._counts = {each.thread: self._counts[each.thread] for each in sessions}
         if sum(written.values()) > self._limit:
             session = max(written, key=lambda each: written[each])
             session.stop_writing(self._counts[session.thread][0])

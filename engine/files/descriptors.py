@@ -3,7 +3,8 @@
 import resource
 
 MAX_OPEN_FILES = 65_536
-_SHARE = 16
+_SHARE = 8
+"""One in eight descriptors is for each kind of files that projects have open."""
 
 
 def fd_limit() -> int:
@@ -12,6 +13,6 @@ def fd_limit() -> int:
     return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
-def share_of_files(most: int) -> int:
-    """Return how many owners of a few files each may be open at once: at most `most`."""
-    return max(1, min(most, fd_limit() // _SHARE))
+def share_of_files(files: int) -> int:
+    """Return how many owners of one kind, with so many files each, may have theirs open at once."""
+    return max(1, fd_limit() // _SHARE // files)

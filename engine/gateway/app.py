@@ -14,7 +14,15 @@ from engine.gateway.door_delivery import PUBLIC, DoorsOf, answer_client, deliver
 from engine.gateway.error_page import DebugDetail
 from engine.gateway.on_demand import OnDemand
 from engine.gateway.problem import send_problem, wants_page
-from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, Outdated, RouteTable, host_name
+from engine.gateway.routes import (
+    BuiltVersion,
+    DynamicVersion,
+    Endpoint,
+    NotReady,
+    Outdated,
+    RouteTable,
+    host_name,
+)
 from engine.gateway.static.body import FileChanged
 from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
 from engine.gateway.tracing import SpanContext
@@ -246,8 +254,10 @@ class Gateway:
             if door is not None:
                 return await self._deliver(answer_client(exchange, endpoint, span, door))
         version = endpoint.version
-        if isinstance(version, OnDemand):
-            loaded = version.use()
+        if not isinstance(version, OnDemand):
+            return await self._respond_with(version, exchange, endpoint, span)
+        loaded = version.begin()
+        try:
             if loaded is None:
                 exchange.trace = RequestTrace()
                 with exchange.trace.measure("wait", "load the resource"):
@@ -255,7 +265,17 @@ class Gateway:
                         loaded = await version.wait()
                     except SvcError as error:
                         loaded = NotReady(error)
-            version = loaded
+            return await self._respond_with(loaded, exchange, endpoint, span)
+        finally:
+            version.end()
+
+    async def _respond_with(
+        self,
+        version: BuiltVersion | Outdated,
+        exchange: TracedExchange,
+        endpoint: Endpoint,
+        span: SpanContext,
+    ) -> _SpanOutcome | None:
         if isinstance(version, Outdated):
             seconds = max(0.0, version.build.began + SAVE_SECONDS - time.monotonic())
             exchange.trace = RequestTrace()

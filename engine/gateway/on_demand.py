@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 300.0
 """A version without a request for this time, or up to twice of it, is unloaded."""
 MAX_LOADED = 256
-"""Maximum number of loaded versions. Each has an open file."""
+"""Number of loaded versions above which unused ones are unloaded."""
+FILES = 3
+"""Open files of a loaded component: its memory, and its machine code twice."""
 WAIT_SECONDS = 30.0
 """How long a request waits until its version is loaded."""
 RETRY_SECONDS = 5.0
@@ -28,29 +30,51 @@ _log = logging.getLogger("svc.server")
 class LoadedVersions:
     """The loaded versions of a process, the least recently used first. Use on one event loop."""
 
-    def __init__(self, limit: int | None = None) -> None:
-        """`limit` is the maximum number; `None` derives it from the limit of open files."""
-        self._limit = limit or share_of_files(MAX_LOADED)
+    def __init__(self, limit: int | None = None, hard_limit: int | None = None) -> None:
+        """Unload unused versions beyond `limit`. Loads beyond `hard_limit` wait for the end of requests.
+
+        The latter is by default a share of the open files.
+        """
+        self._hard_limit = hard_limit or share_of_files(FILES)
+        self._limit = min(limit or MAX_LOADED, self._hard_limit)
         self._last_used: OrderedDict[OnDemand, float] = OrderedDict()
+        self._freed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     def use(self, version: "OnDemand") -> None:
-        """Mark a loaded version as used now. Unload the least recently used one beyond the limit."""
+        """Mark a version as used now."""
         self._last_used[version] = time.monotonic()
         self._last_used.move_to_end(version)
-        if len(self._last_used) > self._limit:
-            next(iter(self._last_used)).unload()
+
+    async def make_room(self, version: "OnDemand") -> None:
+        """Wait until another version may be loaded, and add it. Unload unused ones for that."""
+        while len(self._last_used) >= self._limit:
+            unused = next((each for each in self._last_used if each.loaded and not each.requests), None)
+            if unused is not None:
+                unused.unload()
+            elif len(self._last_used) < self._hard_limit:
+                break
+            else:
+                self._freed.clear()
+                await self._freed.wait()
+        self.use(version)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._unload_idle)
+
+    def on_unused(self) -> None:
+        """Wake the loads that wait in `make_room`."""
+        self._freed.set()
 
     def remove(self, version: "OnDemand") -> None:
         """Remove a version that is not loaded any more."""
         self._last_used.pop(version, None)
+        self._freed.set()
 
     def _unload_idle(self) -> None:
         before = time.monotonic() - IDLE_SECONDS
         for version in [version for version, at in self._last_used.items() if at < before]:
-            version.unload()
+            if version.loaded and not version.requests:
+                version.unload()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(IDLE_SECONDS, self._unload_idle) if self._last_used else None
 
@@ -67,14 +91,23 @@ class OnDemand:
         self._failed_at = 0.0
         self._first, self._reported = True, False
         self.loaded: BuiltVersion | None = None
+        self.requests = 0
+        """Requests in progress."""
         self.error: SvcError | None = None
         """Why it could not be loaded the last time."""
 
-    def use(self) -> "BuiltVersion | None":
-        """Return the version for a request, `None` if it is not loaded."""
+    def begin(self) -> "BuiltVersion | None":
+        """Begin a request; return the version, `None` if it is not loaded."""
+        self.requests += 1
         if self.loaded is not None:
             self._versions.use(self)
         return self.loaded
+
+    def end(self) -> None:
+        """End a request that has begun."""
+        self.requests -= 1
+        if not self.requests:
+            self._versions.on_unused()
 
     async def wait(self) -> "BuiltVersion":
         """Load the version for a request, and return it. Raises `SvcError`, also after `WAIT_SECONDS`."""
@@ -102,9 +135,11 @@ class OnDemand:
 
     async def _load(self) -> "BuiltVersion":
         try:
+            await self._versions.make_room(self)
             self.loaded = await self._create(self._first)
         except Exception as failure:
             self._failed_at = time.monotonic()
+            self._versions.remove(self)
             if isinstance(failure, SvcError):
                 self.error = failure
                 raise

@@ -420,7 +420,8 @@ class TimelineRecorder:
             end()
 
     def _work(self) -> float | None:
-        """Write what is queued, and try again if that fails. Close the file if it is idle."""
+        """Write what is queued, and try again if that fails. Close the file if there is nothing to write."""
+        before = self._written
         try:
             if not self._write():
                 return self._retry
@@ -430,10 +431,9 @@ class TimelineRecorder:
             self._pending.clear()
             self._changed.clear()
             self._warn(error)
-        rest = self._written + IDLE_SECONDS - time.monotonic()
-        if rest <= 0:
+        if self._written == before:
             self._close_file()
-        return None if self._store is None else rest
+        return None if self._store is None else IDLE_SECONDS
 
     def _write(self) -> bool:
         """Write all queued records in batches; return whether all were written."""

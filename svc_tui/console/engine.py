@@ -9,6 +9,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
 from engine.control.discovery import ControlEndpoint, find_endpoint
@@ -225,7 +226,7 @@ def _project_of(login: Credentials, project_folder: Path | None) -> str:
         raise SvcError(f"nothing is deployed at {login.key}", "Run `svc deploy` in the folder of a project.")
     raise InvalidUsage(
         f"{login.key} has several projects",
-        f"Run `svc console --project NAME`. Available: {', '.join(names)}.",
+        f"Run `svc console --project NAME`. Available: {shorten(', '.join(names), 300, placeholder=' …')}.",
     )
 
 

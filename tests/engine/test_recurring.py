@@ -108,3 +108,18 @@ def test_many_owners_share_few_threads() -> None:
     assert all(each.most == 1 for each in owners)
     names = [each.name for each in threading.enumerate()]
     assert names.count("recurring") <= recurring.THREADS
+
+
+def test_owners_beyond_the_limit_close_their_files_in_the_order_of_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recurring, "MAX_HOLDING", 2)
+    owners = [Owner(recurring.IDLE_SECONDS) for _ in range(4)]
+    for number, each in enumerate(owners):
+        each.recurring.wake(0)
+        until(lambda each=each: each.runs == 1)  # type: ignore[misc]
+        if number == 1:
+            owners[0].delay = owners[1].delay = None  # They close their files at the next run.
+    until(lambda: [each.runs for each in owners] == [2, 2, 1, 1])
+    for each in owners:
+        each.recurring.close()

@@ -6,6 +6,7 @@ thread, which is safe because reads have no side effects.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,10 +28,13 @@ from doors.tables.guest.session import MAX_CACHED_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import DoorResponse
+from engine.recurring import Recurring
 
 TIMEOUT_SECONDS = 10.0
 """Time limit of a read."""
 THREADS = 4
+THREAD_SECONDS = 5.0
+"""Time without a read on a thread after which the threads of a file end."""
 _QUICK_SECONDS = 0.002
 _QUICK_STEPS = 1000
 _QUICK_VALUE_BYTES = 64 << 10
@@ -58,7 +62,10 @@ class Reader:
         self._local = threading.local()
         self._sessions: list[GuestSession] = []
         self._closed = False
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
+        self._threads: ThreadPoolExecutor | None = None
+        self._changing = threading.Lock()
+        self._in_progress, self._last_read = 0, 0.0
+        self._runs = Recurring(self._end_threads)
 
     def _open(self, steps: int = 0, max_value: int = MAX_VALUE) -> GuestSession:
         replay = self._replay
@@ -80,11 +87,36 @@ class Reader:
             return _run(self._quick, request, _QUICK_SECONDS, quick=True)
         except _TooSlow:
             disconnected = threading.Event()
-            answer = asyncio.wrap_future(
-                self._threads.submit(self._answer_on_thread, request, disconnected.is_set)
-            )
+            with self._changing:
+                if self._threads is None:
+                    self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
+                reading = self._threads.submit(self._answer_on_thread, request, disconnected.is_set)
+                self._in_progress += 1
+            reading.add_done_callback(self._on_read)
+            answer = asyncio.wrap_future(reading)
             answer.add_done_callback(lambda _: disconnected.set())
             return answer
+
+    def _on_read(self, _: object) -> None:
+        with self._changing:
+            self._in_progress -= 1
+            self._last_read = time.monotonic()
+        self._runs.wake(THREAD_SECONDS)
+
+    def _end_threads(self) -> float | None:
+        """End the threads with their sessions if they are idle; else return when to look again."""
+        with self._changing:
+            rest = self._last_read + THREAD_SECONDS - time.monotonic()
+            if self._in_progress or rest > 0:
+                return max(rest, 0.1) if not self._in_progress else None
+            threads, self._threads = self._threads, None
+            sessions, self._sessions = self._sessions, []
+            self._local = threading.local()
+        if threads is not None:
+            threads.shutdown()
+        for session in sessions:
+            session.close()
+        return None
 
     def _answer_on_thread(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
         session: GuestSession | None = getattr(self._local, "session", None)
@@ -113,7 +145,9 @@ class Reader:
     def close(self) -> None:
         """Stop reads in progress, wait for the threads and close the file."""
         self._closed = True
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._runs.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
         for session in (self._quick, *self._sessions):
             session.close()
 

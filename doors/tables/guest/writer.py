@@ -47,6 +47,8 @@ MAX_APART = 8
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
 """Maximum queued requests, and bytes of them. Further requests are refused as busy."""
+THREAD_SECONDS = 5.0
+"""Time without a write after which the thread ends. The next write starts another one."""
 _SPACE_SECONDS = 0.25
 """Time between two checks of the disk."""
 
@@ -111,8 +113,7 @@ class Writer:
         self._bytes = 0
         self._queued = threading.Condition()
         self._closed = False
-        self._thread = threading.Thread(target=self._run_thread, name="tables-write", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def write(self, request: SqlRequest, refuse: Refuse) -> "asyncio.Future[DoorResponse]":
         """Queue a write. The future gets the response once the write is on disk. Raises `GuestProblem`.
@@ -131,15 +132,19 @@ class Writer:
                 raise GuestProblem("busy", "too many requests wait to write")
             self._waiting.append(work)
             self._bytes += request.size
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run_thread, name="tables-write", daemon=True)
+                self._thread.start()
             self._queued.notify()
         return work.future
 
     def close(self) -> None:
         """Run the queued writes, wait for the thread and close the file."""
         with self._queued:
-            self._closed = True
+            self._closed, thread = True, self._thread
             self._queued.notify()
-        self._thread.join()
+        if thread is not None:
+            thread.join()
         close_owner(self._session.connection)
 
     @property
@@ -166,10 +171,12 @@ class Writer:
             _deliver(answered)
 
     def _next_group(self) -> list[_QueuedWrite]:
-        """Wait for requests; return an empty list once the writer is closed."""
+        """Wait for requests; return an empty list to end the thread."""
         with self._queued:
             while not (self._waiting or self._deferred or self._closed):
-                self._queued.wait()
+                if not self._queued.wait(THREAD_SECONDS) and not self._waiting:
+                    self._thread = None
+                    return []
             if self._deferred and (not self._waiting or _is_overdue(self._deferred[0])):
                 group = [self._deferred.popleft()]
             else:

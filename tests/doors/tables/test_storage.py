@@ -237,6 +237,33 @@ def test_open_projects_are_limited_and_reopened_on_request(
         tables.close()
 
 
+def test_projects_wait_for_others_when_the_limit_of_open_files_is_near(
+    tmp_path: Path, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.door.share_of_files", lambda files: 2)
+    door = TablesDoor()
+    projects = [Tables(tmp_path / f"p{number}", loop, door) for number in range(20)]
+    insert = json.dumps({"sql": "insert into t values (1)"}).encode()
+    most = 0
+
+    async def write(tables: Tables) -> int:
+        nonlocal most
+        status = (await tables.send_async("/v1/exec", insert)).status
+        most = max(most, sum(each.opened._database is not None for each in projects))
+        return status
+
+    async def together() -> list[int]:
+        return await asyncio.gather(*map(write, projects))
+
+    for tables in projects:
+        tables.folder.mkdir()
+        tables.schema("create table t (a)")
+    assert loop.run_until_complete(together()) == [200] * 20
+    assert most <= 2
+    for tables in projects:
+        tables.close()
+
+
 def test_least_recently_used_project_is_closed_first(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
     door = TablesDoor(max_open=2)
     first, second, third = (Tables(tmp_path / name, loop, door) for name in ("a", "b", "c"))

@@ -21,10 +21,14 @@ class Loads:
         self.first: list[bool] = []
         self.released = asyncio.Event()
         self.errors: list[Exception] = []
+        self.running = self.most = 0
 
     async def create(self, first: bool) -> BuiltVersion:
         self.first.append(first)
+        self.running += 1
+        self.most = max(self.most, self.running)
         await self.released.wait()
+        self.running -= 1
         if self.errors:
             raise self.errors.pop()
         return VERSION
@@ -46,7 +50,7 @@ def test_requests_at_once_share_one_load_even_if_one_is_canceled() -> None:
         loads.released.set()
         answers = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(answers[0], asyncio.CancelledError) and answers[1:] == [VERSION] * 99
-        assert loads.first == [True] and version.use() is VERSION
+        assert loads.first == [True] and version.begin() is VERSION
 
     run(scenario)
 
@@ -57,7 +61,7 @@ def test_unloaded_version_is_loaded_again_by_the_next_request() -> None:
         version = OnDemand("web", loads.create, LoadedVersions())
         await version.wait()
         version.unload()
-        assert version.use() is None
+        assert version.begin() is None
         assert await version.wait() is VERSION and loads.first == [True, False]
 
     run(scenario)
@@ -70,7 +74,8 @@ def test_least_recently_used_version_beyond_the_limit_is_unloaded() -> None:
         first, second, third = (OnDemand(str(number), loads.create, versions) for number in range(3))
         await first.wait()
         await second.wait()
-        assert first.use() is VERSION
+        assert first.begin() is VERSION
+        first.end()
         await third.wait()
         assert [bool(each.loaded) for each in (first, second, third)] == [True, False, True]
 
@@ -79,13 +84,14 @@ def test_least_recently_used_version_beyond_the_limit_is_unloaded() -> None:
 
 def test_burst_over_more_versions_than_the_limit_answers_all() -> None:
     async def scenario(loads: Loads) -> None:
-        versions = LoadedVersions(limit=8)
+        versions = LoadedVersions(limit=8, hard_limit=8)
         each = [OnDemand(str(number), loads.create, versions) for number in range(1000)]
         waiting = [asyncio.create_task(one.wait()) for one in each]
         await asyncio.sleep(0)
         loads.released.set()
         assert await asyncio.gather(*waiting) == [VERSION] * 1000
         assert sum(one.loaded is not None for one in each) == 8
+        assert loads.most <= 8
 
     run(scenario)
 
@@ -149,5 +155,25 @@ def test_request_waits_for_a_limited_time_and_the_load_goes_on(monkeypatch: pyte
             await version.wait()
         loads.released.set()
         assert await version.wait() is VERSION and loads.first == [True]
+
+    run(scenario)
+
+
+def test_versions_in_use_stay_loaded_and_loads_beyond_the_hard_limit_wait_for_their_requests() -> None:
+    async def scenario(loads: Loads) -> None:
+        loads.released.set()
+        versions = LoadedVersions(limit=1, hard_limit=2)
+        first, second, third = (OnDemand(str(number), loads.create, versions) for number in range(3))
+        for each in (first, second):
+            each.begin()
+            await each.wait()
+        assert first.loaded is second.loaded is VERSION
+        waiting = asyncio.create_task(third.wait())
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        second.end()
+        assert await waiting is VERSION
+        assert second.loaded is None and first.loaded is VERSION
+        first.end()
 
     run(scenario)
