@@ -70,6 +70,9 @@ class ReplicatedLog(Protocol):
     def others(self) -> list[str]:
         """Return the other nodes that run, as far as this one observes."""
 
+    async def leads(self) -> bool:
+        """Return whether the leader of the logs is beside this node: its appends take the shortest way."""
+
     @property
     def lease(self) -> str:
         """This node's lease, `NODE.ID`; empty without one. A node that lost its lease gets another one."""

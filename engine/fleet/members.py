@@ -243,7 +243,6 @@ async def _leader(connection: NatsConnection) -> str:
     """Return the leader of the tables' log, or an empty string: without a majority there is none."""
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            answer = await connection.api(f"STREAM.INFO.{STREAM}", {})
+            return await JetStream(connection, STREAM, "").leader()
     except (BucketError, TimeoutError):
         return ""
-    return str(answer.get("cluster", {}).get("leader", ""))

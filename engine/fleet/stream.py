@@ -189,6 +189,11 @@ class JetStream:
             await self._connection.publish(self._root + subject, content, headers=headers)
         raise AssertionError
 
+    async def leader(self) -> str:
+        """Return the server that leads the stream. Raises `BucketError`, as without a majority."""
+        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {})
+        return str(answer.get("cluster", {}).get("leader", ""))
+
     async def last(self, subject: str, seconds: float | None = None) -> Message | None:
         """Return the last message of a subject, as the leader of the stream has it.
 

@@ -98,6 +98,10 @@ class TablesLog:
         """See the protocol."""
         return sorted(self._present() - {self.node})
 
+    async def leads(self) -> bool:
+        """See the protocol. The server of a node has its name."""
+        return await self._stream.leader() == self.node
+
     @property
     def lease(self) -> str:
         """See the protocol."""

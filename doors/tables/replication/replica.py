@@ -524,6 +524,12 @@ class Replica:
         self._owners += 1
         self._without_owners.clear()
 
+    async def write_here(self) -> None:
+        """Become the writer after another node. Raises `ReplicationError`."""
+        if self._copy.verified and self._copy.log_position.lease and not self._leads:
+            await self._acquire()
+            self._release()
+
     def release(self) -> None:
         """Allow other nodes to become the writer."""
         self._loop.call_soon_threadsafe(self._release)

@@ -17,6 +17,8 @@ from engine.replication import ReplicatedLog
 
 THREADS = 8
 RETRY_SECONDS = 1.0
+BESIDE_SECONDS = 30.0
+"""How often a node asks whether the leader of the logs is beside it, so that it should be the writer."""
 MAX_LAGS = 200
 """Maximum copies that one measurement asks about."""
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -32,12 +34,14 @@ class Replicas:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-apply")
         self._replicas: dict[str, Replica] = {}
-        self._taking_part: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Replicate the tables of this process from now on."""
         registry.activate(self._projects, self)
-        self._taking_part = self._loop.create_task(self._take_part())
+        self._tasks = [
+            self._loop.create_task(each) for each in (self._take_part(), self._write_beside_leader())
+        ]
 
     async def _take_part(self) -> None:
         while True:
@@ -45,6 +49,15 @@ class Replicas:
                 async with self._log.take_part(self._answer):
                     await asyncio.Event().wait()
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _write_beside_leader(self) -> None:
+        """While the leader of the logs is beside this node, be the writer of the tables that it has open."""
+        while True:
+            await asyncio.sleep(BESIDE_SECONDS)
+            with suppress(SvcError):
+                leads = await self._log.leads()
+                for replica in list(self._replicas.values()) if leads else ():
+                    await replica.write_here()
 
     async def _answer(self, name: str, content: bytes) -> bytes:
         return await self._create(self._projects / name).answer(content)
@@ -105,8 +118,7 @@ class Replicas:
     async def aclose(self) -> None:
         """Stop following the logs. Writing connections must be closed."""
         registry.deactivate(self._projects)
-        if self._taking_part is not None:
-            await cancel([self._taking_part])
+        await cancel(self._tasks)
         for replica in self._replicas.values():
             await replica.aclose()
         self._threads.shutdown()

@@ -448,3 +448,14 @@ def test_keyed_writes_are_applied_once_although_their_node_disappears(
             await each.aclose()
 
     use(scenario)
+
+
+def test_one_node_is_beside_the_leader(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        logs = FleetLogs(opened(bucket))
+        await logs.node("x").create()
+        leader = await JetStream(logs.bucket.connection, "svc-tables", "").leader()
+        assert leader and await logs.node(leader).leads()
+        assert not await logs.node("x").leads()
+
+    use(scenario)

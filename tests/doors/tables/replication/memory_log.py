@@ -20,6 +20,7 @@ class MemoryLogs:
         self.receivers: dict[str, Callable[[str, bytes], Awaitable[bytes]]] = {}
         self.leases: dict[str, str] = {}
         """The lease of each node that takes part."""
+        self.leader = ""
         self.sequence = 0
         self.available = True
         self.loses_news = False
@@ -91,6 +92,11 @@ class MemoryLog:
 
     def others(self) -> list[str]:
         return sorted(self._logs.receivers.keys() - {self.node})
+
+    async def leads(self) -> bool:
+        await asyncio.sleep(0)
+        self._check()
+        return self._logs.leader == self.node
 
     @property
     def lease(self) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,30 @@ def test_write_of_any_node_runs_on_the_writer(tmp_path: Path) -> None:
             assert await nodes[(number + 1) % 3].rows(COUNT) == [(number + 1,)]
         assert writers(logs) == "a" * 10
         assert {entry.lease for entry in entries(logs)} == {None, logs.leases["a"]}
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_node_beside_the_leader_becomes_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doors.tables.replication.replicas.BESIDE_SECONDS", 0.01)
+    numbers = count()
+
+    async def written(nodes: list[Node], logs: MemoryLogs, leader: str) -> None:
+        while writers(logs)[-1] != leader:
+            assert (await nodes[1].send("exec", INSERT, f"{next(numbers)}"))[0] == 200
+            await asyncio.sleep(0.01)
+
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+        for node in nodes:
+            assert (await node.send("query", COUNT))[0] == 200
+        for leader in "cbac":
+            logs.leader = leader
+            await written(nodes, logs, leader)
+        logs.leader = ""
+        held = len(entries(logs))
+        await asyncio.sleep(0.05)
+        assert len(entries(logs)) == held  # No lease is appended without a reason.
 
     run_nodes(tmp_path, scenario)
 
