@@ -19,11 +19,15 @@ ENDPOINT_FILE = "control.json"
 
 @dataclass(frozen=True, slots=True)
 class ControlEndpoint:
-    """The URL and token of a control API, and the process that serves it."""
+    """The URL and token of a control API, and the process that serves it.
+
+    One `of_command` ends with a command, so others do not use it.
+    """
 
     url: str
     token: str
     pid: int
+    of_command: bool = False
 
     @property
     def is_running(self) -> bool:

@@ -228,8 +228,7 @@ class Deployer:
             candidate = await self._candidate(spec)
             await self.domains.check_free(name, spec.project.domains, lambda each: spec.may(each, "viewer"))
             if not spec.may(name, "owner"):
-                before = live.served(self._unpacked).domains if live else {}
-                require_owner(name, sorted(spec.project.domains.keys() - before.keys()))
+                await self._require_owner(spec.project)
             differences = await self.changes(name, candidate.deployment, candidate.deployment.resources, {})
             enforce_policy(
                 differences, allow=spec.allow_new_capability, timeline=self._tenants.timeline(name)
@@ -295,20 +294,31 @@ class Deployer:
         finally:
             self._committing.discard(job)
 
+    async def _require_owner(self, project: Project) -> None:
+        """Raise `SvcError` for domains that a project does not have now."""
+        declared = await self.domains.get(project.name)
+        require_owner(project.name, sorted(project.domains.keys() - declared.keys()))
+
     async def rollback(
-        self, project: str, id_: str, *, by: str, message: str, revision: int | None
+        self, project: str, id_: str, *, by: str, owner: bool, message: str, revision: int | None
     ) -> Deployment:
-        """Activate an earlier deployment, without a build. Raises as `deploy` does."""
-        steps = self._rollback(project, id_, by=by, message=message, revision=revision)
+        """Activate an earlier deployment, without a build. Raises as `deploy` does.
+
+        A domain that another project has by now is a state of the domain. Only an `owner` can add domains.
+        """
+        steps = self._rollback(project, id_, by=by, owner=owner, message=message, revision=revision)
         return await self._unless_left(steps, f"rollback {project}")
 
     async def _rollback(
-        self, project: str, id_: str, *, by: str, message: str, revision: int | None
+        self, project: str, id_: str, *, by: str, owner: bool, message: str, revision: int | None
     ) -> Deployment:
         async with self._locks[project]:
             await self._check_revision(project, revision)
             deployment = await self.history.get(project, id_)
-            ready = await self._ready(self._recorded(deployment))
+            candidate = self._recorded(deployment)
+            if not owner:
+                await self._require_owner(candidate.project)
+            ready = await self._ready(candidate)
             if self.ready_elsewhere is not None:
                 await self.ready_elsewhere(project, id_)
             await self._go_live(ready, revision=revision, by=by, message=message)

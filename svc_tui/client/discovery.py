@@ -4,8 +4,10 @@ Write permission for the data directory of a service makes an owner, without a l
 """
 
 import asyncio
+import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from engine.control.discovery import find_endpoint
@@ -16,12 +18,14 @@ from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 
 CLOSE_SECONDS = 1.0
+LOCK_SECONDS = 5.0
+"""How long a command waits for another process that has the folder, and does not answer."""
 
 
 def find_running(folder: Path, path: str) -> Client | None:
     """Return a client of the control API published in `folder`, or None if GET `path` fails there."""
     presence = find_endpoint(folder)
-    if presence is None:
+    if presence is None or (presence.of_command and presence.pid != os.getpid()):
         return None
     client = Client(presence.url, presence.token)
     try:
@@ -55,18 +59,23 @@ def project_client(project: Project) -> Iterator[tuple[Client, Project]]:
 
 def ensure_usable(folder: Path) -> None:
     """Check that a data directory is usable, and initialize an empty one. Raises `SvcError` if it is not."""
-    if (client := find_running(folder, "/v1/whoami")) is not None:
-        client.close()
-        return
-    _refuse_stopped_node(folder)
     from engine.bucket.folder import FolderBucket
     from engine.bucket.protocols import BucketInUse
 
-    try:
-        bucket = FolderBucket(folder, "svc login")
-    except BucketInUse as error:
-        raise SvcError(error.message, "Log in at the URL of its control API: `svc login URL`.") from error
-    asyncio.run(bucket.aclose())
+    end = time.monotonic() + LOCK_SECONDS
+    while (client := find_running(folder, "/v1/whoami")) is None:
+        _refuse_stopped_node(folder)
+        try:
+            bucket = FolderBucket(folder, "svc login")
+        except BucketInUse as error:
+            if time.monotonic() >= end:
+                hint = "Log in at the URL of its control API: `svc login URL`."
+                raise SvcError(error.message, hint) from error
+            time.sleep(0.05)
+        else:
+            asyncio.run(bucket.aclose())
+            return
+    client.close()
 
 
 def _refuse_stopped_node(folder: Path) -> None:
@@ -84,19 +93,29 @@ def _refuse_stopped_node(folder: Path) -> None:
 
 @contextmanager
 def service_client(folder: Path) -> Iterator[Client]:
-    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails."""
-    if (running := find_running(folder, "/v1/whoami")) is not None:
-        with running:
-            yield running
-        return
-    _refuse_stopped_node(folder)
-    with _run_service(folder):
-        client = find_running(folder, "/v1/whoami")
-        if client is None:
-            raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see the error.")
-        client.stopped = True
-        with client:
-            yield client
+    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails.
+
+    Wait for a service that starts, and for another command that uses the folder.
+    """
+    from engine.bucket.protocols import BucketInUse
+
+    end = time.monotonic() + LOCK_SECONDS
+    with ExitStack() as stack:
+        while (client := find_running(folder, "/v1/whoami")) is None:
+            _refuse_stopped_node(folder)
+            try:
+                stack.enter_context(_run_service(folder))
+            except BucketInUse:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.05)
+                continue
+            client = find_running(folder, "/v1/whoami")
+            if client is None:
+                raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see the error.")
+            client.stopped = True
+            break
+        yield stack.enter_context(client)
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class Control:
         self.local = local
         # Its token gives access to readers of the data directory.
         self.endpoint = ControlEndpoint(
-            f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid()
+            f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid(), not settings.serving
         )
         accounts, deployer = Accounts(bucket.kv, settings.passwords), runtime.deployer
         auth = AuthServices(accounts, Sessions(bucket.kv, accounts), runtime.throttle)

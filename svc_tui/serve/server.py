@@ -255,9 +255,9 @@ async def _drain_at_stop(control: Control, node: Fleet, stop: asyncio.Event, end
         await control.pages.close()
 
 
-async def _once_free(opening: Callable[[], _T]) -> _T:
+async def _once_free(settings: ServiceSettings, opening: Callable[[], _T]) -> _T:
     """Open a folder once commands have released it. Raises `BucketInUse`, and as `opening` does."""
-    end = time.monotonic() + LOCK_SECONDS
+    end = time.monotonic() + (LOCK_SECONDS if settings.serving else 0)
     while True:
         try:
             return opening()
@@ -281,7 +281,7 @@ async def _open(
         node = Fleet(settings.data, version(), settings.log, fleet.join_handler, len(settings.public))
         stack.push_async_callback(node.stop_server)
         if settings.join or node.node is not None:
-            await _once_free(lambda: lock.enter_context(layout.locked(settings.data, opener)))
+            await _once_free(settings, lambda: lock.enter_context(layout.locked(settings.data, opener)))
             if node.processes > 1:
                 raise WorkersRefused(node.processes)
         if settings.join:
@@ -289,7 +289,7 @@ async def _open(
         bucket: Bucket | None = await node.open(stop)
         if bucket is None:
             lock.close()  # The bucket locks the folder itself.
-            bucket = opened = await _once_free(partial(FolderBucket, settings.data, opener))
+            bucket = opened = await _once_free(settings, partial(FolderBucket, settings.data, opener))
             if opened.lost_commits:
                 settings.log("error", _LOST_COMMITS.format(opened.lost_commits, opened.root / layout.CONTROL))
         stack.push_async_callback(bucket.aclose)

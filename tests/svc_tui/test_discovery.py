@@ -1,6 +1,8 @@
 """The data directory on this machine as a service, with and without a running `svc serve`."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -12,6 +14,7 @@ from engine.bucket.folder import FolderBucket
 from engine.control.discovery import ControlEndpoint, find_endpoint, publish_endpoint
 from engine.errors import SvcError
 from engine.http.tls import Certificate
+from svc_tui.client import discovery
 from svc_tui.client.discovery import ensure_usable, service_client
 from svc_tui.main import run
 from tests.support.certificates import self_signed
@@ -112,7 +115,41 @@ def test_start_waits_for_a_command_that_uses_the_folder(tmp_path: Path) -> None:
         assert starting.result(60)
 
 
-def test_data_directory_in_use_is_an_explained_error(tmp_path: Path) -> None:
+def test_command_waits_for_a_service_that_starts(tmp_path: Path) -> None:
+    bucket = FolderBucket(tmp_path / "data", "svc serve")
+    with ThreadPoolExecutor() as threads, ExitStack() as services:
+        command = service_client(tmp_path / "data")
+        waiting = threads.submit(command.__enter__)
+        assert not wait([waiting], 0.1).done
+        asyncio.run(bucket.aclose())
+        services.push(command)
+        assert waiting.result(60).call("GET", "/v1/whoami")["user"] == "developer"
+
+
+def test_commands_do_not_use_the_service_of_another_command(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    ensure_usable(folder)
+    program = (
+        "import pathlib, sys; from svc_tui.client.discovery import service_client\n"
+        "with service_client(pathlib.Path(sys.argv[1])): print('open', flush=True); input()"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", program, folder], stdin=pipe, stdout=pipe, text=True
+    ) as other:
+        assert other.stdin is not None and other.stdout is not None and other.stdout.readline()
+        other_endpoint = find_endpoint(folder)
+        with ThreadPoolExecutor() as threads, ExitStack() as stack:
+            waiting = threads.submit(lambda: stack.enter_context(service_client(folder)))
+            assert not wait([waiting], 0.1).done
+            other.stdin.close()
+            client = waiting.result(60)
+            assert other_endpoint is not None and client.url != other_endpoint.url
+            assert client.call("GET", "/v1/whoami")["user"] == "developer"
+
+
+def test_data_directory_in_use_is_an_explained_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "LOCK_SECONDS", 0.0)
     bucket = FolderBucket(tmp_path / "data", "another svc")
     try:
         with pytest.raises(SvcError, match="another svc"):

@@ -146,7 +146,12 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
         caller = require(project, "deployer")
         await _live(project)
         deployment = await service.rollback(
-            project, data.deployment, by=caller.name, message=data.message, revision=data.revision
+            project,
+            data.deployment,
+            by=caller.name,
+            owner=caller.has(project, "owner"),
+            message=data.message,
+            revision=data.revision,
         )
         return _went_live(deployment)
 

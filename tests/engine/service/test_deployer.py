@@ -75,7 +75,7 @@ def test_rollback_serves_older_deployment(tmp_path: Path) -> None:
         assert change.field == "artifact"
         live = await running.service.history.live("shop")
         assert live is not None
-        second = {"by": "bob", "message": "two is bad", "revision": live.revision}
+        second = {"by": "bob", "owner": False, "message": "two is bad", "revision": live.revision}
         await running.service.rollback("shop", older.id, **second)  # type: ignore[arg-type]
         assert (await running.get()).text == "one"
         with pytest.raises(RevisionConflict, match="bob deployed"):
@@ -83,7 +83,9 @@ def test_rollback_serves_older_deployment(tmp_path: Path) -> None:
         with pytest.raises(DeploymentError):
             live = await running.service.history.live("shop")
             assert live is not None
-            await running.service.rollback("shop", "never", by="bob", message="", revision=live.revision)
+            await running.service.rollback(
+                "shop", "never", by="bob", owner=False, message="", revision=live.revision
+            )
         assert (await running.get()).text == "one"
 
     served(tmp_path, scenario)
@@ -149,7 +151,7 @@ def test_activation_excludes_other_changes_even_after_disconnect(tmp_path: Path,
         gate.opened.clear()
         gate.reached.clear()
         back = asyncio.create_task(
-            service.rollback("shop", older.id, by="bob", message="", revision=live.revision)
+            service.rollback("shop", older.id, by="bob", owner=False, message="", revision=live.revision)
         )
         await gate.reached.wait()
         if leave:

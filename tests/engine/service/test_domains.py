@@ -298,3 +298,34 @@ def test_new_domain_needs_an_owner_and_in_a_live_project_the_option(tmp_path: Pa
             await service.deploy(await service.order(STATIC + 'domains = ["a.apps.example"]\n', artifacts))
 
     served(tmp_path, test)
+
+
+def test_rollback_adds_domains_for_owners_only_and_takes_none_of_another_project(tmp_path: Path) -> None:
+    artifacts = {"web": image_artifact(tmp_path / "site", {"index.html": "one"})}
+    others = {"web": image_artifact(tmp_path / "other", {"index.html": "two"})}
+    domain = STATIC + f'domains = ["{NAME}"]\n'
+
+    async def test(running: Served) -> None:
+        service, store = running.service, running.service.domains
+        older = await running.deploy(await running.order(domain, artifacts, may=lambda *_: True))
+        assert await prove(store, "shop", NAME) == "valid"
+        await running.deploy(await running.order(STATIC, artifacts))
+        assert not await store.get("shop")
+        other = domain.replace('name = "shop"', 'name = "other"')
+        await running.deploy(await running.order(other, others, name="other", may=lambda *_: True))
+        assert await prove(store, "other", NAME) == "valid"
+        live = await service.history.live("shop")
+        assert live is not None
+        options: dict[str, Any] = {"by": "bob", "message": "", "revision": live.revision}
+        with pytest.raises(SvcError, match=f"new domains of shop require the role owner: {NAME}"):
+            await service.rollback("shop", older.id, owner=False, **options)
+        assert not await store.get("shop")
+        await service.rollback("shop", older.id, owner=True, **options)
+        assert await prove(store, "shop", NAME) == "failed"
+        assert store.known("shop")[NAME].detail == "another project has this domain"
+        for project in ("shop", "other"):
+            await service.reload(project)
+        assert not await store.proven("shop") and await store.proven("other") == {NAME}
+        assert (await running.client.get("/", headers={"host": NAME})).text == "two"
+
+    served(tmp_path, test)
