@@ -67,7 +67,8 @@ class TablesDoor:
         self._limits = max_bytes, max_written
         self._max_open = max_open
         self._open: set[ProjectTables] = set()
-        self._freed = asyncio.Event()
+        self.freed = asyncio.Event()
+        """Wakes the projects that wait in `make_room`."""
         self.clock = self._idle_before = 0
         """The clock of the least-recently-used order, and its time when idle files were looked for."""
         self._timer: asyncio.TimerHandle | None = None
@@ -89,8 +90,8 @@ class TablesDoor:
             elif len(self._open) < most:
                 break
             else:
-                self._freed.clear()
-                await self._freed.wait()
+                self.freed.clear()
+                await self.freed.wait()
         self.clock += 1
         self._open.add(tables)
         if self._timer is None:
@@ -108,11 +109,7 @@ class TablesDoor:
     def on_closed(self, tables: "ProjectTables") -> None:
         """Unregister a closed file."""
         self._open.discard(tables)
-        self._freed.set()
-
-    def on_idle(self) -> None:
-        """Wake the projects that wait in `make_room`."""
-        self._freed.set()
+        self.freed.set()
 
 
 class ProjectTables:
@@ -230,7 +227,7 @@ class ProjectTables:
             return self._refuse(problem, request)
         finally:
             self._users -= 1
-            self._door.on_idle()
+            self._door.freed.set()
 
     async def _open_database(self) -> "OpenDatabase":
         if self._opening is None:
@@ -243,7 +240,7 @@ class ProjectTables:
             await asyncio.wait(self._closing)
         await self._door.make_room(self)
         loop = asyncio.get_running_loop()
-        opened = partial(OpenDatabase, on_idle=self._door.on_idle)
+        opened = partial(OpenDatabase, on_idle=self._door.freed.set)
         return await loop.run_in_executor(None, opened, self.path, *self._limits, self._door.replay)
 
     def _on_opened(self, opening: "asyncio.Future[OpenDatabase]") -> None:

@@ -38,7 +38,8 @@ class LoadedVersions:
         self._hard_limit = hard_limit or share_of_files(FILES)
         self._limit = min(limit or MAX_LOADED, self._hard_limit)
         self._last_used: OrderedDict[OnDemand, float] = OrderedDict()
-        self._freed = asyncio.Event()
+        self.freed = asyncio.Event()
+        """Wakes the loads that wait in `make_room`."""
         self._timer: asyncio.TimerHandle | None = None
 
     def use(self, version: "OnDemand") -> None:
@@ -55,20 +56,16 @@ class LoadedVersions:
             elif len(self._last_used) < self._hard_limit:
                 break
             else:
-                self._freed.clear()
-                await self._freed.wait()
+                self.freed.clear()
+                await self.freed.wait()
         self.use(version)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._unload_idle)
 
-    def on_unused(self) -> None:
-        """Wake the loads that wait in `make_room`."""
-        self._freed.set()
-
     def remove(self, version: "OnDemand") -> None:
         """Remove a version that is not loaded any more."""
         self._last_used.pop(version, None)
-        self._freed.set()
+        self.freed.set()
 
     def _unload_idle(self) -> None:
         before = time.monotonic() - IDLE_SECONDS
@@ -107,7 +104,7 @@ class OnDemand:
         """End a request that has begun."""
         self.requests -= 1
         if not self.requests:
-            self._versions.on_unused()
+            self._versions.freed.set()
 
     async def wait(self) -> "BuiltVersion":
         """Load the version for a request, and return it. Raises `SvcError`, also after `WAIT_SECONDS`."""

@@ -185,7 +185,8 @@ class Deployer:
         self._loading = LiveDeployments(self._serve_at_start, warn)
         await self._loading.start(await self.history.all_live(warn))
         for name, (publication, _) in self._served.items():  # A process killed after an activation did not.
-            await self.domains.declare(name, publication.project.domains)
+            if publication.project.domains.keys() != self.domains.known(name).keys():
+                await self.domains.declare(name, publication.project.domains)
 
     async def changes(
         self,

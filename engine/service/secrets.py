@@ -31,7 +31,7 @@ class SecretStore:
 
     async def values(self, project: str, names: Set[str]) -> dict[str, str]:
         """Return the values of secrets by name, without those that are not set. Raises `SecretsKeyError`."""
-        stored = _stored(await self._cells.get(KEY_PREFIX + project))
+        stored = _stored(await self._cells.get(KEY_PREFIX + project)) if names else {}
         return {name: self._unsealed(project, name, stored[name]) for name in names & stored.keys()}
 
     async def names(self, project: str) -> list[str]:

@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,3 +201,31 @@ def test_deploy_of_an_unchanged_project_replaces_damaged_files(tmp_path: Path) -
         assert server.get().text == "one"
     finally:
         server.stop()
+
+
+def test_requests_to_more_projects_than_the_limit_of_open_files_has_room_for(tmp_path: Path) -> None:
+    environ, names = environ_of(tmp_path / "home"), [f"p{number:02}" for number in range(24)]
+    server = Server(tmp_path / "data", environ, files=256)
+    try:
+        login(server, tmp_path, environ)
+        for name in names:
+            prepare(static_project(tmp_path / name, name), environ, "deploy")
+        with ThreadPoolExecutor(len(names)) as threads:
+            for _ in range(3):
+                answers = threads.map(lambda name: server.get(project=name), names * 4)
+                assert {answer.status_code for answer in answers} == {200}
+        until(lambda: len(open_databases(server)) <= 16)
+        for name in (names[0], names[-1]):
+            logged = run(tmp_path / name, environ, "logs", "--service", "--json")
+            assert logged.stdout.count('"method": "GET"') + logged.stdout.count('"method":"GET"') >= 12
+    finally:
+        server.stop()
+
+
+def open_databases(server: Server) -> list[str]:
+    """Return the open files of records and usage of projects."""
+    names = []
+    for link in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            names.append(str(link.readlink()))
+    return [name for name in names if name.endswith(("timeline.db", "usage.db"))]

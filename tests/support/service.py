@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -42,8 +43,12 @@ def static_project(root: Path, name: str = "shop") -> Path:
 class Server:
     """`svc serve` on a data folder. `code` is the claim code of a new folder."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], *options: str, control: int = 0) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], *options: str, control: int = 0, files: int = 0
+    ) -> None:
+        """`files` is the limit of its open files, 0 for that of this process."""
         self.folder = folder
+        limits = (files, files) if files else resource.getrlimit(resource.RLIMIT_NOFILE)
         listen = ("--listen", "127.0.0.1:0", "--control", f"127.0.0.1:{control}")
         self.process = subprocess.Popen(
             [*svc(), "serve", "--data", str(folder), *listen, *options],
@@ -51,6 +56,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
         )
         assert self.process.stdout is not None
         late = threading.Timer(START_SECONDS, self.process.kill)

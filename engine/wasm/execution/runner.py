@@ -364,6 +364,7 @@ class Guest:
         doors: Mapping[str, DoorBinding] = NO_DOORS,
     ) -> None:
         self.resource = resource
+        self._loaded = loaded
         self.programs, self._use = loaded.programs, loaded.use
         self.runner = runner
         self.script = artifact.script
