@@ -91,6 +91,14 @@ def test_program_of_the_documentation_stores_and_streams_files(tmp_path: Path, h
         assert server.request("DELETE", "/page.html").status_code == 204
         assert server.get("/page.html").status_code == 404
         assert not list((tmp_path / ".svc" / "uploads").iterdir())
+        (blob,) = (tmp_path / ".svc" / "blobs").iterdir()
+        blob.chmod(0o644)
+        with blob.open("r+b") as file:
+            file.seek(2_000_000)
+            file.write(bytes([CONTENT[2_000_000] ^ 1]))
+        with pytest.raises(httpx.RemoteProtocolError):
+            server.get("/logo.svg")
+        server.wait_for("blob-damaged")
 
 
 class Shop:
