@@ -25,11 +25,12 @@ PROGRAM = """
 import { files, json } from '@svc/guest';
 
 export default {
-  async fetch(request) {
+  async fetch(request, env, context) {
     const { pathname, searchParams } = new URL(request.url);
     const key = decodeURIComponent(pathname.slice(1));
     const options = Object.fromEntries(searchParams);
     try {
+      if (options.late) context.waitUntil(new Promise((done) => setTimeout(done, 3000)));
       if (request.method === 'PUT') {
         const onlyIf = options.new ? { etagDoesNotMatch: '*' } : {};
         const stored = await files.put(key, request.body, { customMetadata: { by: 'änn' }, onlyIf });
@@ -132,6 +133,8 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
         assert shop.ask("PUT", "/a/1?new=1", content=b"other").status_code == 409
         assert shop.ask("PUT", "/b%2F..%2Fc", content=b"x").json()["code"] == "bad-key"
         assert shop.ask("GET", "/a/1").headers["cache-control"] == "public, max-age=9"
+        assert shop.ask("GET", "/a/1?late=1").content == CONTENT
+        assert "late=1" not in run(shop.project, shop.environ, "logs").stdout, "its run continues"
         part = shop.ask("GET", "/a/1?get=1", headers={"range": "bytes=5-9"})
         assert part.content == CONTENT[5:10]
         assert json.loads(part.headers["x-file"]) == [{"offset": 5, "length": 5}, len(CONTENT), 3]
