@@ -82,6 +82,7 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
             ("`SVC_REQUEST_ID`", "Id of the request, as in `x-request-id` and in logs."),
             ("`TRACEPARENT`", "W3C trace context of the request."),
             ("`SVC_TABLES_ENDPOINT`", "Base URL of the tables; the guest libraries use it."),
+            ("`SVC_FILES_ENDPOINT`", "Base URL of the files Door; the guest libraries use it."),
             ("`SVC_CRYPTO_ENDPOINT`", "Base URL of the crypto Door; the guest libraries use it."),
             (
                 "`SVC_TELEMETRY_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`",

@@ -1,5 +1,6 @@
 """The gateway: routing, mounts, request ids, spans, recording, and the platform's own responses."""
 
+import asyncio
 import time
 import traceback
 from collections import deque
@@ -7,6 +8,7 @@ from collections.abc import Callable, Coroutine, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
+from engine.cancellation import cancel
 from engine.door import Session
 from engine.errors import SvcError
 from engine.gateway.client_address import CLIENT_FIELDS, OWN_PREFIX, client_fields
@@ -350,14 +352,21 @@ class Gateway:
             time_shift_ns=self._settings.time_shift_ns,
             session=exchange.begin_session() if endpoint.sessions else Session(),
         )
-        doors = self._doors_of(endpoint.project)
-        exchange.may_deliver = "files" in doors
-        report = await version.run(request)
-        exchange.trace = request.trace
-        if exchange.delivery is not None and report.outcome == "ok":
-            delivered = await self._deliver(deliver(exchange, endpoint, span, doors))
-            return replace(delivered, report=report, bytes_in=report.bytes_in)
-        return await self._finish_run(exchange, report, tuple(lines))
+        if (door := self._doors_of(endpoint.project).get("files")) is not None:
+            exchange.deliver = lambda *head: asyncio.ensure_future(
+                self._deliver(deliver(exchange, endpoint, span, door, head))
+            )
+        try:
+            report = await version.run(request)
+            exchange.trace = request.trace
+            outcome = await self._finish_run(exchange, report, tuple(lines))
+            if exchange.delivery is None:
+                return outcome
+            sent: _SpanOutcome = await exchange.delivery
+        finally:
+            if exchange.delivery is not None:
+                await cancel([exchange.delivery])
+        return replace(sent, code=sent.code or outcome.code, report=report, bytes_in=report.bytes_in)
 
     async def _deliver(self, sending: Coroutine[Any, Any, tuple[int, int]]) -> _SpanOutcome:
         """Return the outcome of a response that a Door sends; abort it if bytes are corrupt or missing."""

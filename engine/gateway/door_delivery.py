@@ -17,7 +17,6 @@ from engine.wasm.outbound.door_calls import DoorBinding
 
 PUBLIC = "/.svc/"
 """Path of the Doors that answer clients."""
-_DOOR = "files"
 _OF_BODY = frozenset(
     {b"content-length", b"content-range", b"accept-ranges", b"etag", b"last-modified", DELIVERED}
 )
@@ -46,16 +45,17 @@ async def answer_client(
 
 
 async def deliver(
-    exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, doors: Mapping[str, DoorBinding]
+    exchange: TracedExchange,
+    endpoint: Endpoint,
+    span: SpanContext,
+    door: DoorBinding,
+    head: tuple[int, Headers],
 ) -> tuple[int, int]:
-    """Send the file that the guest's response names; return the status and the bytes of the body."""
-    head = exchange.delivery
-    assert head is not None
+    """Send the file that a guest's response names; return the status and the bytes of the body."""
     key = dict(head[1])[DELIVERED].decode("latin-1")
     method = "HEAD" if exchange.request.method == "HEAD" else "GET"
     request = _request(exchange, endpoint, span, method, f"/v1/files/{key}", None)
-    exchange.delivery = None
-    return await _send(exchange, await _answer(doors[_DOOR], request), head)
+    return await _send(exchange, await _answer(door, request), head)
 
 
 def _request(

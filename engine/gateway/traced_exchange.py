@@ -2,6 +2,9 @@
 
 import re
 import time
+from asyncio import Future
+from collections.abc import Callable
+from typing import Any
 
 from engine.door import Session
 from engine.gateway.tracing import request_id
@@ -40,9 +43,10 @@ class TracedExchange:
         self.started = False
         self.hsts = False
         """Whether the response over https has `Strict-Transport-Security`, unless the guest set it."""
-        self.delivery: tuple[int, Headers] | None = None
-        """The head of the response of a run that `may_deliver` a file, until the host sends it."""
-        self.may_deliver = False
+        self.deliver: Callable[[int, Headers], Future[Any]] | None = None
+        """Sends a file instead of a guest's response, which has this head and names it."""
+        self.delivery: Future[Any] | None = None
+        self._delivered: tuple[int, Headers] | None = None
         self._session: Session | None = None
         self._written = 0
 
@@ -96,8 +100,8 @@ class TracedExchange:
 
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the header fields, with `x-request-id`, without `_NOT_PASSED_ON`."""
-        if self.may_deliver and any(name == DELIVERED for name, _ in headers):
-            self.delivery = status, headers
+        if self.deliver is not None and any(name == DELIVERED for name, _ in headers):
+            self._delivered = status, headers
             return
         headers = [field for field in headers if field[0] not in _NOT_PASSED_ON]
         headers.append((b"x-request-id", self.id.encode()))
@@ -114,7 +118,10 @@ class TracedExchange:
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
         """Send a part of the body, unless the host sends it."""
-        if self.delivery is not None:
+        if self._delivered is not None and self.deliver is not None:
+            if end:  # The guest may continue, in waitUntil for instance.
+                deliver, self.deliver = self.deliver, None
+                self.delivery = deliver(*self._delivered)
             return
         if self.recording is not None:
             self.recording.response.add(data, ended=end)

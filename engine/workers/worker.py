@@ -81,12 +81,9 @@ async def serve_worker(
         timeline.recordings.subscribe(reporters[-1])
         timeline.measurements.subscribe(reporters[-1])
 
-    data, bucket = config.data, config.bucket
-    storage = DoorStorage(FolderBlobs(bucket or data), config.door_secret)
-    tenants = Tenants(
-        doors, lambda name: data / name if config.multi_project else data, report_records, storage
-    )
-    unpack = unpacker(storage.blobs, bucket / "unpacked") if bucket else None
+    blobs = FolderBlobs(config.bucket or config.data)
+    tenants = Tenants(doors, config.folder, report_records, DoorStorage(blobs, config.door_secret))
+    unpack = unpacker(blobs, config.bucket / "unpacked") if config.bucket else None
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)
     site = ServingTable(versions, config.domain, front=not config.multi_project)
     settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)

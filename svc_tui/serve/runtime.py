@@ -128,7 +128,7 @@ class Runtime:
         )
         closing.push_async_callback(self._exports.aclose)
         self._storage = DoorStorage(bucket.blobs, next(iter(key.derive("svc-doors").values())))
-        self.tenants = Tenants(doors(), self.folder, self._record, self._storage)
+        tenants = self.tenants = Tenants(doors(), self.folder, self._record, self._storage)
         closing.push_async_callback(self.tenants.aclose)
         self.runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         closing.push_async_callback(self.runner.aclose)
@@ -166,12 +166,9 @@ class Runtime:
         collecting = asyncio.create_task(run_gc_daily(bucket.kv, self._collect, settings.log))
         closing.push_async_callback(cancel, [collecting])
         closing.push_async_callback(self.deployer.aclose)
+        limits = GatewaySettings(max_body=settings.max_body, scheme=settings.scheme)
         self.gateway = Gateway(
-            lambda: self.serving.routes,
-            self.tenants.timeline,
-            GatewaySettings(max_body=settings.max_body, scheme=settings.scheme),
-            self.runner.quotas,
-            self.tenants.open_doors,
+            lambda: self.serving.routes, tenants.timeline, limits, self.runner.quotas, tenants.open_doors
         )
         self.scheduler = Scheduler(
             lambda: bucket.kv,

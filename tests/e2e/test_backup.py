@@ -1,6 +1,7 @@
 """`svc serve --backup`, the loss of its machine, and `svc restore`."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import time
@@ -108,6 +109,32 @@ def test_service_is_restored_on_another_machine(machine: Machine, tmp_path: Path
     assert [row["name"] for row in found["rows"]] == expected
     assert server.get().text == "one"
     server.stop()
+
+
+def test_files_are_restored_also_a_removed_one_as_of_a_moment(machine: Machine) -> None:
+    path = "/v1/projects/shop/files/content"
+
+    def read(data: Path) -> list[bytes | None]:
+        """Return the contents of the stored files by their index, and None for one without its bytes."""
+        with closing(sqlite3.connect(data / "projects" / "shop" / "tables" / "tables.db")) as connection:
+            rows = connection.execute("select sha256 from _svc_files order by key").fetchall()
+        blobs = [data / "blobs" / digest for (digest,) in rows]
+        return [blob.read_bytes() if blob.exists() else None for blob in blobs]
+
+    machine.sql("insert into item (name) values ('first')")
+    for key in ("a", "b"):
+        machine.client.call("PUT", path, params={"key": key}, content=[key.encode() * 100_000])
+    machine.stored(lambda data: names(data) == ["first"] and read(data) == [b"a" * 100_000, b"b" * 100_000])
+    between = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 1))
+    while time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) <= between:
+        time.sleep(0.05)
+    machine.client.call("DELETE", path, params={"key": "a"})
+    machine.client.call("PUT", path, params={"key": "b"}, content=[b"new"])
+    machine.stored(lambda data: read(data) == [b"new"])
+    for blob in (machine.data / "blobs").iterdir():
+        os.utime(blob, (1, 1))
+    machine.client.call("POST", "/v1/gc", {})
+    assert read(machine.restore("before", "--at", between)) == [b"a" * 100_000, b"b" * 100_000]
 
 
 def test_tables_are_restored_as_of_a_moment(machine: Machine) -> None:

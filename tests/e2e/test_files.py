@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,11 +25,12 @@ PROGRAM = """
 import { files, json } from '@svc/guest';
 
 export default {
-  async fetch(request) {
+  async fetch(request, env, context) {
     const { pathname, searchParams } = new URL(request.url);
     const key = decodeURIComponent(pathname.slice(1));
     const options = Object.fromEntries(searchParams);
     try {
+      if (options.late) context.waitUntil(new Promise((done) => setTimeout(done, 3000)));
       if (request.method === 'PUT') {
         const onlyIf = options.new ? { etagDoesNotMatch: '*' } : {};
         const stored = await files.put(key, request.body, { customMetadata: { by: 'änn' }, onlyIf });
@@ -90,6 +92,14 @@ def test_program_of_the_documentation_stores_and_streams_files(tmp_path: Path, h
         assert server.request("DELETE", "/page.html").status_code == 204
         assert server.get("/page.html").status_code == 404
         assert not list((tmp_path / ".svc" / "uploads").iterdir())
+        (blob,) = (tmp_path / ".svc" / "blobs").iterdir()
+        blob.chmod(0o644)
+        with blob.open("r+b") as file:
+            file.seek(2_000_000)
+            file.write(bytes([CONTENT[2_000_000] ^ 1]))
+        with pytest.raises(httpx.RemoteProtocolError):
+            server.get("/logo.svg")
+        server.wait_for("blob-damaged")
 
 
 class Shop:
@@ -123,6 +133,8 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
         assert shop.ask("PUT", "/a/1?new=1", content=b"other").status_code == 409
         assert shop.ask("PUT", "/b%2F..%2Fc", content=b"x").json()["code"] == "bad-key"
         assert shop.ask("GET", "/a/1").headers["cache-control"] == "public, max-age=9"
+        assert shop.ask("GET", "/a/1?late=1").content == CONTENT
+        assert "late=1" not in run(shop.project, shop.environ, "logs").stdout, "its run continues"
         part = shop.ask("GET", "/a/1?get=1", headers={"range": "bytes=5-9"})
         assert part.content == CONTENT[5:10]
         assert json.loads(part.headers["x-file"]) == [{"offset": 5, "length": 5}, len(CONTENT), 3]
@@ -166,3 +178,77 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
         assert shop.ask("GET", "/docs/notes.txt").status_code == 404
     finally:
         shop.server.stop()
+
+
+COMPILED = """
+[project]
+name = "shop"
+front = "go"
+
+[resource.go]
+lane = "go"
+workdir = "go"
+public = true
+
+[resource.rust]
+lane = "rust"
+workdir = "rust"
+public = true
+"""
+CARGO = """
+[package]
+name = "shop"
+version = "0.1.0"
+edition = "2021"
+
+[lib]
+crate-type = ["cdylib"]
+
+[dependencies]
+svc-guest = { path = "svc-guest" }
+"""
+GUESTS = Path("lanes", "rust", "guest").resolve()
+
+
+def test_libraries_of_go_and_rust(tmp_path: Path, home: Path, rust_toolchain: None) -> None:
+    here = Path(__file__).parent
+    (tmp_path / "svc.toml").write_text(COMPILED)
+    (tmp_path / "go").mkdir()
+    (tmp_path / "go" / "go.mod").write_text("module shop\n\ngo 1.24\n")
+    shutil.copy(here / "files.go", tmp_path / "go" / "main.go")
+    shutil.copytree(GUESTS, tmp_path / "rust" / "svc-guest", ignore=shutil.ignore_patterns("target"))
+    (tmp_path / "rust" / "src").mkdir()
+    (tmp_path / "rust" / "Cargo.toml").write_text(CARGO)
+    shutil.copy(here / "files.rs", tmp_path / "rust" / "src" / "lib.rs")
+    with dev_server(tmp_path, home) as server:
+        for lane in ("go", "rust"):
+            server.wait_for(f"^{lane} ready", 170)
+            host = {"host": f"{lane}--shop.localhost"}
+
+            def ask(method: str, path: str, host: dict[str, str] = host, **options: Any) -> httpx.Response:
+                headers = host | options.pop("headers", {})
+                return server.request(method, path, headers=headers, **options)
+
+            created = ask("PUT", "/x%2Fa", content=CONTENT)
+            assert created.status_code == 201 and created.text.startswith(str(len(CONTENT)))
+            part = ask("GET", "/x%2Fa", headers={"range": "bytes=-5"})
+            assert (part.status_code, part.content) == (206, CONTENT[-5:])
+            assert part.headers["content-type"] == "video/mp4"
+            assert ask("GET", "/x%2Fa?get").content == CONTENT[1:4]
+            assert ask("GET", "/none?get").status_code == 404
+            assert ask("GET", "/?list").text == "0 [x/]"
+            assert ask("PUT", ask("GET", "/y?sign").text, content=b"x" * 11).status_code == 413
+            refused = ask("PUT", "/a%2F..%2Fb", content=b"x")
+            assert refused.status_code == 400 and "is not valid" in refused.text
+            lines = len(server.lines)
+            disconnect(server.port, "/x%2Fa", len(CONTENT), 2_700_000, host["host"])
+            server.wait_for("499", after=lines)
+            assert ask("GET", "/x%2Fa").content == CONTENT
+            assert ask("DELETE", "/x%2Fa").status_code == 200
+            assert ask("GET", "/x%2Fa?get").status_code == 404
+        assert (
+            server.request("PUT", "/b?new", content=b"1", headers={"host": "go--shop.localhost"}).text
+            == "1ä😀"
+        )
+        again = server.request("PUT", "/b?new", content=b"1", headers={"host": "go--shop.localhost"})
+        assert again.status_code == 409

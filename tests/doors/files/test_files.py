@@ -1,6 +1,7 @@
 """Requests of guests: keys, streams, ranges, conditions, listings, limits and damage."""
 
 import asyncio
+import errno
 import json
 import random
 from collections.abc import AsyncGenerator
@@ -179,6 +180,21 @@ def test_damaged_bytes_are_never_returned(files: Files, number: int) -> None:
             await anext(files.door.store.read(file, 0, 1))
         assert (await files.put("a", CONTENT)).status == 201
         assert await files.content("a") == CONTENT
+
+    asyncio.run(test())
+
+
+def test_full_disk_changes_nothing(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(place: object) -> None:
+        raise OSError(errno.ENOSPC, "only 3 MiB of the disk are free")
+
+    async def test() -> None:
+        await files.put("a", b"old")
+        monkeypatch.setattr("engine.bucket.blobs.check_room", full)
+        answer = await files.put("a", CONTENT)
+        assert (answer.status, answer.code) == (507, "storage-full")
+        assert str(files.folder) not in answer.body.decode()
+        assert await files.content("a") == b"old" and not list((files.folder / "uploads").iterdir())
 
     asyncio.run(test())
 

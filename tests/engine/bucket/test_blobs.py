@@ -253,3 +253,30 @@ def test_delete_uploads_removes_abandoned_uploads(use: Use) -> None:
         assert await bucket.blobs.received(NEVER) == 0
 
     use(scenario)
+
+
+@pytest.mark.parametrize("content", [b"", b"one\0two", LARGE], ids=len)
+def test_added_content_is_a_blob_whose_parts_are_readable(use: Use, content: bytes) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        added = await bucket.blobs.add(cut(content, 70_000))
+        assert (added.digest, added.size) == (sha256(content).hexdigest(), len(content))
+        assert await bucket.blobs.get(added.digest) == content
+        assert (await bucket.blobs.add(cut(content, 1000))) == added
+        for start, stop in ((0, len(content)), (5, 6), (1 << 20, 1 << 21), ((1 << 20) - 3, 2_999_999)):
+            stop = min(stop, len(content))
+            chunks = bucket.blobs.read_part(added.digest, start, stop, added.checks)
+            assert b"".join([chunk async for chunk in chunks]) == content[start:stop]
+
+    use(scenario)
+
+
+def test_error_of_added_content_is_raised_and_nothing_is_stored(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        with pytest.raises(ConnectionError):
+            await bucket.blobs.add(pieces(LARGE, failure=ConnectionError()))
+        assert not await names(bucket)
+        assert await bucket.blobs.delete_uploads(FUTURE) == 0
+        with pytest.raises(BlobMissing):
+            await anext(bucket.blobs.read_part(NEVER, 0, 1, b""))
+
+    use(scenario)

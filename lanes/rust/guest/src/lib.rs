@@ -24,6 +24,7 @@
 //!   ([`Response::events`]).
 //! - [`client`] sends requests to other servers, several at once with [`client::all`].
 //! - [`tables`] reads and writes the tables of the project.
+//! - [`files`] stores large objects, as streams.
 //! - [`password`] hashes and verifies passwords.
 //! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
 //! - The environment is [`mod@std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
@@ -39,6 +40,7 @@ mod body;
 pub mod client;
 mod error;
 mod events;
+pub mod files;
 mod headers;
 mod json;
 pub mod log;

@@ -97,6 +97,12 @@ impl Request {
         self.body.get_or_insert_with(|| Body::of(self.request.consume()))
     }
 
+    /// The body alone, to move it into a stream for instance.
+    pub fn into_body(mut self) -> Body {
+        self.body();
+        self.body.unwrap_or_else(|| Body::of(None))
+    }
+
     /// Read the rest of the body.
     ///
     /// # Errors
