@@ -144,10 +144,11 @@ bench-density: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.density $(N)
 
 # npm packages, frameworks and web APIs in js resources, for docs/reference/compatibility.md; modules of Go, crates, and
-# components of other tools. WPT= names a checkout of the web platform tests; CASES= limits the run to some of the former.
+# components of other tools, behaviors beside wasmtime. WPT= names a checkout of the web platform tests; CASES= limits
+# the run to some of the former.
 compat: $(VENV)/.installed-dev js-and-go rust-target
 	@WPT='$(WPT)' "$(BIN)/python" -m bench.compat $(CASES)
-	@$(if $(CASES),,$(PYTEST) tests/lanes/go/test_packages.py tests/lanes/rust/test_packages.py tests/lanes/test_component_tools.py)
+	@$(if $(CASES),,$(PYTEST) tests/lanes/go/test_packages.py tests/lanes/rust/test_packages.py tests/lanes/test_component_tools.py tests/conformance/test_wasmtime.py)
 
 # The reference pages that come from the code.
 docs: $(VENV)/.installed-dev

@@ -1,13 +1,16 @@
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.conformance.host import Host
+from tests.conformance.wasmtime_serve import PROGRAM, WasmtimeHost
 
 
 @pytest.fixture(scope="session")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    host = Host(tmp_path_factory.mktemp("conformance"))
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host | WasmtimeHost]:
+    folder, program = tmp_path_factory.mktemp("conformance"), os.environ.get(PROGRAM)
+    host = WasmtimeHost(program, folder) if program else Host(folder)
     yield host
     host.close()
 
