@@ -15,6 +15,7 @@ from engine.wasm.binary.memory_limits import PAGE_BYTES
 from engine.wasm.capi import wasmtime
 from engine.wasm.compile import code_cache, compiler
 from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import find_code
 from engine.wasm.compile.limits import MAX_CODE_BYTES
 from engine.wasm.execution import config, epoch_ticker, execution, host_memories, polls, runner
@@ -41,7 +42,7 @@ async def _compiled(
     if find_code(target, Path.exists) is None:
         engine = Engine(_without_epochs(Compiler.OPTIMIZING))
         target.parent.mkdir(parents=True, exist_ok=True)
-        compiler.compile_to(engine, component.read_bytes(), target, MAX_CODE_BYTES, preinit=True)
+        compiler.compile_to(engine, read_component(component, digest), target, MAX_CODE_BYTES, preinit=True)
     found = find_code(target, Path.exists)
     assert found is not None
     return code_cache.CompiledComponent(found[0], Compiler.OPTIMIZING, found[1])

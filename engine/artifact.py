@@ -49,12 +49,13 @@ class StaticBundle:
 class ComponentArtifact:
     """A component that exports `wasi:http/incoming-handler`.
 
-    `component` is the file and `digest` its sha256 (hex). `script` is JavaScript that the dev loader
-    requests from the host at each request (`svc:dev/script`). `snapshot` serves instead of both once it is
-    made: a component in which the script was evaluated. `source_map` (Source Map v3, JSON) maps stack frames
-    of the guest to the user's files.
+    `component` is the file (`compile/component_file.py`) and `digest` the sha256 (hex) of the component.
+    `script` is JavaScript that the dev loader requests from the host at each request (`svc:dev/script`).
+    `snapshot` serves instead of both once it is made: a component in which the script was evaluated.
+    `source_map` (Source Map v3, JSON) maps stack frames of the guest to the user's files.
     `inputs` are files that the build read and whose change must start another one: those outside `workdir`
-    at least, and any inside that `.gitignore` may name.
+    at least, and any inside that `.gitignore` may name. `template` is the compressed component
+    (`files/compressed.py`) from which this one differs little.
     """
 
     component: Path
@@ -64,6 +65,7 @@ class ComponentArtifact:
     inputs: frozenset[Path] = field(default_factory=frozenset)
     _: KW_ONLY
     snapshot: "ComponentArtifact | None" = None
+    template: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import os
 import secrets
-import shutil
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +36,7 @@ from engine.bucket.protocols import (
     is_disk_full,
 )
 from engine.cancellation import finish
+from engine.files.atomic import link_or_copy
 from engine.files.digest import content_digest
 from engine.files.reserve import check_room
 
@@ -369,14 +369,7 @@ class FolderBlobs:
             self._checked(reading.rest, digest)
         finally:
             reading.close()
-        path = self._path(digest)
-        try:
-            os.link(path, target)
-        except FileExistsError:
-            raise
-        except OSError:
-            with path.open("rb") as content, target.open("xb") as copy:
-                shutil.copyfileobj(content, copy)
+        link_or_copy(self._path(digest), target)
 
     async def touch(self, digest: Digest) -> bool:
         return await self._threads.call(self._touch, digest)

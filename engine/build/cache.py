@@ -181,6 +181,7 @@ def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
         "component": str(artifact.component),
         "digest": artifact.digest,
         "script": artifact.script,
+        "template": str(artifact.template) if artifact.template is not None else None,
         "source_map": artifact.source_map.decode() if artifact.source_map is not None else None,
         "inputs": {str(path): content_digest(path) for path in sorted(artifact.inputs)},
     }
@@ -197,4 +198,7 @@ def _decode(note: dict[str, Any], mode: BuildMode) -> Artifact | None:
         return None
     source_map = note["source_map"].encode() if note["source_map"] is not None else None
     inputs = frozenset(map(Path, note["inputs"]))
-    return ComponentArtifact(component, note["digest"], note["script"], source_map, inputs)
+    template = Path(note["template"]) if note["template"] is not None else None
+    if template is not None and not template.exists():
+        return None
+    return ComponentArtifact(component, note["digest"], note["script"], source_map, inputs, template=template)

@@ -5,6 +5,10 @@ never uploaded again. The document is a blob too, and its sha256 is the package'
 in UTF-8 (sorted keys, no spaces), so equal artifacts make equal packages:
 `{"files":{"component.wasm":["<sha256>",<bytes>],…},"kind":"component","version":1}`.
 
+In version 2, `"stored":{"component.wasm":[["<sha256>",<bytes>],…],…}` has the blob of each file's compressed
+form, and that of the compressed template from which the file differs, if there is one. A component is
+unpacked in these forms, and `read_component` puts it together. Packages link one copy of a template.
+
 A package is unpacked under a temporary name, so a folder with the name of a package is complete. Clients
 upload a package's document last, so a package whose document exists is complete too.
 """
@@ -21,17 +25,22 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBundle
 from engine.bucket.protocols import BadName, BlobMissing, Blobs, Digest, as_digest, is_digest
 from engine.errors import SvcError
+from engine.files.atomic import link_or_copy
+from engine.files.compressed import FrameCorrupt, compress, decompress
 from engine.files.digest import content_digest
 from engine.static_files.bundle import BLOBS, INDEX, BundleCorrupt, blob_path, read_index
+from engine.wasm.compile.component_file import TEMPLATE
+from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 
-VERSION = 1
+VERSION = 2
 COMPONENT, SCRIPT, SOURCE_MAP = "component.wasm", "script.js", "source.map"
 
 _MAIN: Mapping[ArtifactKind, str] = {"component": COMPONENT, "image": INDEX}
@@ -51,10 +60,14 @@ class PackageError(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class PackageFile:
-    """One file of a package: its blob, and its size in bytes."""
+    """One file of a package: its sha256, which names its blob, and its size in bytes.
+
+    A file that is `stored` in another form has no blob: that form has one, and the template another.
+    """
 
     digest: Digest
     size: int
+    stored: tuple["PackageFile", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +85,25 @@ class Package:
     @property
     def digests(self) -> frozenset[Digest]:
         """The blobs of all files."""
-        return frozenset(part.digest for part in self.files.values())
+        return frozenset(blob.digest for part in self.files.values() for blob in part.stored or (part,))
+
+    @property
+    def template(self) -> PackageFile | None:
+        """The blob of the component's template."""
+        parts = self.files[COMPONENT].stored if self.kind == "component" else ()
+        return parts[1] if len(parts) > 1 else None
 
     def encode(self) -> bytes:
         """Return the document."""
         files = {name: [part.digest, part.size] for name, part in self.files.items()}
-        document = {"version": VERSION, "kind": self.kind, "files": files}
+        stored = {
+            name: [[blob.digest, blob.size] for blob in part.stored]
+            for name, part in self.files.items()
+            if part.stored
+        }
+        document: dict[str, Any] = {"version": 1, "kind": self.kind, "files": files}
+        if stored:
+            document |= {"version": VERSION, "stored": stored}
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -87,11 +113,14 @@ def decode(document: bytes) -> Package:
         read = json.loads(document) if len(document) <= SMALL_BYTES else _canonical(document)
         if isinstance(read, dict) and isinstance(read.get("version"), int) and read["version"] > VERSION:
             raise PackageError("the package was made by a newer svc", "Update svc.")
-        if read["version"] != VERSION or read["kind"] not in get_args(ArtifactKind):
+        if read["version"] not in (1, VERSION) or read["kind"] not in get_args(ArtifactKind):
             raise ValueError
         kind: ArtifactKind = read["kind"]
-        files = {name: _part(kind, name, entry) for name, entry in read["files"].items()}
-        if _MAIN[kind] not in files:
+        stored = read["stored"] if read["version"] > 1 else {}
+        files = {
+            name: _part(kind, name, entry, stored.get(name, [])) for name, entry in read["files"].items()
+        }
+        if _MAIN[kind] not in files or stored.keys() - files.keys():
             raise ValueError
         return Package(kind, files)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadName) as error:
@@ -107,7 +136,7 @@ def _canonical(document: bytes) -> dict[str, Any]:
         raise ValueError("not canonical")
     text, kind, version = match.groups()
     files: dict[str, Any] = {}
-    at = 0 if int(version) == VERSION else len(text)
+    at = 0 if int(version) == 1 else len(text)
     while at < len(text):
         entry = _ENTRY.match(text, at)
         if entry is None:
@@ -117,13 +146,15 @@ def _canonical(document: bytes) -> dict[str, Any]:
     return {"version": int(version), "kind": kind.decode(), "files": files}
 
 
-def _part(kind: ArtifactKind, name: str, entry: Any) -> PackageFile:
+def _part(kind: ArtifactKind, name: str, entry: Any, stored: Any = ()) -> PackageFile:
     digest, size = entry
     if (kind, name) not in _NAMED and (kind, name) != ("image", f"{BLOBS}/{digest}"):
         raise ValueError(name)
     if type(size) is not int or size < 0:
         raise ValueError(size)
-    return PackageFile(as_digest(digest), size)
+    if stored and (kind != "component" or len(stored) > 1 + (name == COMPONENT)):
+        raise ValueError(name)
+    return PackageFile(as_digest(digest), size, tuple(_part(kind, name, blob) for blob in stored))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +195,30 @@ def pack(artifact: Artifact) -> Packed:
     return Packed(package, {files[name].digest: source for name, source in sources.items()})
 
 
+def pack_compressed(artifact: Artifact) -> Packed:
+    """Return the package of an artifact with the files of a component compressed. Raises as `pack` does."""
+    packed = pack(artifact)
+    if not isinstance(artifact, ComponentArtifact):
+        return packed
+    files, contents = {}, dict[Digest, bytes | Path]()
+    try:
+        frame = artifact.template.read_bytes() if artifact.template is not None else b""
+        template = decompress(frame, limit=MAX_COMPONENT_BYTES) if frame else b""
+        for name, part in packed.package.files.items():
+            source = packed.contents[part.digest]
+            content = source.read_bytes() if isinstance(source, Path) else source
+            parts = [compress(content, template if name == COMPONENT else b"")]
+            parts += [frame] if template and name == COMPONENT else []
+            blobs = [(_measured(each), each) for each in parts]
+            files[name] = replace(part, stored=tuple(blob for blob, _ in blobs))
+            contents |= {blob.digest: each for blob, each in blobs}
+    except (OSError, FrameCorrupt) as error:
+        raise PackageError(
+            f"cannot compress the artifact: {error}", "Build again: svc build --no-cache"
+        ) from error
+    return Packed(Package("component", files), contents)
+
+
 def _component(artifact: ComponentArtifact) -> dict[str, bytes | Path]:
     sources: dict[str, bytes | Path] = {COMPONENT: artifact.component}
     if artifact.script is not None:
@@ -190,6 +245,7 @@ MAX_TEXT_BYTES = 64 << 20
 """Maximum size of the script and of the source map of a component, which are held in memory."""
 _REDEPLOY = "Run svc deploy in the project again."
 _NEW, _REMOVED = ".new-", ".gone-"
+_TEMPLATES = "templates"
 
 
 async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
@@ -263,11 +319,51 @@ async def _unpack(blobs: Blobs, package: Package, root: Path) -> None:
     new = Path(tempfile.mkdtemp(dir=root.parent, prefix=_NEW))
     try:
         (new / BLOBS).mkdir()
-        await _each(lambda name: blobs.copy_to(package.files[name].digest, new / name), sorted(package.files))
+        await _each(
+            lambda name: blobs.copy_to(_blob(package, name).digest, new / name), sorted(package.files)
+        )
+        if (template := package.template) is not None:
+            shared = await _template(blobs, template.digest, root.parent / _TEMPLATES / template.digest)
+            await asyncio.to_thread(link_or_copy, shared, new / TEMPLATE)
         new.chmod(0o755)
         await asyncio.to_thread(_name, package, new, root)
     finally:
         await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+
+
+async def _template(blobs: Blobs, digest: Digest, folder: Path) -> Path:
+    """Return the file of a template in a folder of its own, which all unpacked packages link."""
+    path = folder / TEMPLATE
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    if not await asyncio.to_thread(_is_whole, path, digest):
+        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_NEW))
+        try:
+            await blobs.copy_to(digest, new / TEMPLATE)
+            (new / TEMPLATE).replace(path)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+    return path
+
+
+def _is_whole(path: Path, digest: Digest) -> bool:
+    """Return whether a file has its digest. One that was not changed since is not read again."""
+    try:
+        status = path.stat()
+        return _digest(path, (status.st_dev, status.st_ino, status.st_mtime_ns)) == digest
+    except FileNotFoundError:
+        return False
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, _identity: tuple[int, ...]) -> str:
+    return content_digest(path)
+
+
+def _blob(package: Package, name: str) -> PackageFile:
+    """Return the blob that is unpacked as a file."""
+    part = package.files[name]
+    return part.stored[0] if part.stored else part
 
 
 def _name(package: Package, new: Path, root: Path) -> None:
@@ -284,11 +380,15 @@ def _name(package: Package, new: Path, root: Path) -> None:
 
 
 def _is_complete(package: Package, root: Path, *, verify: bool = True) -> bool:
-    files = package.files.items()
     try:
+        template = package.template
         if not verify:
-            return all((root / name).stat().st_size == part.size for name, part in files)
-        return all(content_digest(root / name) == part.digest for name, part in files)
+            return (template is None or (root / TEMPLATE).exists()) and all(
+                (root / name).stat().st_size == _blob(package, name).size for name in package.files
+            )
+        if template is not None and not _is_whole(root / TEMPLATE, template.digest):
+            return False
+        return all(content_digest(root / name) == _blob(package, name).digest for name in package.files)
     except FileNotFoundError:
         return False
 
@@ -303,7 +403,8 @@ async def evict_unpacked(
     """
     evicted = 0
     try:
-        for path in await asyncio.to_thread(_unpacked, folder):
+        unpacked = await asyncio.to_thread(lambda: [*_unpacked(folder), *_unpacked(folder / _TEMPLATES)])
+        for path in unpacked:
             if path.name in needed or not _unused(path, before_ns):
                 continue
             evicted += 1
@@ -344,22 +445,40 @@ def _unused(path: Path, before_ns: int) -> bool:
 
 
 def _artifact(package: Package, root: Path) -> Artifact:
-    for name, part in package.files.items():
+    for name in package.files:
+        part = _blob(package, name)
         if (root / name).stat().st_size != part.size:
             raise PackageError(f"the package is corrupt: the size of {name} is not {part.size:,}", _REDEPLOY)
     if package.kind == "image":
         return _image(package, root)
-    for name in (SCRIPT, SOURCE_MAP):
-        if name in package.files and (root / name).stat().st_size > MAX_TEXT_BYTES:
-            raise _too_large(name, MAX_TEXT_BYTES)
+    texts = {
+        name: _text(package.files[name], root / name)
+        for name in (SCRIPT, SOURCE_MAP)
+        if name in package.files
+    }
     try:
-        script = (root / SCRIPT).read_bytes().decode() if SCRIPT in package.files else None
+        script = texts[SCRIPT].decode() if SCRIPT in texts else None
     except UnicodeDecodeError as error:
         raise PackageError(
             "the package is corrupt: the script of its component is not UTF-8", _REDEPLOY
         ) from error
-    source_map = (root / SOURCE_MAP).read_bytes() if SOURCE_MAP in package.files else None
-    return ComponentArtifact(root / COMPONENT, package.artifact, script, source_map)
+    return ComponentArtifact(root / COMPONENT, package.artifact, script, texts.get(SOURCE_MAP))
+
+
+def _text(part: PackageFile, path: Path) -> bytes:
+    """Return the script or the source map of a component."""
+    if part.size > MAX_TEXT_BYTES:
+        raise _too_large(path.name, MAX_TEXT_BYTES)
+    text = path.read_bytes()
+    if not part.stored:
+        return text
+    try:
+        text = decompress(text, limit=part.size)
+    except FrameCorrupt as error:
+        raise PackageError(f"the package is corrupt: {path.name}: {error}", _REDEPLOY) from error
+    if hashlib.sha256(text).hexdigest() != part.digest:
+        raise PackageError(f"the package is corrupt: {path.name} has another digest", _REDEPLOY)
+    return text
 
 
 def _too_large(what: str, limit: int) -> PackageError:

@@ -1,9 +1,10 @@
-"""Atomic writes of small files: readers see the old or the new content.
+"""Atomic writes of small files, where readers see the old or the new content, and links of whole ones.
 
 Without `sync` they do not survive a power cut; `engine/bucket/durable.py` also flushes the name.
 """
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -24,3 +25,14 @@ def write_atomic(target: Path, *content: bytes | memoryview, sync: bool = False)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def link_or_copy(path: Path, target: Path) -> None:
+    """Create a hard link of a file if the file system allows it, else a copy. Raises OSError."""
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        with path.open("rb") as content, target.open("xb") as copy:
+            shutil.copyfileobj(content, copy)

@@ -64,7 +64,9 @@ def component_imports(artifact: Artifact) -> frozenset[str] | None:
     Blocks while it reads. Raises `ComponentRejected`.
     """
     return (
-        capabilities(read_component(artifact.component)) if isinstance(artifact, ComponentArtifact) else None
+        capabilities(read_component(artifact.component, artifact.digest))
+        if isinstance(artifact, ComponentArtifact)
+        else None
     )
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.artifact import ComponentArtifact
+from engine.files.atomic import write_atomic
+from engine.files.compressed import compress
 from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool
 from engine.sourcemap import SourceMap
 from lanes.identity import identity
@@ -308,6 +310,8 @@ _CHECK = (
 """The end of a script that evaluates a module without calling its handler."""
 _IMPORT, _HOST = 'import { svcHost } from "./svc-glue.js";', "\nsvcHost(svcApp.default, svcApp.svcEntry);\n"
 """Around the script of a dev build, they make the main module of a snapshot of it."""
+_EMPTY = _IMPORT + "svcHost({ fetch: () => new Response() }, 'index.js');\n"
+"""The main module of the template."""
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"
 
 
@@ -381,7 +385,8 @@ class JsLane:
             component = await self._snapshot(
                 toolchain, request, answer["code"], source_map, answer["importers"]
             )
-            return ComponentArtifact(component, component.stem, None, source_map, inputs)
+            template = await _template(toolchain, request.report)
+            return ComponentArtifact(component, component.stem, None, source_map, inputs, template=template)
         loader = await _loader(toolchain, _heap(request), request.report)
         artifact = ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
         if request.evaluate is not None:
@@ -441,6 +446,31 @@ class JsLane:
 def _heap(request: BuildRequest) -> int:
     """Return the maximum of objects in MiB. They take twice the memory: the engine aligns them."""
     return request.resource.memory_limit_mb // HEAP_DIVISOR
+
+
+async def _template(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
+    """Return the compressed component of an empty module, from which all others differ little.
+
+    The first use of a toolchain makes it.
+    """
+
+    async def write(module: Path) -> None:
+        module.write_text(_EMPTY, encoding="utf-8")
+
+    path = toolchain.folder / "component.zst"
+    if not path.exists():
+        spec = SnapshotSpec(
+            toolchain,
+            "service",
+            cache_folder=toolchain.folder / "component",
+            write=write,
+            report=report,
+            activity="preparing the js toolchain",
+            heap=DEFAULT_HEAP,
+        )
+        empty, _ = await component(spec)
+        write_atomic(path, await asyncio.to_thread(lambda: compress(empty.read_bytes())))
+    return path
 
 
 async def _loader(toolchain: Toolchain, heap: int, report: Callable[[str], None]) -> Path:

@@ -19,7 +19,7 @@ from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
 from engine.control.access import Principal
 from engine.deploy.deployment import DrawnMount, drift
-from engine.deploy.package_store import Packed, pack
+from engine.deploy.package_store import Packed, pack_compressed
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest import MANIFEST
@@ -99,7 +99,7 @@ async def build(project: Project, cache: Path, progress: UploadProgress) -> Bund
 
     async def build_one(builder: Builder, resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
         artifact = await _build(builder, resource, project.root, progress)
-        packed = await asyncio.to_thread(pack, artifact)
+        packed = await asyncio.to_thread(pack_compressed, artifact)
         return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
 
     async with build_each(project, cache, build_one) as builds:

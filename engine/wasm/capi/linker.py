@@ -1,6 +1,7 @@
 """Linking of compiled components: their imports are bound to host functions."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from wasmtime import Engine
@@ -31,6 +32,7 @@ class LinkedComponent:
         `ComponentRejected` for a component that this version of svc did not weave.
         """
         self.hosted = hosted
+        self._prepare: Callable[[], None] | None = None
         linker = Linker(engine)
         run = component.get_export_index(RUN)
         if run is None:
@@ -53,7 +55,14 @@ class LinkedComponent:
 
     def invoke(self, context: int, argument: Callable[[], bytes]) -> Invocation:
         """Start to handle a request in the store of `context`; see `Invocation`."""
-        return Invocation(context, *self._places, argument)
+        return Invocation(context, *self._places, argument, prepare=self._prepare)
+
+    def prepared_by(self, prepare: Callable[[], None]) -> "LinkedComponent":
+        """Return the component with a function that is called before each step of an instantiation."""
+        prepared = copy(self)
+        prepared._prepare = prepare
+        prepared._references = [*self._references, self]
+        return prepared
 
     def _bind(
         self, interface: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any]

@@ -70,6 +70,11 @@ _live_stacks: dict[int, tuple[StackCreator, int]] = {}
 """The creator and the size of each stack, by its address."""
 
 
+def count_memories() -> int:
+    """Return the number of memories that instances of this process use."""
+    return len(_live)
+
+
 def set_memory_creator(config: Config, creator: MemoryCreator[Any]) -> None:
     """Map the memories of the engine with this configuration by a creator. Create only one engine."""
     key = next(_keys)

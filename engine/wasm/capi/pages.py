@@ -39,8 +39,8 @@ def _check(failed: bool) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _map(address: int | None, size: int, protection: int, flags: int, file: int) -> int:
-    mapped = _mmap(address, size, protection, mmap.MAP_PRIVATE | flags, file, 0)
+def _map(address: int | None, size: int, protection: int, flags: int, file: int, position: int = 0) -> int:
+    mapped = _mmap(address, size, protection, mmap.MAP_PRIVATE | flags, file, position)
     _check(mapped == _FAILED)
     return int(mapped)
 
@@ -65,14 +65,9 @@ def deny_access(address: int, size: int) -> None:
     _check(_mprotect(address, size, 0) != 0)
 
 
-def map_file(file: int, size: int) -> int:
-    """Map the start of an open file to read it; return the address."""
-    return _map(None, size, mmap.PROT_READ, 0, file)
-
-
-def map_file_at(address: int, file: int, size: int) -> None:
-    """Replace reserved pages by a private, writable copy of the start of an open file."""
-    _map(address, size, _READ_WRITE, _MAP_FIXED, file)
+def map_file_at(address: int, file: int, position: int, size: int, *, writable: bool = True) -> None:
+    """Replace reserved pages by a private copy of a part of an open file."""
+    _map(address, size, _READ_WRITE if writable else mmap.PROT_READ, _MAP_FIXED, file, position)
 
 
 def release(address: int, size: int) -> None:

@@ -199,17 +199,25 @@ class Invocation:
     It runs on a fiber, which advances when polled, from any thread, one thread at a time.
     """
 
-    __slots__ = ("_argument", "_at", "_called", "_context", "_export", "_future", "_words")
+    __slots__ = ("_argument", "_at", "_called", "_context", "_export", "_future", "_prepare", "_words")
 
     def __init__(
-        self, context: int, linker: int, component: int, export: int, argument: Callable[[], bytes]
+        self,
+        context: int,
+        linker: int,
+        component: int,
+        export: int,
+        argument: Callable[[], bytes],
+        *,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         """Start in the store of `context`. The export takes a string and returns a `u32`.
 
-        `argument` is called once the instance exists, and returns the encoded string. The others are
-        addresses.
+        `argument` is called once the instance exists, and returns the encoded string. `prepare` is called
+        before each step until then, on the same thread. The others are addresses.
         """
         self._context, self._export, self._argument = context, export, argument
+        self._prepare = prepare
         self._called = False
         self._words = _Words()
         self._at = at = ctypes.addressof(self._words)
@@ -220,6 +228,8 @@ class Invocation:
 
         Raises `WasmtimeApiError` if the export cannot be called.
         """
+        if self._prepare is not None and not self._called:
+            self._prepare()
         if not _future_poll(self._future):
             return False
         if self._called:

@@ -64,10 +64,10 @@ def _is_supported_version(name: str) -> bool:
     return not name.startswith("wasi:") or _VERSION.fullmatch(name.partition("@")[2]) is not None
 
 
-def check_component(path: Path) -> None:
-    """Check a file as far as its outline can be read. Raises `ComponentRejected`."""
+def check_component(path: Path, digest: str = "") -> None:
+    """Check a file (`read_component`) as far as its outline can be read. Raises `ComponentRejected`."""
     try:
-        outline = read_outline(read_component(path))
+        outline = read_outline(read_component(path, digest))
     except UnsupportedBinary:
         return
     check_names(outline.imports, outline.exports)

@@ -60,7 +60,9 @@ async def compile_component(
     slots: asyncio.Semaphore | None = None,
     verify: bool = True,
 ) -> CompiledComponent:
-    """Return the compiled form of a component file whose sha256 (hex) is `digest`, cached if possible.
+    """Return the compiled form of a component file (`read_component`), cached if possible.
+
+    `digest` is the sha256 (hex) of the component.
 
     Concurrent callers share one compilation; `slots` bounds the compilations at once. `fast` takes a third of
     the time and produces code of half the speed. `verify` reads a cached file to find damage, which a caller
@@ -78,13 +80,13 @@ async def compile_component(
     # Imported on demand: it imports all host functions.
     from engine.wasm.compile.check import check_component
 
-    await asyncio.to_thread(check_component, component)
+    await asyncio.to_thread(check_component, component, digest)
     slots = slots or asyncio.Semaphore(1)
     if slots.locked():
         report("waiting for other compilations …")
     async with slots:
         report("compiling a component to machine code …")
-        status, output = await _run_compiler(component, targets)
+        status, output = await _run_compiler(component, digest, targets)
     lines = output.strip().splitlines()
     if status == EXIT_CACHE_ERROR:
         raise CodeCacheError(folder, lines[-1])
@@ -110,7 +112,9 @@ def _targets(folder: Path, digest: str, *, fast: bool) -> list[CompiledComponent
     ]
 
 
-async def _run_compiler(component: Path, targets: Sequence[CompiledComponent]) -> tuple[int | None, str]:
+async def _run_compiler(
+    component: Path, digest: str, targets: Sequence[CompiledComponent]
+) -> tuple[int | None, str]:
     """Run the compiler process; return its exit status, `None` after `WALL_SECONDS`, and its errors."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -121,6 +125,7 @@ async def _run_compiler(component: Path, targets: Sequence[CompiledComponent]) -
         str(limits.MEMORY_BYTES),
         str(limits.MAX_CODE_BYTES),
         str(component),
+        digest,
         *(argument for each in targets for argument in (each.compiler, str(each.path))),
         stdin=asyncio.subprocess.PIPE,  # Open while this process lives.
         stdout=asyncio.subprocess.DEVNULL,
@@ -175,7 +180,8 @@ def _first_cached(
         try:
             if (found := find_code(target.path, Path.exists)) is None:
                 continue
-            for used in (found[0], image_file(target.path)):
+            path, image = found
+            for used in (path, image_file(target.path), *([image.base] if image else ())):
                 with suppress(OSError):
                     _mark_used(used)
             if not verify or (found := find_code(target.path, is_sealed)) is not None:
@@ -209,12 +215,13 @@ def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_onl
     folder, evicted = cache / "compiled", 0
     loadable = tuple(f"-{code_key(compiler)}" for compiler in Compiler)
     try:
-        files = [*folder.glob("*.cwasm"), *folder.glob("*.image")]
+        files = [path for kind in ("cwasm", "image", "memory") for path in folder.glob(f"*.{kind}")]
         stay = {
             path for path in files if path.stem.endswith(loadable) and path.name.partition("-")[0] in needed
         }
         images = [path for path in stay if path.suffix == ".image"]
-        stay |= {image.code for image in map(read_image, images) if image is not None}
+        used = [image for image in map(read_image, images) if image is not None]
+        stay |= {path for image in used for path in (image.code, image.base)}
         for path in [*files, *folder.glob(".*.tmp")]:
             if path in stay or path.stat().st_mtime_ns >= before_ns:
                 continue

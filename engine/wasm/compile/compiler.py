@@ -15,8 +15,10 @@ from wasmtime.component import Component
 
 from engine.files.sealed import is_sealed, write_sealed
 from engine.wasm.binary.memory_image import split_memory, without_code
+from engine.wasm.binary.memory_limits import declared_limits
 from engine.wasm.binary.preinit import preinitialize
 from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
+from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import code_file, find_code, image_file, write_image
 from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine
 from engine.wasm.execution.config import PoolSettings, create_engine
@@ -50,25 +52,27 @@ def compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, pr
         initialized = preinitialize(component)
         if initialized is not component:
             with suppress(WasmtimeError):
-                _write(engine, checked, weave(initialized), out, max_code)
+                _write(engine, component, weave(initialized), out, max_code, checked=checked)
                 return
-    _write(engine, checked, weave(component), out, max_code)
+    _write(engine, component, weave(component), out, max_code, checked=checked)
 
 
-def _write(engine: Engine, checked: bytes | None, woven: bytes, out: Path, max_code: int) -> None:
+def _write(
+    engine: Engine, component: bytes, woven: bytes, out: Path, max_code: int, *, checked: bytes | None
+) -> None:
     """Compile a woven component: to a file of its own, or to an initial memory and code that it shares.
 
     `checked` is the component before, if its code is not known to be valid.
     """
     with suppress(UnsupportedBinary, WasmtimeError):
-        split = split_memory(woven)
+        split, declared = split_memory(woven), declared_limits(component)
         shared = code_file(out, hashlib.sha256(split.code).digest())
         with _locked(shared.with_suffix(".lock")):
             if is_sealed(shared) and _loads(engine, shared):
                 os.utime(shared)  # Files that are not used are removed.
             else:
                 write_sealed(shared, _compile(engine, checked, split.code, max_code - len(split.image)))
-        write_image(out, split)
+            write_image(out, split, declared)
         return
     write_sealed(out, _compile(engine, checked, woven, max_code))
 
@@ -90,10 +94,11 @@ def _compile(engine: Engine, checked: bytes | None, woven: bytes, max_code: int)
     return machine_code
 
 
-def main(max_code: str, component: str, *targets: str) -> int:
+def main(max_code: str, component: str, digest: str, *targets: str) -> int:
     """Compile one file with the first compiler that accepts it; the entry point of the compiler process.
 
-    `max_code` is in bytes. `targets` are names of compilers, each followed by its output file.
+    `max_code` is in bytes, `digest` that of the component (`read_component`). `targets` are names of
+    compilers, each followed by its output file.
     """
     for compiler, target in zip(targets[::2], targets[1::2], strict=True):
         out = Path(target)
@@ -107,7 +112,8 @@ def main(max_code: str, component: str, *targets: str) -> int:
             image_file(out).unlink(missing_ok=True)
             try:
                 preinit = compiler == targets[0] == Compiler.OPTIMIZING
-                compile_to(engine, Path(component).read_bytes(), out, int(max_code), preinit=preinit)
+                binary = read_component(Path(component), digest)
+                compile_to(engine, binary, out, int(max_code), preinit=preinit)
                 return 0
             except CodeTooLarge as error:
                 print(error, file=sys.stderr)

@@ -33,7 +33,7 @@ def code_key(compiler: Compiler) -> str:
     # The compiler process, which does not call this function, starts a sixth faster without this import.
     from importlib.metadata import version
 
-    return f"wasmtime-{version('wasmtime')}-{compiler}-9-{_additions()}"
+    return f"wasmtime-{version('wasmtime')}-{compiler}-10-{_additions()}"
 
 
 @cache

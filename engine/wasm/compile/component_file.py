@@ -1,10 +1,16 @@
-"""Reader of component files. It imports no engine, because the command line reads components too."""
+"""Reader of component files. It imports no engine, because the command line reads components too.
+
+A file has a component, or a frame of one (`files/compressed.py`). If that differs from a template, the file
+`TEMPLATE` beside it has the template's frame.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from engine.errors import SvcError
+from engine.files.compressed import FRAME, FrameCorrupt, decompress
 from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 from engine.wasm_binary import COMPONENT_HEADER
 
@@ -15,15 +21,21 @@ class ComponentRejected(SvcError):
     code = "component-rejected"
 
 
-def read_component(path: Path) -> bytes:
-    """Return the content of a component file. Raises `ComponentRejected` for any but the binary format."""
+TEMPLATE = "template.zst"
+
+
+def read_component(path: Path, digest: str = "") -> bytes:
+    """Return the component in a file. Raises `ComponentRejected` for any but the binary format.
+
+    One in a frame must have the sha256 `digest` (hex).
+    """
     try:
         if path.stat().st_size > MAX_COMPONENT_BYTES:
-            raise ComponentRejected(
-                f"{path.name} is larger than {MAX_COMPONENT_BYTES >> 20} MiB",
-                "Leave out files that the component embeds, and debug information.",
-            )
+            raise _too_large(path)
         binary = path.read_bytes()
+        if binary.startswith(FRAME):
+            template = path.with_name(TEMPLATE)
+            binary = _read_frame(path, binary, template.read_bytes() if template.exists() else b"", digest)
     except OSError as error:
         raise ComponentRejected(f"cannot read {path.name}: {error.strerror}", "Build it again.") from error
     # wasmtime also reads text, in which a name can be written so that the rules below miss it.
@@ -33,6 +45,28 @@ def read_component(path: Path) -> bytes:
             "Build a component (not a core module, not text) for WASI 0.2.",
         )
     return binary
+
+
+def _read_frame(path: Path, frame: bytes, template: bytes, digest: str) -> bytes:
+    try:
+        base = decompress(template, limit=MAX_COMPONENT_BYTES) if template else b""
+        binary = decompress(frame, base, limit=MAX_COMPONENT_BYTES)
+        reason = "it is not the difference from its template" if template else "its digest is another"
+        if sha256(binary).hexdigest() == digest:
+            return binary
+    except FrameCorrupt as error:
+        reason = f"a compressed file is damaged ({error})"
+    raise ComponentRejected(
+        f"{path.name} is not the component sha256:{digest}: {reason}",
+        "Run svc deploy in the project again, and check the disk.",
+    )
+
+
+def _too_large(path: Path) -> ComponentRejected:
+    return ComponentRejected(
+        f"{path.name} is larger than {MAX_COMPONENT_BYTES >> 20} MiB",
+        "Leave out files that the component embeds, and debug information.",
+    )
 
 
 @contextmanager

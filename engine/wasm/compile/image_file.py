@@ -1,26 +1,48 @@
 """Files of initial memories, beside the machine code of components whose code is shared.
 
-A file has the memory, in whole pages, and then how it is used. It ends with a digest (`sealed.py`).
+The first component with some machine code leaves its whole memory as the base of all. A file of each
+component has the ranges of pages in which its memory differs, and then how they are used. Files end with a
+digest (`sealed.py`).
 """
 
 import hashlib
+import json
+import mmap
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from pathlib import Path
-from struct import Struct
+from typing import Any, NamedTuple
 
-from engine.files.sealed import SEAL_BYTES, write_sealed
+from engine.files.sealed import SEAL_BYTES, is_sealed, write_sealed
 from engine.wasm.binary.memory_image import SplitComponent
 
-_TRAILER = Struct("<QQQ32s")
+MAX_RANGES = 16
+"""Maximum ranges of pages that differ: each is a mapping of its own in every memory."""
+_END = struct.Struct("<Q")
+"""The end of a file before its seal: the address of a base, or the size of the document of a component."""
+_TAIL_BYTES = 4096
+"""More than the document of a component and what follows it."""
+_PAGE = mmap.PAGESIZE
+
+
+class Layer(NamedTuple):
+    """A part of a file, `size` bytes from `position`, and its place in a memory image."""
+
+    path: Path
+    position: int
+    offset: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryImage:
-    """The initial content of a memory of `minimum` bytes: a file's first `length` bytes, at `start`.
+    """The initial content of a memory of `minimum` bytes: `length` bytes at `start`.
 
-    `code` is the file of the machine code that uses it, in the same folder.
+    `layers` are parts of files that cover it, later ones above earlier ones. `code` is the file of the
+    machine code that uses it, in their folder. `limits` are the `declared_limits` of the component.
     """
 
     path: Path
@@ -28,6 +50,14 @@ class MemoryImage:
     length: int
     minimum: int
     code: Path
+    _: KW_ONLY
+    layers: tuple[Layer, ...]
+    limits: tuple[int | None, ...] = ()
+
+    @property
+    def base(self) -> Path:
+        """The file of the lowest layer, which other components use, too."""
+        return self.layers[0].path
 
 
 def image_file(target: Path) -> Path:
@@ -40,11 +70,58 @@ def code_file(target: Path, digest: bytes) -> Path:
     return target.with_name(f"code-{digest.hex()}-{target.stem.partition('-')[2]}.cwasm")
 
 
-def write_image(target: Path, split: SplitComponent) -> None:
-    """Write the initial memory of a component. Raises OSError."""
+def write_image(target: Path, split: SplitComponent, limits: Sequence[int | None]) -> None:
+    """Write the initial memory of a component, and the base unless there is one. Raises OSError."""
     digest = hashlib.sha256(split.code).digest()
-    trailer = _TRAILER.pack(split.start, len(split.image), split.minimum, digest)
-    write_sealed(image_file(target), split.image, trailer)
+    base, base_start, base_image = _base(code_file(target, digest), split)
+    start = min(split.start, base_start)
+    end = max(split.start + len(split.image), base_start + len(base_image))
+    image = bytes(split.start - start) + split.image + bytes(end - split.start - len(split.image))
+    ranges = _ranges(image, base_start - start, base_image)
+    document = {
+        "start": start,
+        "length": len(image),
+        "minimum": split.minimum,
+        "code": digest.hex(),
+        "base": [base.name, base_start - start, len(base_image)],
+        "ranges": ranges,
+        "limits": limits,
+    }
+    encoded = json.dumps(document).encode()
+    content_of_ranges = [image[offset : offset + size] for offset, size in ranges]
+    write_sealed(image_file(target), *content_of_ranges, encoded, _END.pack(len(encoded)))
+
+
+def _base(code: Path, split: SplitComponent) -> tuple[Path, int, bytes]:
+    """Return the file, the address and the content of the base for some machine code.
+
+    Its name has its digest: files of components would be wrong beside another base.
+    """
+    for path in code.parent.glob(f"{code.stem}-*.memory"):
+        if is_sealed(path):
+            content = path.read_bytes()[:-SEAL_BYTES]
+            return path, _END.unpack(content[-_END.size :])[0], content[: -_END.size]
+    end = _END.pack(split.start)
+    digest = hashlib.sha256(split.image + end).hexdigest()
+    path = code.with_name(f"{code.stem}-{digest}.memory")
+    write_sealed(path, split.image, end)
+    return path, split.start, split.image
+
+
+def _ranges(image: bytes, base_offset: int, base: bytes) -> list[tuple[int, int]]:
+    """Return offset and size of at most `MAX_RANGES` ranges that cover all pages that differ from a base."""
+    view, below = memoryview(image), memoryview(base)
+    pages = [
+        at
+        for at in range(0, len(image), _PAGE)
+        if not 0 <= at - base_offset < len(base)
+        or view[at : at + _PAGE] != below[at - base_offset : at - base_offset + _PAGE]
+    ]
+    gaps = sorted(pairwise(pages), key=lambda pair: pair[0] - pair[1])
+    cuts = sorted(pair for pair in gaps[: MAX_RANGES - 1] if pair[1] - pair[0] > _PAGE)
+    begins = [*pages[:1], *(after for _, after in cuts)]
+    ends = [*(before for before, _ in cuts), *pages[-1:]]
+    return [(begin, end + _PAGE - begin) for begin, end in zip(begins, ends, strict=True)]
 
 
 def find_code(target: Path, is_usable: Callable[[Path], bool]) -> tuple[Path, MemoryImage | None] | None:
@@ -55,18 +132,37 @@ def find_code(target: Path, is_usable: Callable[[Path], bool]) -> tuple[Path, Me
     if is_usable(target):
         return target, None
     image = read_image(image_file(target)) if is_usable(image_file(target)) else None
-    return (image.code, image) if image is not None and is_usable(image.code) else None
+    if image is None or not (is_usable(image.code) and is_usable(image.base)):
+        return None
+    return image.code, image
 
 
 def read_image(path: Path) -> MemoryImage | None:
     """Return a file of `write_image`, or `None` if it does not exist. Raises OSError if it cannot be read."""
     try:
         with path.open("rb", buffering=0) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - SEAL_BYTES - _TRAILER.size))
-            trailer = file.read(_TRAILER.size)
-    except FileNotFoundError:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            content = file.read()[:-SEAL_BYTES]
+        (size,) = _END.unpack(content[-_END.size :])
+        return _decode(path, json.loads(content[-_END.size - size : -_END.size]))
+    except (FileNotFoundError, struct.error, ValueError, KeyError, TypeError):
         return None
-    if len(trailer) < _TRAILER.size:
-        return None
-    start, length, minimum, digest = _TRAILER.unpack(trailer)
-    return MemoryImage(path, start, length, minimum, code_file(path, digest))
+
+
+def _decode(path: Path, document: Any) -> MemoryImage:
+    code = code_file(path, bytes.fromhex(document["code"]))
+    base, offset, length = document["base"]
+    layers = [Layer(path.with_name(base), 0, offset, length)]
+    position = 0
+    for offset, size in document["ranges"]:
+        layers.append(Layer(path, position, offset, size))
+        position += size
+    return MemoryImage(
+        path,
+        document["start"],
+        document["length"],
+        document["minimum"],
+        code,
+        layers=tuple(layers),
+        limits=tuple(document["limits"]),
+    )

@@ -1,23 +1,27 @@
 """Memories of instances that begin with a separate image (`binary/memory_image.py`), mapped by this host.
 
 wasmtime calls the host to create a memory, and copies no data. A memory is a private mapping of the image's
-file among anonymous pages. After a run in a warm slot, the pages that were written since the memory was
-mapped are reset, and a next run takes it. That takes less time than wasmtime's own reset, which clears all
-resident pages. A memory with many written pages is unmapped instead, and so is each one of a cold slot.
+files among anonymous pages: a base that many components share, and above it the pages in which one differs.
+After a run in a warm slot, the pages that were written since the memory was mapped are reset, and a next run
+takes it. That takes less time than wasmtime's own reset, which clears all resident pages. A memory with many
+written pages is unmapped instead, and so is each one of a cold slot.
 """
 
+import errno
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from weakref import finalize
+from pathlib import Path
+from typing import ClassVar
+from weakref import WeakValueDictionary, finalize, ref
 
 from wasmtime import Engine
 
 from engine.wasm.capi import pages
-from engine.wasm.capi.memory_creator import set_memory_creator, set_stack_creator
+from engine.wasm.capi.memory_creator import count_memories, set_memory_creator, set_stack_creator
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution.config import MIB, compile_config
@@ -25,6 +29,8 @@ from engine.wasm.execution.host_stacks import RetainedStacks
 
 MAX_WRITTEN_BYTES, MAX_SEARCHED_BYTES = 4 * MIB, 64 * MIB
 """A memory that is larger, or has more written pages, is unmapped after its run."""
+MAX_LAYERED = 512
+"""While more memories are in use, only the base is mapped: Linux permits 65,530 mappings in a process."""
 _PIECE = 2 * MIB
 """Bytes that are freed at once."""
 _ZEROS = memoryview(bytes(MAX_WRITTEN_BYTES))
@@ -46,7 +52,6 @@ class HostMemory:
         "_content",
         "_faults",
         "_found",
-        "_image",
         "_image_begin",
         "_image_end",
         "_initial",
@@ -54,6 +59,7 @@ class HostMemory:
         "_minimum",
         "address",
         "free",
+        "image",
         "reserved",
         "size",
         "written",
@@ -64,7 +70,7 @@ class HostMemory:
         self._mapping = pages.reserve(guard + reserved + guard), guard + reserved + guard
         self.address, self.reserved = self._mapping[0] + guard, reserved
         self._minimum = self.size = minimum
-        self._image = image
+        self.image = image
         self._image_begin = self._image_end = minimum
         self._content = pages.view(self.address, minimum)
         self._found: list[tuple[int, int]] = []
@@ -76,13 +82,13 @@ class HostMemory:
         self.written = 0
         """Bytes of the ranges in `_initial`."""
         self.free: list[HostMemory]
-        """Those that a next run may take instead of a new one; it belongs to `HostMemories`."""
+        """Those that a next run may take instead of a new one; it belongs to the image."""
         try:
             pages.allow_access(self.address, minimum)
             if minimum == image.source.minimum:
                 self._image_begin = image.source.start
                 self._image_end = self._image_begin + image.source.length
-                pages.map_file_at(self.address + self._image_begin, image.file, image.source.length)
+                image.map_at(self.address + self._image_begin)
             pages.refuse_huge_pages(*self._mapping)
         except OSError:
             self.release()
@@ -126,7 +132,7 @@ class HostMemory:
         if begin < low:
             yield self._content[begin:low], _ZEROS[: low - begin]
         if low < high:
-            initial = self._image.content[low - self._image_begin : high - self._image_begin]
+            initial = self.image.content[low - self._image_begin : high - self._image_begin]
             yield self._content[low:high], initial
         if high < end:
             yield self._content[high:end], _ZEROS[: end - high]
@@ -180,32 +186,88 @@ class RetainedMemories:
             self._bytes -= memory.written
             return memory
 
+    def clear(self) -> None:
+        """Release all memories."""
+        with self._lock:
+            released = list(self._all)
+            self._all.clear()
+            self._bytes = 0
+            for memory in released:
+                memory.free.remove(memory)
+        for memory in released:
+            memory.release()
+
+    def forget(self, image: "MappedImage") -> None:
+        """Release the memories of an image. Those of runs that end later are released then."""
+        image.unused = True
+        for free in image.free.values():
+            while (memory := self.take(free)) is not None:
+                memory.release()
+
+
+class _OpenFile:
+    """An open file. Images that are made of one file share it."""
+
+    opened: ClassVar[WeakValueDictionary[Path, "_OpenFile"]] = WeakValueDictionary()
+
+    def __init__(self, path: Path) -> None:
+        """Open a file. Raises OSError."""
+        self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        finalize(self, os.close, self.number)
+
+    @classmethod
+    def at(cls, path: Path) -> "_OpenFile":
+        """Return an open file. Raises OSError."""
+        found = cls.opened.get(path)
+        if found is None or not os.path.samestat(os.fstat(found.number), path.stat()):
+            cls.opened[path] = found = cls(path)
+        return found
+
 
 class MappedImage:
-    """An open and mapped file of an initial memory."""
+    """The open and mapped files of an initial memory."""
 
     def __init__(self, source: MemoryImage) -> None:
-        """Map a file. Raises OSError."""
+        """Map the files. Raises OSError."""
         self.source = source
-        self.file = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            address = pages.map_file(self.file, source.length)
-        except OSError:
-            os.close(self.file)
-            raise
-        finalize(self, os.close, self.file)
+        self._layers = [(_OpenFile.at(layer.path), layer) for layer in source.layers]
+        self.free: dict[tuple[int, int, int], list[HostMemory]] = {}
+        """Retained memories, by their sizes."""
+        self.unused = False
+        """True once no further run begins with this image."""
+        address = pages.reserve(source.length)
         finalize(self, pages.release, address, source.length)
+        self.map_at(address, writable=False)
         self.content = pages.view(address, source.length)
+
+    def map_at(self, address: int, *, writable: bool = True) -> None:
+        """Replace reserved pages by a private copy of the image. Raises OSError."""
+        copies = writable and count_memories() > MAX_LAYERED
+        for number, (file, layer) in enumerate(self._layers):
+            at, end = address + layer.offset, layer.offset + layer.size
+            if copies and number:
+                pages.view(at, layer.size)[:] = self.content[layer.offset : end]
+            else:
+                pages.map_file_at(at, file.number, layer.position, layer.size, writable=writable)
+
+    def select(self) -> None:
+        """Use this image for the memories that wasmtime creates on this thread."""
+        _selected.image = ref(self)
+
+
+class _Selected(threading.local):
+    image: Callable[[], MappedImage | None] = staticmethod(lambda: None)
+
+
+_selected = _Selected()
 
 
 class HostMemories:
-    """The memories of one engine, which is the engine of one component. Callable from any thread."""
+    """The memories of one engine. Each begins with the image that is selected. Callable from any thread."""
 
-    def __init__(self, image: MappedImage, retained: RetainedMemories | None) -> None:
+    def __init__(self, retained: RetainedMemories | None) -> None:
         """`retained` is where memories stay after a run, if they do."""
-        self._image = image
         self._retained = retained if _written_pages().available else None
-        self._free: dict[tuple[int, int, int], list[HostMemory]] = {}
 
     def create_engine(self, compiler: Compiler, stacks: RetainedStacks | None = None) -> Engine:
         """Return the engine for machine code of a compiler. `stacks` are its fibers', if not wasmtime's."""
@@ -217,16 +279,19 @@ class HostMemories:
 
     def create(self, minimum: int, reserved: int, guard: int) -> HostMemory:
         """Return a memory with its initial content. Raises OSError."""
-        free = self._free.setdefault((minimum, reserved, guard), [])
+        image = _selected.image()
+        if image is None:
+            raise OSError(errno.EINVAL, "no memory image is selected")
+        free = image.free.setdefault((minimum, reserved, guard), [])
         memory = self._retained.take(free) if self._retained is not None else None
         if memory is None:
-            memory = HostMemory(self._image, minimum, reserved, guard)
+            memory = HostMemory(image, minimum, reserved, guard)
             memory.free = free
         return memory
 
     def recycle(self, memory: HostMemory) -> None:
         """Retain a memory whose instance is closed, or release it."""
-        if self._retained is not None:
+        if self._retained is not None and not memory.image.unused:
             with suppress(OSError):
                 if memory.reset():
                     self._retained.add(memory)
@@ -235,6 +300,5 @@ class HostMemories:
 
     def close(self) -> None:
         """Release all memories, after the engine."""
-        for free in self._free.values():
-            while self._retained is not None and (memory := self._retained.take(free)) is not None:
-                memory.release()
+        if self._retained is not None:
+            self._retained.clear()

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from weakref import ref
 
 from wasmtime import Engine
 
@@ -132,30 +131,24 @@ class Slots:
         self.free = size
         self.warm = warm
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
-        self._engines: dict[Compiler, Engine] = {}
+        self._engines: dict[tuple[Compiler, bool], Engine] = {}
         most = size * WARM_RESIDENT_MIB * MIB
-        self._retained = RetainedMemories(MAX_RETAINED, most) if warm else None
+        self.retained = RetainedMemories(MAX_RETAINED, most) if warm else None
         self._stacks = RetainedStacks(size) if warm else None
-        self._others: tuple[ref[Engine], ...] = ()
-        """Engines of components with separate memory images, until they are unloaded."""
 
-    def engine(self, compiler: Compiler) -> Engine:
-        """Return the engine that runs code of a compiler in these slots."""
-        if compiler not in self._engines:
-            self._engines = {**self._engines, compiler: self._make(compiler)}
-        return self._engines[compiler]
-
-    def engine_with(self, compiler: Compiler, image: MappedImage) -> Engine:
-        """Return a new engine for one component, whose memories begin with an image."""
-        engine = HostMemories(image, self._retained).create_engine(compiler, self._stacks)
-        self._others = (*(other for other in self._others if other() is not None), ref(engine))
-        return engine
+    def engine(self, compiler: Compiler, *, hosted: bool = False) -> Engine:
+        """Return the engine that runs code of a compiler in these slots, if `hosted` in `HostMemories`."""
+        key = compiler, hosted
+        if key not in self._engines:
+            hosts = HostMemories(self.retained) if hosted else None
+            engine = hosts.create_engine(compiler, self._stacks) if hosts else self._make(compiler)
+            self._engines = {**self._engines, key: engine}
+        return self._engines[key]
 
     def increment_epoch(self) -> None:
         """Increment the epoch of every engine; callable from any thread."""
-        for engine in (*self._engines.values(), *(other() for other in self._others)):
-            if engine is not None:
-                increment_epoch(address(engine))
+        for engine in self._engines.values():
+            increment_epoch(address(engine))
 
 
 class Pool:
@@ -297,18 +290,22 @@ class Pool:
         if self._queue.size:
             self.grant_waiting()
 
-    def engines(self, compiler: Compiler, image: MemoryImage | None) -> list[Engine]:
-        """Return the engine of each kind of slot for a component with this image, if it has one.
+    def engines(self, compiler: Compiler, *, hosted: bool) -> list[Engine]:
+        """Return the engine of each kind of slot; `hosted` is that of components with a memory image."""
+        return [slots.engine(compiler, hosted=hosted) for slots in self.slots]
 
-        Raises `CodeRejected` if the image cannot be mapped.
-        """
-        if image is None:
-            return [slots.engine(compiler) for slots in self.slots]
+    def map_image(self, image: MemoryImage) -> MappedImage:
+        """Return a memory image for runs in any slot. Raises `CodeRejected` if it cannot be mapped."""
         try:
-            mapped = MappedImage(image)
+            return MappedImage(image)
         except OSError as error:
             raise CodeRejected(image.path, str(error)) from error
-        return [slots.engine_with(compiler, mapped) for slots in self.slots]
+
+    def release_image(self, image: MappedImage) -> None:
+        """Release the memories that are retained for an image without further runs."""
+        for slots in self.slots:
+            if slots.retained is not None:
+                slots.retained.forget(image)
 
     def running(self) -> dict[str, int]:
         """Return the number of slots that each project holds."""

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
+
+from wasmtime import Engine
 
 from engine.artifact import ComponentArtifact
 from engine.cancellation import finish
@@ -29,7 +31,10 @@ from engine.sourcemap import SourceMap
 from engine.trace import RequestTrace
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
+from engine.wasm.capi.wasmtime import address
 from engine.wasm.compile.code_cache import compile_component, is_compiled
+from engine.wasm.compile.component_file import read_component
+from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.compile.machine_code import CodeRejected, load_component
 from engine.wasm.execution.config import MIB, PoolSettings
@@ -184,10 +189,10 @@ class Runner:
         self.reclaimer = Reclaimer()
         self._loaded: WeakValueDictionary[tuple[str, bool], LoadedComponent] = WeakValueDictionary()
         self._retained: OrderedDict[tuple[str, bool], LoadedComponent] = OrderedDict()
-        self._limits: dict[Path, Sequence[int | None]] = {}
-        """The limits of memories by the file of machine code that components share."""
         self._compiling = asyncio.Semaphore(CONCURRENT)
         self._loading: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
+        self._shared: WeakValueDictionary[tuple[Path, int], LinkedComponent] = WeakValueDictionary()
+        """Linked machine code that components with other memory images share, by its file and engine."""
         self._active: set[Execution] = set()
         self._ended: asyncio.Event | None = None
         self._reaper: asyncio.TimerHandle | None = None
@@ -226,22 +231,15 @@ class Runner:
     ) -> LoadedComponent:
         link = partial(self._link, artifact, fast=fast, report=report)
         try:
-            shared, programs = await link()
+            return await link()
         except CodeRejected as error:
             # Compiled for another processor or wasmtime, as in a copied data directory: compile it here.
             error.path.unlink(missing_ok=True)
-            shared, programs = await link()
-        memories = self._limits.get(shared) if shared is not None else None
-        if memories is None:
-            memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
-        if shared is not None:
-            self._limits[shared] = memories
-        return LoadedComponent(programs, memories, ComponentUsage(hosted=programs[0].hosted))
+            return await link()
 
     async def _link(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
-    ) -> tuple[Path | None, tuple[LinkedComponent, ...]]:
-        """Return the linked component for each kind of slot, and its machine code if others share that."""
+    ) -> LoadedComponent:
         compiled = await compile_component(
             artifact.component,
             artifact.digest,
@@ -250,17 +248,35 @@ class Runner:
             report=report,
             slots=self._compiling,
         )
-        compiler, image = compiled.compiler, compiled.image
-        engines = self.pool.engines(compiler, image)
+        image = compiled.image
+        engines = self.pool.engines(compiled.compiler, hosted=image is not None)
+        # Components with the same machine code are loaded one after another, and share it.
+        async with self._loading.setdefault((str(compiled.path), fast), asyncio.Lock()):
+            if image is None:
+                return await asyncio.to_thread(self._load_whole, artifact, compiled.path, engines)
+            return await asyncio.to_thread(self._load_shared, image, engines)
 
-        def link() -> tuple[LinkedComponent, ...]:
-            components = [load_component(engine, compiled.path) for engine in engines]
-            return tuple(
-                LinkedComponent(component, engine, self.runs, hosted=image is not None)
-                for component, engine in zip(components, engines, strict=True)
-            )
+    def _load_whole(
+        self, artifact: ComponentArtifact, code: Path, engines: Sequence[Engine]
+    ) -> LoadedComponent:
+        programs = tuple(
+            LinkedComponent(load_component(engine, code), engine, self.runs) for engine in engines
+        )
+        limits = declared_limits(read_component(artifact.component, artifact.digest))
+        return LoadedComponent(programs, limits)
 
-        return compiled.path if image is not None else None, await asyncio.to_thread(link)
+    def _load_shared(self, image: MemoryImage, engines: Sequence[Engine]) -> LoadedComponent:
+        mapped = self.pool.map_image(image)
+        programs = []
+        for engine in engines:
+            key = image.code, address(engine)
+            shared = self._shared.get(key)
+            if shared is None:
+                component = load_component(engine, image.code)
+                self._shared[key] = shared = LinkedComponent(component, engine, self.runs, hosted=True)
+            programs.append(shared.prepared_by(mapped.select))
+        finalize(programs[0], self.pool.release_image, mapped)
+        return LoadedComponent(tuple(programs), image.limits, ComponentUsage(hosted=True))
 
     async def guest(
         self,

@@ -17,6 +17,7 @@ from engine.bucket.protocols import BlobCorrupt, BlobMissing, Digest
 from engine.deploy import package_store
 from engine.deploy.package_store import (
     SMALL_BYTES,
+    VERSION,
     Package,
     PackageError,
     PackageFile,
@@ -260,9 +261,21 @@ def refused(
 GOOD = {"version": 1, "kind": "component", "files": {"component.wasm": ["0" * 64, 5]}}
 
 
+STORED = GOOD | {"version": 2}
+BLOB = ["1" * 64, 3]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        STORED,
+        STORED | {"stored": []},
+        STORED | {"stored": {"component.wasm": 5}},
+        STORED | {"stored": {"component.wasm": [BLOB, BLOB, BLOB]}},
+        STORED | {"stored": {"component.wasm": [["1" * 63, 3]]}},
+        STORED | {"stored": {"script.js": [BLOB]}},
+        STORED | {"files": STORED["files"] | {"script.js": BLOB}, "stored": {"script.js": [BLOB, BLOB]}},
+        STORED | {"kind": "image", "files": {"index.json": BLOB}, "stored": {"index.json": [BLOB]}},
         [],
         {},
         GOOD | {"version": 0},
@@ -297,7 +310,7 @@ def test_invalid_json_raises(text: bytes) -> None:
 def test_package_of_newer_svc_raises() -> None:
     assert decode(json.dumps(GOOD).encode()).artifact == Digest("0" * 64)
     with pytest.raises(PackageError, match="newer svc"):
-        decode(json.dumps(GOOD | {"version": 2, "kind": "other"}).encode())
+        decode(json.dumps(GOOD | {"version": VERSION + 1, "kind": "other"}).encode())
 
 
 def large_package(files: int) -> Package:
@@ -312,7 +325,7 @@ def test_large_document_is_read_file_by_file() -> None:
     assert len(document) > SMALL_BYTES
     assert decode(document) == package
     with pytest.raises(PackageError, match="newer svc"):
-        decode(document.replace(b'"version":1', b'"version":2'))
+        decode(document.replace(b'"version":1', b'"version":3'))
     spaced, nested = document.replace(b":", b": "), document.replace(b'"files":{', b'"files":{"a":[],', 1)
     for invalid in (
         spaced,

@@ -13,13 +13,13 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wasmtime import Instance, Memory, Module, Store, Trap
+from wasmtime import Instance, Memory, Module, Store, Trap, WasmtimeError
 
 from engine.wasm.capi import pages
 from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.component_file import ComponentRejected
-from engine.wasm.compile.image_file import MemoryImage
+from engine.wasm.compile.image_file import Layer, MemoryImage
 from engine.wasm.execution import host_memories, runner
 from engine.wasm.execution.host_memories import (
     MAX_SEARCHED_BYTES,
@@ -45,19 +45,25 @@ MUCH = 1 << 30
 NUMBERS = count()
 
 
+def mapped_image(path: Path, start: int, length: int, minimum: int) -> MappedImage:
+    """Map an image that is one file."""
+    return MappedImage(MemoryImage(path, start, length, minimum, path, layers=(Layer(path, 0, 0, length),)))
+
+
 class Program:
     """A module whose memory begins with an image."""
 
     def __init__(self, folder: Path, retained: RetainedMemories | None, text: str = MODULE) -> None:
         self.image = folder / f"{next(NUMBERS)}.image"
         self.image.write_bytes(INITIAL[START : START + LENGTH])
-        image = MappedImage(MemoryImage(self.image, START, LENGTH, MINIMUM, self.image))
-        self.engine = HostMemories(image, retained).create_engine(Compiler.OPTIMIZING)
+        self.mapping = mapped_image(self.image, START, LENGTH, MINIMUM)
+        self.engine = HostMemories(retained).create_engine(Compiler.OPTIMIZING)
         self.module = Module(self.engine, text)
 
     @contextmanager
     def run(self) -> Iterator["Run"]:
         """Yield an instance, which is dropped afterwards."""
+        self.mapping.select()
         store = Store(self.engine)
         try:
             yield Run(store, self.module)
@@ -154,8 +160,9 @@ def test_pages_are_searched_only_after_page_faults(tmp_path: Path, monkeypatch: 
 def test_memory_has_its_initial_content_after_each_reset(tmp_path: Path, runs: list[set[int]]) -> None:
     path, start, length = tmp_path / "image", PAGE, 2 * PAGE
     path.write_bytes(b"i" * length)
-    image = MappedImage(MemoryImage(path, start, length, 4 * PAGE, path))
-    memories, initial = HostMemories(image, RetainedMemories(1, MUCH)), bytes(start) + b"i" * length
+    image = mapped_image(path, start, length, 4 * PAGE)
+    image.select()
+    memories, initial = HostMemories(RetainedMemories(1, MUCH)), bytes(start) + b"i" * length
     initial += bytes(4 * PAGE - len(initial))
     for written in runs:
         memory = memories.create(4 * PAGE, 8 * PAGE, 0)
@@ -346,3 +353,124 @@ def test_component_beyond_the_limits_of_an_instance_is_rejected(tmp_path: Path) 
     binary = with_data((PAGE, FILL), more="(table 70000 funcref)")
     with pytest.raises(ComponentRejected, match="70000 which exceeds the limit of 60000"):
         text_guest.serve(tmp_path, test, data=binary)
+
+
+OWN = [(0, 3 * pages.PAGE_BYTES), (40 * PAGE, pages.PAGE_BYTES), (LENGTH - PAGE, PAGE)]
+"""Places in an image, and sizes, of the ranges in which a program differs from the base."""
+
+
+def layered_images(folder: Path, count: int) -> list[tuple[MappedImage, bytes]]:
+    """Map images that share a base; return each with the memory that begins with it."""
+    base = folder / f"{next(NUMBERS)}.memory"
+    base.write_bytes(INITIAL[START : START + LENGTH])
+    images = []
+    for number in range(1, count + 1):
+        path, initial, layers, position = folder / f"{next(NUMBERS)}.image", bytearray(INITIAL), [], 0
+        for offset, size in OWN:
+            initial[START + offset : START + offset + size] = bytes([0xF0 + number]) * size
+            layers.append(Layer(path, position, offset, size))
+            position += size
+        path.write_bytes(b"".join(bytes([0xF0 + number]) * size for _, size in OWN))
+        source = MemoryImage(
+            path, START, LENGTH, MINIMUM, path, layers=(Layer(base, 0, 0, LENGTH), *layers), limits=(None,)
+        )
+        images.append((MappedImage(source), bytes(initial)))
+    return images
+
+
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.lists(
+                st.tuples(
+                    st.sampled_from([0, START, START + 40 * PAGE, START + LENGTH - PAGE, MINIMUM - PAGE]),
+                    st.integers(-pages.PAGE_BYTES, pages.PAGE_BYTES),
+                    st.integers(1, 2 * PAGE),
+                ),
+                max_size=4,
+            ),
+            st.integers(0, 3),
+        ),
+        max_size=8,
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+def test_runs_of_programs_with_one_base_begin_with_their_own_memory(
+    tmp_path: Path, runs: list[tuple[int, list[tuple[int, int, int]], int]], retain: bool, copied: bool
+) -> None:
+    images = layered_images(tmp_path, 3)
+    engine = HostMemories(RetainedMemories(3, MUCH) if retain else None).create_engine(Compiler.OPTIMIZING)
+    module = Module(engine, MODULE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_memories, "MAX_LAYERED", -1 if copied else MUCH)
+        for which, writes, grown in runs:
+            image, initial = images[which]
+            image.select()
+            store = Store(engine)
+            run = Run(store, module)
+            assert run.read() == initial
+            run.grow(grown)
+            assert run.read() == initial + bytes(grown * PAGE)
+            for near, offset, size in writes:
+                at = max(0, near + offset)
+                run.write(at, b"\xff" * min(size, MINIMUM + grown * PAGE - at))
+            store.close()
+    base = images[0][0].source.base
+    assert base.read_bytes() == INITIAL[START : START + LENGTH]
+    module.close()
+    engine.close()
+
+
+@needs_kernel
+def test_pages_of_a_program_are_reset_where_only_they_were_written(tmp_path: Path) -> None:
+    """A memory is used again by the same program only, with its own content and not that of the base."""
+    (one, initial), (two, other) = layered_images(tmp_path, 2)
+    memories = HostMemories(RetainedMemories(2, MUCH))
+    one.select()
+    memory = memories.create(MINIMUM, MINIMUM, 0)
+    content = pages.view(memory.address, MINIMUM)
+    for offset, size in OWN:
+        content[START + offset : START + offset + size] = b"\xff" * size
+    memories.recycle(memory)
+    assert bytes(content) == initial
+    two.select()
+    second = memories.create(MINIMUM, MINIMUM, 0)
+    assert second is not memory
+    assert bytes(pages.view(second.address, MINIMUM)) == other
+    one.select()
+    assert memories.create(MINIMUM, MINIMUM, 0) is memory
+    memories.recycle(memory)
+    memories.recycle(second)
+    memories.close()
+
+
+def test_memories_of_an_unloaded_program_are_released(tmp_path: Path) -> None:
+    (one, _), (two, _) = layered_images(tmp_path, 2)
+    retained = RetainedMemories(4, MUCH)
+    memories = HostMemories(retained)
+    created = []
+    for image in (one, one, two):
+        image.select()
+        created.append(memories.create(MINIMUM, MINIMUM, 0))
+    memories.recycle(created[0])
+    retained.forget(one)
+    memories.recycle(created[1])
+    memories.recycle(created[2])
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    assert [line for line in maps if " rw-p " in line and str(one.source.path) in line] == []
+    memories.close()
+
+
+def test_memory_without_an_image_ends_the_run_with_a_reason(tmp_path: Path) -> None:
+    program = Program(tmp_path, None)
+    with ThreadPoolExecutor(1) as thread:
+        store = Store(program.engine)
+        with pytest.raises(WasmtimeError, match="no memory image is selected"):
+            thread.submit(Run, store, program.module).result()
+        store.close()
+    program.close()

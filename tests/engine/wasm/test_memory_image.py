@@ -3,15 +3,17 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wasmtime import Engine, Instance, Memory, Module, Store
 
-from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, split_memory
+from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, SplitComponent, split_memory
+from engine.wasm.capi.pages import PAGE_BYTES
 from engine.wasm.compile import limits
 from engine.wasm.compile.check import ComponentRejected
 from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.image_file import MAX_RANGES, image_file, read_image, write_image
 from engine.wasm.execution.config import compile_config
 from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import (
@@ -48,7 +50,10 @@ def memory_of(component: CompiledComponent) -> bytes:
     """Return the initial memory that is beside the machine code, from address 0."""
     image = component.image
     assert image is not None
-    return bytes(image.start) + image.path.read_bytes()[: image.length]
+    content = bytearray(image.length)
+    for path, position, offset, size in image.layers:
+        content[offset : offset + size] = path.read_bytes()[position : position + size]
+    return bytes(image.start) + bytes(content)
 
 
 def shared_codes(folder: Path) -> int:
@@ -162,3 +167,60 @@ def test_image_is_the_memory_of_an_instance(small: list[tuple[int, bytes]]) -> N
     end = split.start + len(split.image)
     assert memory.read(store, split.start, end) == split.image
     assert not any(memory.read(store, 0, split.start)) and not any(memory.read(store, end))
+
+
+def test_second_component_has_only_the_pages_that_differ(tmp_path: Path) -> None:
+    changed = FILL[: 40 * PAGE_BYTES] + "other" + FILL[40 * PAGE_BYTES + 5 :]
+    first, second = (compiled(with_data((PAGE, text)), tmp_path) for text in (FILL, changed))
+    assert first.image is not None and second.image is not None
+    assert first.image.layers[0] == second.image.layers[0]
+    assert [(layer.offset, layer.size) for layer in second.image.layers[1:]] == [
+        (40 * PAGE_BYTES, PAGE_BYTES)
+    ]
+    assert second.image.path.stat().st_size < 2 * PAGE_BYTES
+    assert memory_of(second) == bytes(PAGE) + changed.encode()
+    assert first.image.limits == second.image.limits == (None,)
+
+
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.integers(0, 299), st.binary(min_size=1, max_size=9)), max_size=60),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
+def test_image_of_layers_is_the_memory(
+    tmp_path: Path, changes: list[tuple[int, bytes]], shift: int, longer: int
+) -> None:
+    base = bytes(range(256)) * (300 * PAGE_BYTES // 256)
+    image = bytearray(base + bytes(longer * PAGE))
+    for page, data in changes:
+        image[page * PAGE_BYTES : page * PAGE_BYTES + len(data)] = data
+    folder = tmp_path / sha256(image).hexdigest()
+    folder.mkdir(exist_ok=True)
+    minimum = 64 * PAGE
+    for file, content, start in (("a-x.cwasm", base, PAGE), ("b-x.cwasm", bytes(image), shift * PAGE)):
+        write_image(folder / file, SplitComponent(b"code", content, start, minimum), (None, 5))
+    found = read_image(image_file(folder / "b-x.cwasm"))
+    assert found is not None
+    assert len(found.layers) <= 1 + MAX_RANGES
+    content = bytearray(found.length)
+    for path, position, offset, size in found.layers:
+        content[offset : offset + size] = path.read_bytes()[position : position + size]
+    whole = bytes(found.start) + bytes(content)
+    assert whole.rstrip(b"\0") == (bytes(shift * PAGE) + image).rstrip(b"\0")
+    assert (found.minimum, found.limits) == (minimum, (None, 5))
+
+
+@pytest.mark.parametrize("lost", [1000, 0])
+def test_damaged_or_missing_base_is_written_again(tmp_path: Path, lost: int) -> None:
+    changed = "w" + FILL
+    binaries = [with_data((PAGE, text)) for text in (FILL, changed)]
+    for binary in binaries:
+        compiled(binary, tmp_path)
+    (base,) = (tmp_path / "compiled").glob("*.memory")
+    content = base.read_bytes()
+    base.unlink()
+    if lost:
+        base.write_bytes(content[:-lost])
+    for binary, text in zip(reversed(binaries), (changed, FILL), strict=True):
+        assert memory_of(compiled(binary, tmp_path)).rstrip(b"\0") == bytes(PAGE) + text.encode()

@@ -1,0 +1,83 @@
+"""Compressed content, alone or as its difference from a similar content: frames of zstd (RFC 8878).
+
+A difference is a frame whose prefix is the other content, the template. Frames name neither what they contain
+nor their template, so callers verify a digest.
+"""
+
+import sys
+from collections.abc import Iterator
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import (
+        CompressionParameter,
+        DecompressionParameter,
+        ZstdCompressor,
+        ZstdDecompressor,
+        ZstdDict,
+        ZstdError,
+    )
+else:
+    from backports.zstd import (
+        CompressionParameter,
+        DecompressionParameter,
+        ZstdCompressor,
+        ZstdDecompressor,
+        ZstdDict,
+        ZstdError,
+    )
+
+FRAME = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a frame."""
+_LEVEL = 9
+_MAX_WINDOW_LOG = 27
+"""A reader needs up to 128 MiB for a frame, besides its content and its template."""
+_CHUNK_BYTES = 1 << 20
+_MIN_PREFIX = 8
+
+
+class FrameCorrupt(Exception):
+    """A frame is incomplete or altered, or its content is longer than permitted."""
+
+
+def compress(content: bytes, template: bytes = b"") -> bytes:
+    """Return a frame of a content, as its difference from `template` if that is not empty."""
+    window = min(max(10, (len(content) + len(template)).bit_length()), _MAX_WINDOW_LOG)
+    options: dict[int, int] = {
+        CompressionParameter.compression_level: _LEVEL,
+        CompressionParameter.window_log: window,
+    }
+    compressor = ZstdCompressor(options=options, zstd_dict=_prefix(template))
+    return compressor.compress(content, ZstdCompressor.FLUSH_FRAME)
+
+
+def decompress(frame: bytes, template: bytes = b"", *, limit: int) -> bytes:
+    """Return the content of a frame, at most `limit` bytes. Raises `FrameCorrupt`."""
+    parts, size = [], 0
+    for part in _parts(frame, template):
+        size += len(part)
+        if size > limit:
+            raise FrameCorrupt(f"more than {limit} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _parts(frame: bytes, template: bytes) -> Iterator[bytes]:
+    options: dict[int, int] = {DecompressionParameter.window_log_max: _MAX_WINDOW_LOG}
+    decompressor = ZstdDecompressor(zstd_dict=_prefix(template), options=options)
+    data = frame
+    try:
+        while not decompressor.eof:
+            part = decompressor.decompress(data, _CHUNK_BYTES)
+            data = b""
+            if not part and decompressor.needs_input:
+                raise FrameCorrupt("incomplete")
+            yield part
+    except ZstdError as error:
+        raise FrameCorrupt(str(error)) from error
+    if decompressor.unused_data:
+        raise FrameCorrupt("followed by other data")
+
+
+def _prefix(template: bytes) -> tuple[ZstdDict, int] | None:
+    # A dictionary cannot be shorter, and a prefix that short saves nothing.
+    return ZstdDict(template, is_raw=True).as_prefix if len(template) >= _MIN_PREFIX else None

@@ -1,0 +1,89 @@
+"""js applications on a real service are stored and sent as their difference from one template."""
+
+import asyncio
+import shutil
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+import pytest
+
+from engine.manifest.load import load
+from svc_tui.client import Client
+from svc_tui.deploy import uploader
+from tests.svc_tui.hosted import Hosted, RecordingReporter
+
+pytestmark = pytest.mark.slow
+MAX_SENT_BYTES = 400 << 10
+
+
+def application(root: Path, name: str, text: str) -> Path:
+    root.mkdir(exist_ok=True)
+    (root / "svc.toml").write_text(
+        f'[project]\nname = "{name}"\n\n[resource.web]\nlane = "js"\npublic = true\n'
+    )
+    (root / "index.js").write_text(f"export default {{ fetch: () => new Response('{text}') }};\n")
+    return root
+
+
+def bundled(root: Path, cache: Path) -> uploader.Bundle:
+    return asyncio.run(uploader.build(load(root), cache, RecordingReporter()))
+
+
+def send(client: Client, bundle: uploader.Bundle) -> int:
+    """Deploy a bundle; return the bytes that were sent before."""
+    planned = uploader.plan(client, bundle)
+    sent = uploader.upload(client, bundle, planned["missing"], RecordingReporter())
+    options = {"commit": "", "message": "", "allow": False}
+    uploader.deploy(client, bundle, planned["revision"], RecordingReporter(), **options)
+    return sent
+
+
+def answers(hosted: Hosted, name: str) -> str:
+    # A service that starts without machine code answers 503 if it compiles for long.
+    for _ in range(60):
+        answer = httpx.get(hosted.public, headers={"host": f"web--{name}.apps.example"}, timeout=300)
+        if answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+            break
+    return answer.text
+
+
+def test_applications_share_a_template(tmp_path: Path, cache: Path) -> None:
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        first = bundled(application(tmp_path / "one", "one", "first"), cache)
+        assert send(client, first) < 6 << 20
+        second = bundled(application(tmp_path / "two", "two", "second"), cache)
+        assert send(client, second) < MAX_SENT_BYTES
+        assert send(client, bundled(application(tmp_path / "one", "one", "changed"), cache)) < MAX_SENT_BYTES
+        assert (answers(hosted, "one"), answers(hosted, "two")) == ("changed", "second")
+    # Without machine code, the components are put together again.
+    shutil.rmtree(tmp_path / "data" / "cache")
+    with Hosted(tmp_path / "data") as hosted:
+        assert (answers(hosted, "one"), answers(hosted, "two")) == ("changed", "second")
+
+
+def test_template_that_is_collected_during_a_deploy_is_sent_again(tmp_path: Path, cache: Path) -> None:
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        bundle = bundled(application(tmp_path / "one", "one", "first"), cache)
+        planned = uploader.plan(client, bundle)
+        uploader.upload(client, bundle, planned["missing"], RecordingReporter())
+        template = bundle.packed["web"].package.template
+        assert template is not None
+        (tmp_path / "data" / "blobs" / template.digest).unlink()
+        options = {"commit": "", "message": "", "allow": False}
+        uploader.deploy(client, bundle, planned["revision"], RecordingReporter(), **options)
+        assert answers(hosted, "one") == "first"
+
+
+def test_damaged_difference_is_sent_again(tmp_path: Path, cache: Path) -> None:
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        send(client, bundled(application(tmp_path / "one", "one", "first"), cache))
+        bundle = bundled(application(tmp_path / "one", "one", "second"), cache)
+        uploader.upload(client, bundle, uploader.plan(client, bundle)["missing"], RecordingReporter())
+        own = bundle.packed["web"].package.files["component.wasm"].stored[0]
+        blob = tmp_path / "data" / "blobs" / own.digest
+        blob.chmod(0o644)
+        blob.write_bytes(blob.read_bytes()[:-1])
+        assert answers(hosted, "one") == "first"
+        send(client, bundle)
+        assert answers(hosted, "one") == "second"
