@@ -1,6 +1,5 @@
 """The journal of one machine: a segment that stays open, and positions that connections remember."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,7 +97,7 @@ def test_connection_that_closes_leaves_no_segment_open(path: Path) -> None:
     write(connection, "a")
 
     def opened() -> list[str]:
-        links = [Path(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]
+        links = [*Path("/proc/self/fd").iterdir()]
         return [str(each.readlink()) for each in links if each.is_symlink()]
 
     assert [each for each in opened() if f"/{FOLDER}/" in each and str(path.parent) in each]
