@@ -42,7 +42,7 @@ def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     return (TablesDoor(replay=replay), TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase))
 
 
-def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":
+def door_stats() -> "dict[str, Callable[[Path], tuple[int, int, int] | None] | None]":
     """Return, for each Door that the Board shows, the function that measures its data; None without data."""
     from doors.tables.sqlite.owner import table_stats
 

@@ -379,7 +379,7 @@ def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
     width = max((len(user) for user, _ in calls), default=0)
     contents: list[Line] = []
     if is_store:
-        contents = [((f"{door.tables:,}, {size(door.size or 0)}", ""),)]
+        contents = [((f"{door.tables:,}, {size(door.size or 0)}, history {size(door.log or 0)}", ""),)]
     return _table(
         room,
         ("Door", [((_PURPOSES[is_store], ""),)]),

@@ -173,13 +173,14 @@ class Health:
 class BoardDoor:
     """The size of a Door in bytes, or its records per second; None if not applicable.
 
-    `users` counts the calls of each resource since the engine started.
+    `users` counts the calls of each resource since the engine started. `log` is the size of the history.
     """
 
     tables: int | None = None
     size: int | None = None
     records: float | None = None
     users: Mapping[str, int] = field(default_factory=dict)
+    log: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +232,7 @@ class ProjectStatus:
                 door["bytes"],
                 door["records"],
                 {user["resource"]: user["calls"] for user in door["users"]},
+                door["log_bytes"],
             )
             for door in document["doors"]
         }

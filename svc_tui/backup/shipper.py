@@ -27,6 +27,7 @@ from doors.tables.replication.journal import (
     FOLDER,
     JournalEntry,
     begin_again,
+    logged,
     read_segment,
     segments,
 )
@@ -63,7 +64,7 @@ from svc_tui.backup.names import (
     values_name,
     values_times,
 )
-from svc_tui.backup.restore import parse_time, replace_tables, restore_tables, text
+from svc_tui.backup.restore import replace_tables, restore_tables, text
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, write_file
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
@@ -452,12 +453,7 @@ class Backup:
             return True
         assembler.restart(shipped.sequence)
         while messages := await log.read(project, assembler.after):
-            entries = [
-                JournalEntry(each.sequence, parse_time(each.time), content)
-                for each in messages
-                if (content := assembler.add(each)) is not None
-            ]
-            if entries:
+            if entries := [*logged(messages, assembler)]:
                 first, last, time_ns = shipped.sequence + 1, entries[-1].sequence, entries[0].time_ns
                 part = Entries(project, log.id, first, last, time_ns, 0)
                 frames = b"".join(each.frame() for each in entries)

@@ -63,9 +63,10 @@ def usage(
     first = time.time_ns() // MINUTE_NS - minutes + 1
     credentials = resolve_target(root, service)
     memory: dict[str, int] | None = None
+    doors: list[Any] = []
     counts: dict[Key, UsageCount] = {}
     if credentials is not None:
-        counts, memory = _query(credentials, load(root).name, minutes)
+        counts, memory, doors = _query(credentials, load(root).name, minutes)
     elif (path := usage_path(root)).exists():
         with closing(UsageStore(path)) as store:
             counts = store.read(first)
@@ -76,7 +77,7 @@ def usage(
         {"start": _iso(minute), "resource": name, **asdict(count)} for (minute, name), count in rows.items()
     ]
     if as_json:
-        stdout.data({"since": _iso(first), "by": by, "rows": documents, "memory": memory})
+        stdout.data({"since": _iso(first), "by": by, "rows": documents, "memory": memory, "doors": doors})
         return
     if not rows:
         of = f" to {resource}" if resource is not None else ""
@@ -86,19 +87,23 @@ def usage(
         _table(rows, by)
         if memory is not None:
             stderr.note(f"the service uses {size(memory['used'])} of {size(memory['budget'])} of memory")
+            for door in doors:
+                stored = f"{size(door['bytes'])} and {size(door['log_bytes'])} of history"
+                stderr.note(f"the {door['name']} of the project have {stored}")
     else:
         stdout.fields(list(documents[0]), [list(document.values()) for document in documents])
 
 
 def _query(
     credentials: Credentials, project: str, minutes: int
-) -> tuple[dict[Key, UsageCount], dict[str, int] | None]:
-    """Return the counts of a service, and its memory (`budget` and `used` in bytes)."""
+) -> tuple[dict[Key, UsageCount], dict[str, int] | None, list[Any]]:
+    """Return the counts of a service, its memory (`budget` and `used` in bytes), and the Doors with data."""
     with noted_client(credentials) as client:
         answer = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})
-    rows = answer["rows"]
+        rows = answer["rows"]
+        doors = client.call("GET", f"/v1/projects/{project}/state")["doors"] if rows else []
     counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}
-    return counts, answer.get("memory")
+    return counts, answer.get("memory"), [each for each in doors if each["bytes"] is not None]
 
 
 def _added(counts: dict[Key, UsageCount], first: int, by: By) -> dict[Key, UsageCount]:

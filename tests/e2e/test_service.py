@@ -180,7 +180,9 @@ def test_logs_follow_continues_after_a_restart_of_the_service(service: Service, 
         service.server.get("/two", "followed")
         until("/two")
         assert [target for target in targets if target in ("/one", "/two")] == ["/one", "/two"]
-        assert json.loads(service.svc(project, "usage", "--json").stdout)["rows"]
+        usage = json.loads(service.svc(project, "usage", "--json").stdout)
+        assert usage["rows"]
+        assert [(each["name"], each["log_bytes"]) for each in usage["doors"]] == [("tables", 0)]
     finally:
         following.send_signal(signal.SIGINT)
         assert following.wait(20) == 130

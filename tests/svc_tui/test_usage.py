@@ -33,8 +33,8 @@ def counted(project: Path, counts: Counted) -> None:
 def rows(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
     assert run(["usage", "--json", *options]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"since", "by", "rows", "memory"}
-    assert document["memory"] is None
+    assert set(document) == {"since", "by", "rows", "memory", "doors"}
+    assert document["memory"] is None and document["doors"] == []
     return document["rows"]  # type: ignore[no-any-return]
 
 

@@ -115,9 +115,21 @@ def _position(connection: Connection) -> LogPosition:
 
 
 def _entries(path: Path, position: LogPosition) -> Iterator[tuple[JournalEntry, Entry]]:
-    """Yield the entries up to a position, newest first. Raises `TablesError`."""
-    if find_replica(path) is not None:
-        raise TablesError("a fleet has no history of rows yet", "`svc bucket backup` copies its tables.")
+    """Yield the entries up to a position, newest first. Raises `SvcError`."""
+    replica = find_replica(path)
+    for each in _in_journal(path, position) if replica is None else reversed(replica.entries()):
+        try:
+            entry = Entry.decode(each.content)
+        except CannotApply as error:
+            raise TablesError(f"the journal cannot be read: {error}", "Update svc.") from error
+        if entry.kind == "image":  # The tables were copied to the fleet with it.
+            return
+        if each.sequence <= position.sequence:
+            yield each, entry
+
+
+def _in_journal(path: Path, position: LogPosition) -> Iterator[JournalEntry]:
+    """Yield the entries of a journal up to a position, newest first."""
     expected = position.sequence
     with suppress(FileNotFoundError):  # The oldest ones are removed meanwhile.
         for segment in reversed(segments(path.parent / FOLDER / position.log)):
@@ -127,10 +139,7 @@ def _entries(path: Path, position: LogPosition) -> Iterator[tuple[JournalEntry, 
                 if each.sequence < expected:
                     return
                 expected -= 1
-                try:
-                    yield each, Entry.decode(each.content)
-                except CannotApply as error:
-                    raise TablesError(f"the journal cannot be read: {error}", "Update svc.") from error
+                yield each
 
 
 def _write_of(log: str, stored: JournalEntry, origin: Origin) -> Write:

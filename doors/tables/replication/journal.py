@@ -17,13 +17,16 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from doors.tables.replication.entry import Assembler
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.log_position import CLOSED, CREATE, LogPosition, store_log_position
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATA_FOLDER, Connection, is_replica, open_replica
+from engine.replication import LogMessage
 
 FOLDER = "journal"
 """Name of the folder beside the database."""
@@ -52,6 +55,14 @@ class JournalEntry:
         """Return the stored form."""
         size, checksum = len(self.content), zlib.crc32(self.content)
         return _FRAME.pack(_MAGIC, size, checksum, self.sequence, self.time_ns) + self.content
+
+
+def logged(messages: Iterable[LogMessage], assembler: Assembler) -> Iterator[JournalEntry]:
+    """Yield the entries that end with messages of the log of a fleet."""
+    for each in messages:
+        if (content := assembler.add(each)) is not None:
+            since_ns = int(datetime.fromisoformat(each.time).timestamp() * 1e6) * 1000
+            yield JournalEntry(each.sequence, since_ns, content)
 
 
 class Journal:

@@ -19,9 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from doors.tables.replication.entry import Entry, messages_of
+from doors.tables.replication.entry import Assembler, Entry, messages_of
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.follower import CopyFollower
+from doors.tables.replication.journal import JournalEntry, logged
 from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
@@ -507,6 +508,17 @@ class Replica:
     async def _refresh(self) -> None:
         await self._copy.until(lambda: self._copy.verified)
         await self.open(fresh=True)
+
+    def entries(self) -> list[JournalEntry]:
+        """Return the entries that the log has. Raises `SvcError`."""
+        return self._call(self._entries())
+
+    async def _entries(self) -> list[JournalEntry]:
+        entries, assembler = list[JournalEntry](), Assembler()
+        assembler.restart((await self._log.snapshots(self._name)).trimmed)
+        while messages := await self._log.read(self._name, assembler.after):
+            entries += logged(messages, assembler)
+        return entries
 
     def record(self, connection: Connection, *, exclusive: bool) -> None:
         """Send the transactions of a connection to the log."""

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from doors.tables.replication.entry import UNKNOWN, Origin
+from doors.tables.replication.journal import FOLDER
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import (
@@ -97,14 +98,15 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
         close_owner(connection)
 
 
-def table_stats(data: Path) -> tuple[int, int] | None:
-    """Return the table count and the bytes on disk of a project, or None if the file is unreadable."""
+def table_stats(data: Path) -> tuple[int, int, int] | None:
+    """Return the table count of a project, the bytes of the file and of its journals; None if unreadable."""
     path = database_path(data)
     try:
         if not path.exists():
-            return 0, 0
+            return 0, 0, 0
         with _open(path, _ERROR_PREFIX) as connection:
             names = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
-            return sum(not reserved(name) for (name,) in names), database_size(path)
+            log = sum(each.stat().st_size for each in path.parent.glob(f"{FOLDER}/*/*"))
+            return sum(not reserved(name) for (name,) in names), database_size(path), log
     except (OSError, SvcError):
         return None

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from engine.dev.project import DevProject
 
 Kind = Literal["dev", "service"]
-Measure = Callable[[Path], tuple[int, int] | None]
-"""Returns the number and total bytes of the things a Door stores in a project's data folder."""
+Measure = Callable[[Path], tuple[int, int, int] | None]
+"""Returns the number and bytes of the things a Door stores in a project's data folder, and of their log."""
 
 
 class StateQuery(QueryModel):
@@ -115,7 +115,7 @@ class DoorUser(StrictModel):
 
 
 class DoorState(StrictModel):
-    """A Door: its number of tables and their bytes, and its records per second (telemetry).
+    """A Door: its tables, their bytes and those of their history, and its records per second (telemetry).
 
     Members that do not apply or cannot be measured now are `null`. `users` are in the order of the resources.
     """
@@ -123,6 +123,7 @@ class DoorState(StrictModel):
     name: str
     tables: int | None
     bytes: int | None
+    log_bytes: int | None
     records: float | None
     users: list[DoorUser]
 
@@ -310,12 +311,12 @@ def _users(door: str, served: Project, uses: DoorUsage) -> list[DoorUser]:
 
 
 def _door(
-    name: str, measured: bool, stats: tuple[int, int] | None, window: RateWindow, users: list[DoorUser]
+    name: str, measured: bool, stats: tuple[int, int, int] | None, window: RateWindow, users: list[DoorUser]
 ) -> DoorState:
     """Return the model of a Door. A Door without a measure function receives records."""
-    tables, size = stats if stats is not None else (None, None)
+    tables, size, log = stats if stats is not None else (None, None, None)
     records = None if measured else _rounded(sum(rate.records for rate in window.resources.values()))
-    return DoorState(name=name, tables=tables, bytes=size, records=records, users=users)
+    return DoorState(name=name, tables=tables, bytes=size, log_bytes=log, records=records, users=users)
 
 
 def _rounded(rate: float) -> float:

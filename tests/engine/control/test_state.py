@@ -55,8 +55,15 @@ def test_state_has_addresses_rates_mounts_and_doors(root: Path) -> None:
             {"resource": "web", "pattern": "/api/*", "target": "api", "requests": api["requests"]}
         ]
         assert state["doors"] == [
-            {"name": "tables", "tables": 0, "bytes": 0, "records": None, "users": []},
-            {"name": "telemetry", "tables": None, "bytes": None, "records": 0.0, "users": []},
+            {"name": "tables", "tables": 0, "bytes": 0, "log_bytes": 0, "records": None, "users": []},
+            {
+                "name": "telemetry",
+                "tables": None,
+                "bytes": None,
+                "log_bytes": None,
+                "records": 0.0,
+                "users": [],
+            },
         ]
         assert (await shop.state(seconds=1))["seconds"] <= 2
 

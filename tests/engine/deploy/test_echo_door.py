@@ -49,10 +49,10 @@ class OpenEcho:
         return
 
 
-def echo_stats(data: Path) -> tuple[int, int] | None:
-    """Return the numbers of files and bytes in a project's data folder."""
+def echo_stats(data: Path) -> tuple[int, int, int] | None:
+    """Return the numbers of files and bytes in a project's data folder, without a log."""
     file = data / EchoDoor.name / FILE
-    return (1, file.stat().st_size) if file.exists() else (0, 0)
+    return (1, file.stat().st_size, 0) if file.exists() else (0, 0, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +102,13 @@ def test_state_of_a_project_shows_the_new_door_and_its_data(tmp_path: Path) -> N
         await sent(doors, b"hello")
         await doors.aclose()
         found = {door["name"]: door for door in (await shop.state())["doors"]}
-        assert found["echo"] == {"name": "echo", "tables": 1, "bytes": 5, "records": None, "users": []}
+        assert found["echo"] == {
+            "name": "echo",
+            "tables": 1,
+            "bytes": 5,
+            "log_bytes": 0,
+            "records": None,
+            "users": [],
+        }
 
     develop(root, test)

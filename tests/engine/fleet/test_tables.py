@@ -47,6 +47,18 @@ def test_row_that_is_edited_on_one_node_changes_on_all(machines: Machines) -> No
     answer = machines.post(3, "rows", {"table": "entries", "changes": [change]})
     assert answer.status_code == 200, answer.text
     assert "edited" in texts(machines)
+    [edited] = machines.rows(2, "SELECT id FROM entries WHERE text = 'edited'")
+    key = str(edited["id"])  # type: ignore[call-overload]
+    for number in (1, 2, 3):
+        blame = ("tables", "--service", "blame", "entries", key, "--json")
+        found = run(machines.project, machines.environ_at(number), *blame)
+        assert found.returncode == 0, found.stderr
+        [row] = json.loads(found.stdout)["rows"]
+        assert (row["write"]["by"], row["write"]["user"], row["after"]["text"]) == (
+            "edit",
+            "ann/ci",
+            "edited",
+        )
 
 
 def test_import_and_migration_on_one_node_are_on_all(machines: Machines) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.errors import SvcError
@@ -56,7 +57,7 @@ class MemoryLog:
             return None
         for content in contents:
             self._logs.sequence += 1
-            messages.append(LogMessage(self._logs.sequence, content))
+            messages.append(LogMessage(self._logs.sequence, content, datetime.now(UTC).isoformat()))
         sequence = self._logs.sequence
         news = [] if self._logs.loses_news else [sequence]
         if self._logs.repeats_news:
