@@ -84,7 +84,11 @@ async def serve_worker(
     data, bucket = config.data, config.bucket
     storage = DoorStorage(FolderBlobs(bucket or data), config.door_secret)
     tenants = Tenants(
-        doors, lambda name: data / name if config.multi_project else data, report_records, storage
+        doors,
+        lambda name: data / name if config.multi_project else data,
+        report_records,
+        storage,
+        lambda name: channel.send(protocol.JobsAdded(name)),
     )
     unpack = unpacker(storage.blobs, bucket / "unpacked") if bucket else None
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)
