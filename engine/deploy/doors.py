@@ -42,6 +42,7 @@ class Doors:
         folder: Path,
         timeline: TimelineBus,
         storage: DoorStorage | None = None,
+        *,
         on_work: Callable[[str], None] = lambda project: None,
     ) -> None:
         """`folder` has the project's data; each Door uses the subfolder of its name.
@@ -188,7 +189,9 @@ class Tenants:
         """Return a project's open Doors."""
         if project not in self._doors:
             folder, timeline = self._data(project), self.timeline(project)
-            self._doors[project] = Doors(self._kinds, project, folder, timeline, self._storage, self._on_work)
+            self._doors[project] = Doors(
+                self._kinds, project, folder, timeline, self._storage, on_work=self._on_work
+            )
         return self._doors[project]
 
     def open_doors(self, project: str) -> Mapping[str, DoorBinding]:

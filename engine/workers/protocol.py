@@ -57,6 +57,10 @@ class WorkerConfig:
     bucket: Path | None = None
     door_secret: bytes = b""
 
+    def folder(self, project: str) -> Path:
+        """Return the folder of a project's data."""
+        return self.data / project if self.multi_project else self.data
+
 
 @dataclass(frozen=True, slots=True)
 class Publish:

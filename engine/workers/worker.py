@@ -81,14 +81,12 @@ async def serve_worker(
         timeline.recordings.subscribe(reporters[-1])
         timeline.measurements.subscribe(reporters[-1])
 
-    data, bucket = config.data, config.bucket
-    storage = DoorStorage(FolderBlobs(bucket or data), config.door_secret)
+    bucket, storage = (
+        config.bucket,
+        DoorStorage(FolderBlobs(config.bucket or config.data), config.door_secret),
+    )
     tenants = Tenants(
-        doors,
-        lambda name: data / name if config.multi_project else data,
-        report_records,
-        storage,
-        lambda name: channel.send(protocol.JobsAdded(name)),
+        doors, config.folder, report_records, storage, lambda name: channel.send(protocol.JobsAdded(name))
     )
     unpack = unpacker(storage.blobs, bucket / "unpacked") if bucket else None
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)

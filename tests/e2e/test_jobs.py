@@ -115,7 +115,9 @@ def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
         if "options" in params:
             params["options"] = json.dumps(params["options"])
         headers = {"host": "front--shop.localhost", "x-svc-job": "forged"}
-        return httpx.get(f"http://127.0.0.1:{server.port}{path}", params=params, headers=headers).json()
+        return httpx.get(
+            f"http://127.0.0.1:{server.port}{path}", params=params, headers=headers, timeout=60
+        ).json()
 
     try:
         login(server, project, environ)
