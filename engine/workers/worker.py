@@ -81,10 +81,8 @@ async def serve_worker(
         timeline.recordings.subscribe(reporters[-1])
         timeline.measurements.subscribe(reporters[-1])
 
-    bucket, storage = (
-        config.bucket,
-        DoorStorage(FolderBlobs(config.bucket or config.data), config.door_secret),
-    )
+    data, bucket = config.data, config.bucket
+    storage = DoorStorage(FolderBlobs(bucket or data), config.door_secret)
     tenants = Tenants(
         doors, config.folder, report_records, storage, lambda name: channel.send(protocol.JobsAdded(name))
     )

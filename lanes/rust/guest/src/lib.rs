@@ -24,6 +24,7 @@
 //!   ([`Response::events`]).
 //! - [`client`] sends requests to other servers, several at once with [`client::all`].
 //! - [`tables`] reads and writes the tables of the project.
+//! - [`jobs`] adds requests that svc sends later.
 //! - [`password`] hashes and verifies passwords.
 //! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
 //! - The environment is [`mod@std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
@@ -40,6 +41,7 @@ pub mod client;
 mod error;
 mod events;
 mod headers;
+pub mod jobs;
 mod json;
 pub mod log;
 pub mod password;
