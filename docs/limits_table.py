@@ -6,6 +6,8 @@ from docs import library_limits as library
 from doors.crypto import door as crypto
 from doors.crypto import keys, operations
 from doors.files import signing, store
+from doors.jobs import schema as jobs
+from doors.jobs.store import DEAD_MS, MAX_DEAD
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, query
 from doors.tables.api import routes as rows
@@ -46,6 +48,7 @@ from engine.http.exchange import BODY_BYTES
 from engine.http.frame_budget import BLOCK_BYTES, FRAMES_PER_SECOND, FRAMES_PER_TURN, MAX_FRAMES
 from engine.http.messages import MAX_FIELDS
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
+from engine.jobs.runner import AT_ONCE
 from engine.manifest import path_rules
 from engine.manifest.domains import MAX_DOMAINS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
@@ -352,6 +355,15 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "left out",
         ),
+    ],
+    "Jobs": [
+        ("jobs of a project", f"{jobs.MAX_JOBS:,}, of them {MAX_DEAD:,} dead", "", "429 `jobs-full`"),
+        ("body of a job", size(jobs.MAX_BODY), "", "400 `bad-request`"),
+        ("path, key of a job", f"{jobs.MAX_PATH:,}, {jobs.MAX_KEY} characters", "", "400 `bad-request`"),
+        ("delay of a job", f"{jobs.MAX_DELAY_S // 86400} days", "", "400 `bad-request`"),
+        ("tries of a job", f"{jobs.TRIES}", f"`maxTries` up to {jobs.MAX_TRIES}", "dead"),
+        ("jobs of a project that run at once, in a process", f"{AT_ONCE}", "", "others wait"),
+        ("time that dead jobs stay", f"{DEAD_MS // 86400000} days", "", "removed"),
     ],
     "Alerts": [
         (

@@ -7,7 +7,7 @@ resolved within the process. The engine identifies the caller; a guest cannot fo
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from engine.bucket.protocols import Blobs
 from engine.grant import Grant
@@ -79,6 +79,8 @@ class DoorRequest:
     session: Session = field(default_factory=Session)
     stream: AsyncIterator[bytes] | None = None
     client: bool = False
+    trusted: bool = False
+    """Whether svc itself asks. SQL of such a request can use the tables of Doors."""
 
     def header(self, name: str) -> str:
         """Return the first value of a header field, or an empty string."""
@@ -123,22 +125,6 @@ class LogEntry:
     grant: Grant | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DoorContext:
-    """The project that a Door is opened for: its name, and a folder that the Door creates when needed.
-
-    `log` appends to the timeline. It can be called from any thread and never blocks. `measure` adds to the
-    metrics of the project (default: discards); call it on the event loop. A Door that stores blobs needs
-    `storage`.
-    """
-
-    project: str
-    folder: Path
-    log: Callable[[LogEntry], None] = field(repr=False)
-    measure: Callable[[MeasurementBatch], None] = field(default=lambda batch: None, repr=False)
-    storage: DoorStorage | None = None
-
-
 class OpenDoor(Protocol):
     """A Door, opened for one project."""
 
@@ -150,6 +136,44 @@ class OpenDoor(Protocol):
 
     async def aclose(self) -> None:
         """Finish requests in progress and close every file."""
+
+
+def _no_door(name: str) -> OpenDoor:
+    raise LookupError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class DoorContext:
+    """The project that a Door is opened for: its name, and a folder that the Door creates when needed.
+
+    `log` appends to the timeline. It can be called from any thread and never blocks. `measure` adds to the
+    metrics of the project (default: discards); call it on the event loop, as `sibling`, which returns another
+    Door of the project, and `on_work`, after a commit that changed the tables of a Door. A Door that stores
+    blobs needs `storage`.
+    """
+
+    project: str
+    folder: Path
+    log: Callable[[LogEntry], None] = field(repr=False)
+    measure: Callable[[MeasurementBatch], None] = field(default=lambda batch: None, repr=False)
+    storage: DoorStorage | None = None
+    _: KW_ONLY
+    sibling: Callable[[str], OpenDoor] = field(default=_no_door, repr=False)
+    on_work: Callable[[], None] = field(default=lambda: None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DoorTables:
+    """Tables of a Door in the database of each project, which guests do not see.
+
+    The names of all begin with `prefix`, and `first` is one of them. `create` are the statements that create
+    them, when a statement first names one. Guests can insert into the view `inlet`.
+    """
+
+    prefix: str
+    first: str
+    inlet: str
+    create: tuple[str, ...]
 
 
 @runtime_checkable
@@ -166,6 +190,17 @@ class LimitsFiles(Protocol):
 
     def limit_files(self, mebibytes: int | None) -> None:
         """Limit the bytes of all files; `None` removes the limit. Call it on the event loop."""
+
+
+@runtime_checkable
+class ReadsTables(Protocol):
+    """An open Door that has the tables of its project."""
+
+    async def glance(self, sql: str, *, fresh: bool = False) -> Any:
+        """Return the first value of a query of svc; None if the file or the table does not exist.
+
+        A file that is closed stays closed. With `fresh`, a node of a fleet waits for all that was written.
+        """
 
 
 class Door(Protocol):

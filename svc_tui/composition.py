@@ -35,18 +35,21 @@ def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     """Return an instance of each Door. `replay` is the time of SQL in the replay of a capsule."""
     from doors.crypto.door import CryptoDoor
     from doors.files.door import FilesDoor
+    from doors.jobs.door import JobsDoor
+    from doors.jobs.schema import JOBS
     from doors.tables.door import TablesDoor
     from doors.tables.project_database import ProjectDatabase
     from doors.telemetry.door import TelemetryDoor
 
-    return (TablesDoor(replay=replay), TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase))
+    tables = TablesDoor(replay=replay, tables=(JOBS,))
+    return (tables, TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase), JobsDoor())
 
 
 def door_stats() -> "dict[str, Callable[[Path], tuple[int, int, int] | None] | None]":
     """Return, for each Door that the Board shows, the function that measures its data; None without data."""
     from doors.tables.sqlite.owner import table_stats
 
-    return {"tables": table_stats, "telemetry": None}
+    return {"tables": table_stats, "telemetry": None, "jobs": None}
 
 
 def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":

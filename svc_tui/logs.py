@@ -18,13 +18,20 @@ from typing import Annotated, Any
 import typer
 
 from engine.control.discovery import find_endpoint
-from engine.errors import InvalidUsage
+from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
-from engine.manifest.load import load
+from engine.manifest.load import find, load
 from engine.timeline.database import timeline_path
 from engine.timeline.record import Record, RequestRecord, StoredRecord, encode, from_json, searchable
-from svc_tui.client import Unreachable
-from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, open_client
+from svc_tui.client import Client, Unreachable
+from svc_tui.client.credentials import (
+    PROJECT_FILE,
+    Credentials,
+    CredentialStore,
+    noted_client,
+    open_client,
+)
+from svc_tui.client.discovery import find_running
 from svc_tui.dev.request_log import record_line, request_line, stderr_text
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
@@ -65,6 +72,25 @@ def resolve_target(root: Path, service: bool | None) -> Credentials | None:
     credentials = CredentialStore.from_environment(os.environ).get(root)
     stderr.note(f"from the service {credentials.key}; pass --dev for records of svc dev")
     return credentials
+
+
+@contextmanager
+def open_project(service: bool | None, subject: str) -> Iterator[tuple[Client, str]]:
+    """Yield a client of the service or of the running `svc dev`, and the project. Raises `SvcError`.
+
+    `subject` is the last part of a path that it asks for.
+    """
+    root = find(Path.cwd())
+    name, credentials = load(root).name, resolve_target(root, service)
+    if credentials is not None:
+        with noted_client(credentials) as client:
+            yield client, name
+        return
+    running = find_running(root / DATA_DIR, f"/v1/projects/{name}/{subject}")
+    if running is None:
+        raise SvcError("svc dev does not run", "Start it, or pass --service for the deployed project.")
+    with running:
+        yield running, name
 
 
 RunSql = Callable[..., Any]

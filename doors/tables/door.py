@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
@@ -21,9 +21,9 @@ from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import find_replica, is_active
-from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, set_storage_quota
+from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, first_value, set_storage_quota
 from doors.tables.sqlite.replay_time import ReplayTime
-from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, DoorTables, LogEntry
 from engine.files.descriptors import share_of_files
 from engine.files.reserve import shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes
@@ -57,13 +57,14 @@ class TablesDoor:
         max_open: int = MAX_OPEN,
         max_written: int = MAX_WRITTEN_BYTES,
         replay: ReplayTime | None = None,
+        tables: Sequence[DoorTables] = (),
     ) -> None:
         """Limit each database file to `max_bytes`, and the number of open files to `max_open`.
 
         The running statements of a project write at most about `max_written` bytes of temporary data.
-        `replay` is the time of statements in a replay.
+        `replay` is the time of statements in a replay. `tables` are those of other Doors.
         """
-        self.replay = replay
+        self.replay, self.tables = replay, tables
         self._limits = max_bytes, max_written
         self._max_open = max_open
         self._open: set[ProjectTables] = set()
@@ -155,7 +156,7 @@ class ProjectTables:
                 self._door.replay.begin(request.body)
             if has_many_values(request):
                 return self._read_and_answer(request)
-            return self._answer(read_request(request), request)
+            return self._answer(self._read(request), request)
         except GuestProblem as problem:
             return self._refuse(problem, request)
 
@@ -170,7 +171,15 @@ class ProjectTables:
     async def _read_in_thread(self, request: DoorRequest) -> SqlRequest:
         """Parse a request, one of the project at a time. Raises `GuestProblem`."""
         async with self._reading:
-            return await asyncio.to_thread(read_request, request, stepwise=True)
+            return await asyncio.to_thread(self._read, request, stepwise=True)
+
+    def _read(self, request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
+        """Parse a request, and find the tables of a Door that it names. Raises `GuestProblem`."""
+        parsed = read_request(request, stepwise=stepwise)
+        for tables in self._door.tables:
+            if any(tables.prefix in statement.sql for statement in parsed.statements):
+                return parsed._replace(tables=tables, on_committed=self._context.on_work)
+        return parsed
 
     def _answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         if is_active() and (replica := find_replica(self.path)) is not None:
@@ -187,7 +196,7 @@ class ProjectTables:
             replica.execute_with(self._answer_forwarded)
             if self._database is not None and not self._database.replicated:
                 self.close_in_background()
-            if parsed.kind != "exec":
+            if parsed.kind == "query" or (parsed.kind == "batch" and parsed.tables is None):
                 stale_ok = request.caller.stale_reads if parsed.stale_ok is None else parsed.stale_ok
                 if await replica.open(fresh=not stale_ok, written=request.session.written):
                     with suppress(NotAQuery):
@@ -210,7 +219,7 @@ class ProjectTables:
     async def _answer_forwarded(self, request: DoorRequest) -> DoorResponse:
         """Answer a request that a guest sent to another node. Raises `Conflict` and `ReplicationError`."""
         many = has_many_values(request)
-        parsed = await self._read_in_thread(request) if many else read_request(request)
+        parsed = await self._read_in_thread(request) if many else self._read(request)
         if parsed.kind != "exec" and (replica := find_replica(self.path)) is not None:
             await replica.open(fresh=True)
         return await self._open_and_answer(parsed, request)
@@ -239,9 +248,9 @@ class ProjectTables:
         if self._closing:
             await asyncio.wait(self._closing)
         await self._door.make_room(self)
-        loop = asyncio.get_running_loop()
-        opened = partial(OpenDatabase, on_idle=self._door.freed.set)
-        return await loop.run_in_executor(None, opened, self.path, *self._limits, self._door.replay)
+        loop, door = asyncio.get_running_loop(), self._door
+        opened = partial(OpenDatabase, on_idle=door.freed.set)
+        return await loop.run_in_executor(None, opened, self.path, *self._limits, door.replay, door.tables)
 
     def _on_opened(self, opening: "asyncio.Future[OpenDatabase]") -> None:
         self._opening = None
@@ -249,6 +258,12 @@ class ProjectTables:
             self._database = opening.result()
         else:
             self._door.on_closed(self)
+
+    async def glance(self, sql: str, *, fresh: bool = False) -> Any:
+        """Return the first value of a query of svc, on a connection of its own; None if it cannot be read."""
+        if fresh and is_active() and (replica := find_replica(self.path)) is not None:
+            await replica.open(fresh=True)
+        return await asyncio.to_thread(first_value, self.path, sql)
 
     def limit_storage(self, mebibytes: int | None) -> None:
         """Set the quota of the file; the next request opens it again."""
@@ -317,6 +332,7 @@ class OpenDatabase:
         max_bytes: int,
         max_written: int,
         replay: ReplayTime | None = None,
+        tables: Sequence[DoorTables] = (),
         *,
         on_idle: Callable[[], None],
     ) -> None:
@@ -328,7 +344,7 @@ class OpenDatabase:
         self._on_idle = on_idle
         self._written = _WrittenBytesLimit(max_written)
         self._check_timer: asyncio.TimerHandle | None = None
-        self._writer = Writer(path, max_bytes, replay)
+        self._writer = Writer(path, max_bytes, replay, tables)
         self.replicated = find_replica(path) is not None
         try:
             self._reader = Reader(path, replay)
@@ -344,7 +360,7 @@ class OpenDatabase:
         `refuse` returns the result of the future for a later problem. Canceling the future stops the
         statement. Without `writes`, a batch that writes raises `NotAQuery`.
         """
-        if request.kind == "exec":
+        if request.kind == "exec" or (request.kind == "batch" and request.tables is not None):
             return self._track(self._writer.write(request, refuse))
         try:
             answer = self._reader.answer(request)

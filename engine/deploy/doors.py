@@ -5,6 +5,8 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from engine.bucket.blobs import FolderBlobs
@@ -21,6 +23,7 @@ from engine.door import (
     OpenDoor,
     StreamingDoor,
 )
+from engine.job_store import JobStore
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -39,18 +42,23 @@ class Doors:
         folder: Path,
         timeline: TimelineBus,
         storage: DoorStorage | None = None,
+        *,
+        on_work: Callable[[str], None] = lambda project: None,
     ) -> None:
         """`folder` has the project's data; each Door uses the subfolder of its name.
 
         Without `storage`, blobs are in the folder, and signatures are valid as long as this process runs.
+        `on_work` is called with the project when a job may wait.
         """
         log, measure = _DoorLog(timeline), timeline.measurements.append
         storage = storage or DoorStorage(FolderBlobs(folder), secrets.token_bytes(32))
         self.uses = DoorUsage()
-        opened = {
-            door.name: door.open(DoorContext(project, folder / door.name, log, measure, storage))
-            for door in doors
-        }
+        opened: dict[str, OpenDoor] = {}
+        for door in doors:
+            place = DoorContext(project, folder / door.name, log, measure, storage)
+            context = replace(place, sibling=opened.__getitem__, on_work=partial(on_work, project))
+            opened[door.name] = door.open(context)
+        self.jobs = next((each for each in opened.values() if isinstance(each, JobStore)), None)
         self._limiting_files = [each for each in opened.values() if isinstance(each, LimitsFiles)]
         self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
         self.open: Mapping[str, DoorBinding] = {
@@ -155,15 +163,18 @@ class Tenants:
         data: Callable[[str], Path],
         on_timeline: Callable[[str, TimelineBus], object],
         storage: DoorStorage | None = None,
+        on_work: Callable[[str], None] = lambda project: None,
     ) -> None:
         """`data` returns the data folder of a project; `on_timeline` is called with each new timeline.
 
-        `storage` is that of the service, which all projects share.
+        `storage` is that of the service, which all projects share. `on_work` is called with a project in
+        which a job may wait.
         """
         self._storage = storage
         self._kinds = doors
         self._data = data
         self._on_timeline = on_timeline
+        self._on_work = on_work
         self._timelines: dict[str, TimelineBus] = {}
         self._doors: dict[str, Doors] = {}
 
@@ -178,7 +189,9 @@ class Tenants:
         """Return a project's open Doors."""
         if project not in self._doors:
             folder, timeline = self._data(project), self.timeline(project)
-            self._doors[project] = Doors(self._kinds, project, folder, timeline, self._storage)
+            self._doors[project] = Doors(
+                self._kinds, project, folder, timeline, self._storage, on_work=self._on_work
+            )
         return self._doors[project]
 
     def open_doors(self, project: str) -> Mapping[str, DoorBinding]:

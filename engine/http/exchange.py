@@ -242,11 +242,12 @@ class MemoryExchange:
         self.project = ""
         self.unsent = ResponseBytes()
         self.status: int | None = None
+        self.fields: Headers = []
         self.aborted = False
 
     async def send_head(self, status: int, headers: Headers) -> None:
-        """Store the status."""
-        self.status = status
+        """Store the status and the header fields."""
+        self.status, self.fields = status, headers
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
         """Discard a part of the body."""

@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -82,13 +82,14 @@ class Scheduler:
         *,
         node: str = "",
         clock: Callable[[], float] = time.time,
+        turn: Callable[[str], AbstractAsyncContextManager[None]] = lambda project: nullcontext(),
     ) -> None:
         """`cells` is called on use, `projects` returns those that are served, `send` is the gateway.
 
-        `node` is this one of a fleet; nodes have different names.
+        `node` is this one of a fleet; nodes have different names. A run of a project waits for its `turn`.
         """
         self._cells, self._projects, self._send, self._timeline_of = cells, projects, send, timeline_of
-        self._node, self._token, self._clock = node, secrets.token_hex(6), clock
+        self._node, self._token, self._clock, self._turn = node, secrets.token_hex(6), clock, turn
         self._known: dict[str, Entries] = {}
         """By project, the state that was read or stored last."""
         self._plans: dict[str, _Plan] = {}
@@ -240,7 +241,8 @@ class Scheduler:
         )
         exchange, began = MemoryExchange(request), time.perf_counter()
         try:
-            await self._send(exchange)
+            async with self._turn(project):
+                await self._send(exchange)
         except Exception:
             _log.exception("the run %s of the schedule %s of %s failed", run.id, schedule.path, resource)
             exchange.abort()

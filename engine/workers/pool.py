@@ -70,10 +70,13 @@ class WorkerPool:
         config: protocol.WorkerConfig,
         timeline_of: Callable[[str], TimelineBus],
         uses_of: Callable[[str], DoorUsage],
+        on_work: Callable[[str], None],
         warn: Callable[[str], None],
         program: str,
     ) -> None:
         """`sockets` has a list for each worker. `warn` is called with worker failures.
+
+        `on_work` is called with a project whose jobs have changed.
 
         Records that workers report go to the project's timeline; Door calls are added to its usage. `program`
         is the module that a worker runs, which calls `engine.workers.worker.main`.
@@ -83,7 +86,7 @@ class WorkerPool:
         self._config = config
         self._timeline_of = timeline_of
         self._uses_of = uses_of
-        self._warn = warn
+        self._on_work, self._warn = on_work, warn
         self._number = self._requested = 0
         self._last: dict[str, protocol.Publish] = {}
         self._certify: protocol.Certify | None = None
@@ -199,6 +202,8 @@ class WorkerPool:
                         timeline.measurements.append(record)
                     else:
                         timeline.append(record)
+            elif isinstance(message, protocol.JobsAdded):
+                self._on_work(message.project)
             elif isinstance(message, protocol.WorkerWarning):
                 self._warn(message.text)
             elif isinstance(message, protocol.ReportedState):

@@ -115,6 +115,13 @@ class RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsAdded:
+    """A request of the worker has changed the jobs of a project."""
+
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerWarning:
     """A warning or fault of a worker for the service's log."""
 

@@ -82,7 +82,10 @@ async def serve_worker(
         timeline.measurements.subscribe(reporters[-1])
 
     blobs = FolderBlobs(config.bucket or config.data)
-    tenants = Tenants(doors, config.folder, report_records, DoorStorage(blobs, config.door_secret))
+    storage = DoorStorage(blobs, config.door_secret)
+    tenants = Tenants(
+        doors, config.folder, report_records, storage, lambda name: channel.send(protocol.JobsAdded(name))
+    )
     unpack = unpacker(blobs, config.bucket / "unpacked") if config.bucket else None
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)
     site = ServingTable(versions, config.domain, front=not config.multi_project)

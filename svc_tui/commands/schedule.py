@@ -1,22 +1,15 @@
 """`svc schedule`: the schedules of the project."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from engine.errors import InvalidUsage, SvcError
-from engine.files.data_dir import DATA_DIR
-from engine.manifest.load import find, load
+from engine.errors import InvalidUsage
 from svc_tui.client import Client
-from svc_tui.client.credentials import noted_client
-from svc_tui.client.discovery import find_running
 from svc_tui.commands.options import AsJson, argument
 from svc_tui.deploy.format import local_time
-from svc_tui.logs import ServiceOption, resolve_target
+from svc_tui.logs import ServiceOption, open_project
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import duration
 
@@ -30,7 +23,7 @@ _TONES = {"succeeded": "green", "failed": "red", "interrupted": "yellow"}
 @schedule.command("list")
 def list_schedules(service: ServiceOption = None, as_json: AsJson = False) -> None:
     """List the schedules with their last results and next times."""
-    with _opened(service) as (client, project):
+    with open_project(service, "schedules") as (client, project):
         listed = client.call("GET", f"/v1/projects/{project}/schedules")
     if as_json:
         stdout.data(listed)
@@ -46,7 +39,7 @@ def list_schedules(service: ServiceOption = None, as_json: AsJson = False) -> No
 @schedule.command()
 def run(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> int:
     """Run a schedule now, and wait for its end."""
-    with _opened(service) as (client, project):
+    with open_project(service, "schedules") as (client, project):
         result = client.call("POST", f"/v1/projects/{project}/schedules/run", _found(client, project, path))
     if as_json:
         stdout.data(result)
@@ -69,27 +62,11 @@ def resume(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = 
 
 
 def _pause(path: str, service: bool | None, *, as_json: bool, paused: bool) -> None:
-    with _opened(service) as (client, project):
+    with open_project(service, "schedules") as (client, project):
         found = _found(client, project, path)
         listed = client.call("PUT", f"/v1/projects/{project}/schedules/paused", found | {"paused": paused})
     changed = next(each for each in listed["schedules"] if found.items() <= each.items())
     stdout.answer(changed, [_line(changed)], as_json=as_json)
-
-
-@contextmanager
-def _opened(service: bool | None) -> Iterator[tuple[Client, str]]:
-    """Yield a client of the service or of the running `svc dev`, and the project. Raises `SvcError`."""
-    root = find(Path.cwd())
-    name, credentials = load(root).name, resolve_target(root, service)
-    if credentials is not None:
-        with noted_client(credentials) as client:
-            yield client, name
-        return
-    running = find_running(root / DATA_DIR, f"/v1/projects/{name}/schedules")
-    if running is None:
-        raise SvcError("svc dev does not run", "Start it, or pass --service for the deployed project.")
-    with running:
-        yield running, name
 
 
 def _found(client: Client, project: str, path: str) -> dict[str, str]:

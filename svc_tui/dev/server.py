@@ -26,7 +26,7 @@ from engine.bucket.folder import KeyValueFile
 from engine.bucket.layout import BLOBS
 from engine.bucket.protocols import Blobs
 from engine.control.discovery import ControlEndpoint, find_endpoint
-from engine.deploy.doors import Doors, DoorUsage
+from engine.deploy.doors import Doors
 from engine.deploy.gc import GRACE_NS, remove_unused
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.dev.env_file import ENV_FILE, development_values
@@ -40,6 +40,7 @@ from engine.gateway.replay import Replayer
 from engine.grant import Grant
 from engine.http.exchange import MAX_BODY
 from engine.http.server import serve
+from engine.jobs.runner import JobRunner
 from engine.lane import BuildFailed, BuildMode
 from engine.manifest.load import load, warnings
 from engine.manifest.model import Project
@@ -50,6 +51,7 @@ from engine.timeline.rates import RateMeter
 from engine.timeline.record import BUILT, PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.store import UsageRecorder, usage_path
+from engine.wasm.execution.background import BackgroundShare
 from engine.wasm.execution.memory_budget import default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
@@ -202,12 +204,19 @@ async def run_dev(
         await migrating.apply()
         storage = DoorStorage(FolderBlobs(data), secrets.token_bytes(32))
         await _collect_blobs(data, storage.blobs)
-        opened = Doors(composition.doors(), project.name, data, timeline, storage)
+        opened = Doors(
+            composition.doors(),
+            project.name,
+            data,
+            timeline,
+            storage,
+            on_work=lambda name: jobs.wake(name),
+        )
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)
         stack.push_async_callback(runner.aclose)
         workers = (
-            _worker_pool(settings, data, timeline, opened, reporter, storage.secret)
+            _worker_pool(settings, data, timeline, opened, reporter, storage.secret, lambda: jobs)
             if len(settings.sockets) > 1
             else None
         )
@@ -238,16 +247,27 @@ async def run_dev(
         )
         cells = KeyValueFile(data / SCHEDULES_FILE)
         stack.push_async_callback(cells.aclose)
+        share = BackgroundShare(runner.pool, runner.quotas)
         scheduler = Scheduler(
             cells.open,
             lambda: {dev.project.name: dev.project},
             gateway,
             lambda _: timeline,
             node=str(os.getpid()),
+            turn=share.run,
         )
         stack.push_async_callback(scheduler.aclose)
+        jobs = JobRunner(
+            lambda: {dev.project.name: dev.project},
+            lambda _: opened.jobs,
+            gateway,
+            lambda _: timeline,
+            share,
+            node=str(os.getpid()) if other is not None and other.is_running else "dev",
+        )
+        stack.push_async_callback(jobs.aclose)
         replayer = Replayer(gateway, timeline)
-        control = partial(_blueprints, dev, data, settings.port, rates, opened.uses, replayer, scheduler)
+        control = partial(_blueprints, dev, data, settings.port, rates, opened, replayer, scheduler, jobs)
         presence: asyncio.Future[ControlEndpoint] = loop.create_future()
         stack.push_async_callback(asyncio.gather, loop.create_task(_control(data, control, stop, presence)))
         serving = loop.create_task(
@@ -265,12 +285,14 @@ async def run_dev(
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
         stack.push_async_callback(scheduler.stop, 0)
+        stack.push_async_callback(jobs.stop, 0)
         stack.callback(stop.set)
         _warn_of_manifest(dev, reporter, recorders[0])
         await watcher.ready.wait()
         if (tables := project.root / MIGRATIONS_FOLDER).is_dir():
             watcher.include([tables / "*.sql"], 0)  # they may be ignored, or linked from outside
         dev.rebuild(set(project.resources))
+        jobs.start()
         if settings.schedules:
             scheduler.start()
         yield DevServer(dev, presence, stopped)
@@ -298,6 +320,7 @@ def _worker_pool(
     opened: Doors,
     reporter: Reporter,
     door_secret: bytes,
+    jobs: Callable[[], JobRunner],
 ) -> WorkerPool:
     config = WorkerConfig(
         multi_project=False,
@@ -316,6 +339,7 @@ def _worker_pool(
         config=config,
         timeline_of=lambda _: timeline,
         uses_of=lambda _: opened.uses,
+        on_work=lambda name: jobs().wake(name),
         warn=lambda text: reporter.warn(SvcError(text)),
         program="svc_tui.worker",
     )
@@ -326,21 +350,23 @@ def _blueprints(
     data: Path,
     port: int,
     rates: RateMeter,
-    uses: DoorUsage,
+    opened: Doors,
     replayer: Replayer,
     scheduler: Scheduler,
+    runner: JobRunner,
 ) -> "tuple[Blueprint, ...]":
     """Return the routes of the control API. Their web framework takes half a second to load."""
     from engine.control.projects import SingleProject
-    from engine.control.routes import manifest, requests, schedules, state
+    from engine.control.routes import jobs, manifest, requests, schedules, state
 
     name, stats = dev.project.name, composition.door_stats()
     projects = SingleProject(name, data)
     return (
         *composition.project_api(name, data),
         manifest.blueprint(manifest.EditableManifest(dev.project)),
-        state.blueprint(state.dev_status(dev, rates, uses, port, scheduler.known), projects, stats),
+        state.blueprint(state.dev_status(dev, rates, opened.uses, port, scheduler.known), projects, stats),
         schedules.blueprint(scheduler, lambda asked: dev.project if asked == name else None),
+        jobs.blueprint(lambda asked: opened.jobs if asked == name else None, runner.wake),
         requests.blueprint(projects, dev, replayer),
     )
 

@@ -36,8 +36,11 @@ from engine.fleet.fleet import Fleet, share_attempts
 from engine.fleet.records import ProjectFiles
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.sockets import authority, bind
+from engine.job_store import JobStore
+from engine.jobs.runner import JobRunner
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
+from engine.manifest.model import Project
 from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
 from engine.schedules.scheduler import Scheduler
@@ -57,6 +60,7 @@ from engine.timeline.record import Origin, PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
 from engine.usage.store import UsageRecorder
+from engine.wasm.execution.background import BackgroundShare
 from engine.wasm.execution.memory_budget import ResidentSet, default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
@@ -128,7 +132,9 @@ class Runtime:
         )
         closing.push_async_callback(self._exports.aclose)
         self._storage = DoorStorage(bucket.blobs, next(iter(key.derive("svc-doors").values())))
-        tenants = self.tenants = Tenants(doors(), self.folder, self._record, self._storage)
+        self.tenants = tenants = Tenants(
+            doors(), self.folder, self._record, self._storage, lambda name: self.jobs.wake(name)
+        )
         closing.push_async_callback(self.tenants.aclose)
         self.runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         closing.push_async_callback(self.runner.aclose)
@@ -170,18 +176,26 @@ class Runtime:
         self.gateway = Gateway(
             lambda: self.serving.routes, tenants.timeline, limits, self.runner.quotas, tenants.open_doors
         )
-        self.scheduler = Scheduler(
-            lambda: bucket.kv,
-            lambda: self.serving.projects,
-            self.gateway,
-            self.tenants.timeline,
-            node=node.node.node if node.node is not None else "",
-        )
+        self.scheduler, self.jobs = self._runners_without_clients(self.gateway)
         closing.push_async_callback(self.scheduler.aclose)
+        closing.push_async_callback(self.jobs.aclose)
         closing.callback(self.runner.stop_all)
+        closing.push_async_callback(self.jobs.stop, settings.grace)
         closing.push_async_callback(self.scheduler.stop, settings.grace)
         closing.callback(collecting.cancel)
         closing.push_async_callback(self.monitor.aclose)
+
+    def _runners_without_clients(self, gateway: Gateway) -> tuple[Scheduler, JobRunner]:
+        share = BackgroundShare(self.runner.pool, self.runner.quotas)
+        name = self._node.node.node if self._node.node is not None else ""
+
+        def projects() -> Mapping[str, Project]:
+            return self.serving.projects
+
+        timeline = self.tenants.timeline
+        return Scheduler(
+            lambda: self._bucket.kv, projects, gateway, timeline, node=name, turn=share.run
+        ), JobRunner(projects, self.jobs_of, gateway, timeline, share, node=name, fleet=bool(name))
 
     async def _collect(self, *, files_only: bool = False) -> GcReport:
         journals = self._settings.data.glob(f"projects/*/{JOURNAL}")
@@ -225,10 +239,15 @@ class Runtime:
             spawn(self._following, check_all(store, self.domain_checks, deployer.reload, woken))
             self.monitor.start()
             self.scheduler.start()
+            self.jobs.start()
 
     def folder(self, project: str) -> Path:
         """Return the data folder of a project; the empty name is the service itself."""
         return project_dir(self._settings.data, project)
+
+    def jobs_of(self, project: str) -> JobStore | None:
+        """Return the jobs of a project, None if it is not served."""
+        return self.tenants.doors(project).jobs if project in self.serving.projects else None
 
     def memory(self) -> MemoryState:
         """Return the memory of all processes."""
@@ -305,6 +324,7 @@ class Runtime:
         if self.peers.records is not None:
             self.tenants.timeline(project)  # It gets the records of other nodes before its own first one.
         self._exports.refresh(project)
+        self.jobs.served(project)
         if self.on_activated is not None:
             self.on_activated(project)
 
@@ -337,6 +357,7 @@ class Runtime:
             config=config,
             timeline_of=self.tenants.timeline,
             uses_of=self.tenants.uses,
+            on_work=lambda project: self.jobs.wake(project),
             warn=lambda text: settings.log("warning", text),
             program="svc_tui.worker",
         )

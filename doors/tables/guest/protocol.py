@@ -1,6 +1,6 @@
 """The Door's HTTP protocol: parsing of requests, encoding of results."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any, Literal, NamedTuple
 
@@ -9,7 +9,7 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.replication.entry import Origin
 from doors.tables.types.json import Value, parameters
 from doors.tables.types.parse import decode, json_mistake
-from engine.door import DoorRequest, DoorResponse
+from engine.door import DoorRequest, DoorResponse, DoorTables
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 from engine.trace import MAX_BATCH_CALLS, MAX_NAME_CHARS, Call
 
@@ -56,6 +56,12 @@ class SqlRequest(NamedTuple):
     idempotency_key: str = ""
     """If not empty, the answer to a write is stored, and a repeated request gets it."""
     origin: Origin = Origin()
+    trusted: bool = False
+    """Whether svc itself asks: its SQL can use the tables of Doors."""
+    tables: DoorTables | None = None
+    """The tables of a Door that its SQL names."""
+    on_committed: Callable[[], None] | None = None
+    """Called on the event loop after the commit of a write."""
 
 
 def has_many_values(request: DoorRequest) -> bool:
@@ -94,11 +100,11 @@ def read_request(request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
         statements = _statements(document)
         if call is not None:
             call.kind, call.name = "sql", f"batch of {len(statements)}"
-        return SqlRequest(kind, statements, len(request.body), call, stale_ok, key, origin)
+        return SqlRequest(kind, statements, len(request.body), call, stale_ok, key, origin, request.trusted)
     statement = _statement(document, form)
     if call is not None:
         call.kind, call.name = "sql", statement.sql[:MAX_NAME_CHARS]
-    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok, key, origin)
+    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok, key, origin, request.trusted)
 
 
 def _options(document: Any, form: str) -> tuple[bool | None, str]:

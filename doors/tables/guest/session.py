@@ -27,12 +27,15 @@ from doors.tables.sqlite.connections import (
     limit_size,
 )
 from doors.tables.types.json import Value, encode_rows
+from engine.door import DoorTables
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
 """Maximum rows, and bytes of JSON, of a response."""
+MAX_TRUSTED_VALUE = 2 << 20
+"""Maximum bytes of a value or a row in statements of svc itself."""
 MAX_PLANS = 512
 MAX_CACHED_SQL = 8192
 """Maximum number of cached plans, and characters of a statement that is cached."""
@@ -73,7 +76,15 @@ class StepLimit(StatementLimit):
 class GuestSession:
     """A connection of guests. Use it from one thread at a time; its methods raise only `GuestProblem`."""
 
-    def __init__(self, connection: Connection, clock: Clock, *, writes: bool, steps: int = 0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        writes: bool,
+        steps: int = 0,
+        tables: Sequence[DoorTables] = (),
+    ) -> None:
         """Use a connection. SQLite checks the limits every `steps` steps of a statement.
 
         Without `steps`, the session is one of a thread: its statements are watched, and those that collect
@@ -81,9 +92,10 @@ class GuestSession:
         """
         self._connection = connection
         self._clock = clock
-        self._authorizer = GuestAuthorizer(writes=writes)
+        self._authorizer = GuestAuthorizer(writes=writes, tables=tables)
         self._limit = StepLimit(connection)
         self._plans: OrderedDict[str, Plan | None] = OrderedDict()
+        self._trusted_plans: OrderedDict[str, Plan | None] = OrderedDict()
         self._max_value = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
         self._type_of: TypeOf | None = None
         self._schema = self._data_version = -1
@@ -130,9 +142,13 @@ class GuestSession:
         """Stop statements once `disconnected` returns true, until the next call."""
         self._limit.stopped = disconnected
 
+    def trust(self, trusted: bool) -> None:
+        """Set whether the statements from now on are those of svc itself."""
+        self._authorizer.trusted = trusted
+
     def plan(self, sql: str) -> Plan | None:
         """Return the plan of a statement; None if it writes on a read-only session."""
-        plans = self._plans
+        plans = self._trusted_plans if self._authorizer.trusted else self._plans
         if sql in plans:
             plans.move_to_end(sql)
             return plans[sql]
@@ -161,7 +177,8 @@ class GuestSession:
 
     def rows(self, plan: Plan, statement: SqlStatement, max_bytes: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `max_bytes`, then further members."""
-        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, min(plan.max_value, self._max_value))
+        most = MAX_TRUSTED_VALUE if self._authorizer.trusted else min(plan.max_value, self._max_value)
+        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, most)
         try:
             if plan.collects and self._limit.memory is not None:
                 with self._limit.memory:
@@ -270,6 +287,7 @@ class GuestSession:
         self.execute("select 1 from sqlite_schema limit 1")
         self._schema = schema
         self._plans.clear()
+        self._trusted_plans.clear()
         self._type_of = None
         return False
 

@@ -33,7 +33,7 @@ from doors.tables.sqlite.connections import (
     recorder_of,
 )
 from doors.tables.sqlite.replay_time import ReplayTime
-from engine.door import DoorResponse
+from engine.door import DoorResponse, DoorTables
 from engine.files.reserve import shortage
 
 TIMEOUT_SECONDS = 5.0
@@ -58,7 +58,7 @@ _CREATE = f"""CREATE TABLE {ANSWERS} (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, request TEXT NOT NULL, answer BLOB NOT NULL,
     at INTEGER NOT NULL
 )"""
-_EXISTS = f"SELECT 1 FROM sqlite_schema WHERE name = '{ANSWERS}'"
+_EXISTS = "SELECT 1 FROM sqlite_schema WHERE name = ?"
 _FIND = f"SELECT request, answer FROM {ANSWERS} WHERE key = ?"
 _INSERT = f"INSERT INTO {ANSWERS} (key, request, answer, at) VALUES (?, ?, ?, unixepoch())"
 _EXPIRE = f"""DELETE FROM {ANSWERS} WHERE at < unixepoch() - {STORED_SECONDS}
@@ -87,8 +87,14 @@ class _QueuedWrite:
 class Writer:
     """The writer of one file. `write` is called on event loops, `close` on any thread."""
 
-    def __init__(self, path: Path, max_bytes: int = MAX_BYTES, replay: ReplayTime | None = None) -> None:
-        """Open or create the file. Raises `GuestProblem`."""
+    def __init__(
+        self,
+        path: Path,
+        max_bytes: int = MAX_BYTES,
+        replay: ReplayTime | None = None,
+        tables: Sequence[DoorTables] = (),
+    ) -> None:
+        """Open or create the file, which can have `tables` of Doors. Raises `GuestProblem`."""
         clock = Clock() if replay is None else Clock(replay.seconds)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,9 +109,9 @@ class Writer:
         self._max_bytes = max_bytes
         self._short = False
         self._space_checked = 0.0
-        self._session = GuestSession(connection, clock, writes=True)
+        self._session = GuestSession(connection, clock, writes=True, tables=tables)
         self._recorder = recorder_of(connection)
-        self._answers = _StoredAnswers(self._session)
+        self._own = _OwnTables(self._session)
         self._waiting: deque[_QueuedWrite] = deque()
         self._deferred: deque[_QueuedWrite] = deque()
         self._group_rest = 0
@@ -191,7 +197,7 @@ class Writer:
         self._rollback()
 
     def _run_together(self, group: Sequence[_QueuedWrite]) -> None:
-        if len(group) > 1 and self._answers.missing(work.request for work in group):
+        if len(group) > 1 and self._own.missing(work.request for work in group):
             self._run_each(group)  # One whose table does not fit into the file fails alone.
             return
         if not self._begin(group):
@@ -235,8 +241,8 @@ class Writer:
             self._trace()
             self._session.execute("begin immediate")
             self._session.refresh_schema()
-            if self._answers.missing(work.request for work in group):
-                self._answers.create()
+            if missing := self._own.missing(work.request for work in group):
+                self._own.create(missing)
             if self._recorder is not None:
                 self._recorder.begin_rows()
         except GuestProblem as problem:
@@ -285,7 +291,8 @@ class Writer:
             if self._recorder is not None:
                 self._recorder.write_as(work.request.origin, apart=shared <= MAX_APART)
             session.execute("savepoint request")
-            work.answer = self._answers.run(work.request, self._run)
+            session.trust(work.request.trusted)
+            work.answer = self._own.run(work.request, self._run)
             session.execute("release request")
             session.end()
             describe(work.request, session.row_count, began, "write", shared)
@@ -300,6 +307,7 @@ class Writer:
             session.execute("rollback to request")
             session.execute("release request")
         finally:
+            session.trust(False)
             session.watch(never)
         return True
 
@@ -333,26 +341,34 @@ class Writer:
         return response(request.kind, results)
 
 
-class _StoredAnswers:
-    """Answers to writes with an idempotency key, stored in the transaction of the write.
+class _OwnTables:
+    """Tables of svc in the file: those of Doors, and answers to writes with an idempotency key.
 
-    So a repeated request is answered and not run again, on any node of a fleet and after a restart.
+    Such an answer is stored in the transaction of the write. So a repeated request is answered and not run
+    again, on any node of a fleet and after a restart.
     """
 
     def __init__(self, session: GuestSession) -> None:
         self._session = session
 
-    def missing(self, requests: Iterable[SqlRequest]) -> bool:
-        """Return whether requests have keys, and the table does not exist. Raises `GuestProblem`."""
-        return any(each.idempotency_key for each in requests) and self._session.row(_EXISTS) is None
+    def missing(self, requests: Iterable[SqlRequest]) -> Sequence[str]:
+        """Return what creates the tables that requests need and do not find. Raises `GuestProblem`."""
+        needed: dict[str, tuple[str, ...]] = {}
+        for each in requests:
+            if each.idempotency_key:
+                needed[ANSWERS] = (_CREATE,)
+            if each.tables is not None:
+                needed[each.tables.first] = each.tables.create
+        return [sql for name in needed if self._session.row(_EXISTS, name) is None for sql in needed[name]]
 
-    def create(self) -> None:
-        """Create the table and commit, in a new transaction, and begin another one. Raises `GuestProblem`.
+    def create(self, statements: Sequence[str]) -> None:
+        """Create tables and commit, in a new transaction, and begin another one. Raises `GuestProblem`.
 
         A fleet cannot replicate a transaction of which a savepoint takes back a change of the schema.
         """
-        for statement in (_CREATE, "commit", "begin immediate"):
+        for statement in (*statements, "commit", "begin immediate"):
             self._session.execute(statement)
+        self._session.refresh_schema()
 
     def run(self, request: SqlRequest, work: Callable[[SqlRequest], DoorResponse]) -> DoorResponse:
         """Run a request in the current transaction, or return the stored answer. Raises `GuestProblem`."""
@@ -395,6 +411,8 @@ def _deliver(group: Sequence[_QueuedWrite]) -> None:
 
 def _resolve(group: Sequence[_QueuedWrite]) -> None:
     for work in group:
+        if isinstance(work.answer, DoorResponse) and work.request.on_committed is not None:
+            work.request.on_committed()
         if work.future.done():
             continue
         if isinstance(work.answer, DoorResponse):

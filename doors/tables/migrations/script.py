@@ -13,8 +13,8 @@ from itertools import islice
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.schema import notes
-from doors.tables.sqlite.catalog import ANSWERS, reserved
-from doors.tables.sqlite.connections import REPLICA_TABLE, apsw, recorder_of
+from doors.tables.sqlite.catalog import reserved
+from doors.tables.sqlite.connections import apsw, recorder_of
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
@@ -61,6 +61,9 @@ _ACTIONS_WITH_NAME = {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE
 }
 
 
+_ITEMS = "SELECT type, name FROM sqlite_schema"
+
+
 def run(connection: Connection, name: str, script: Iterable[ParsedStatement], **limits: float) -> None:
     """Run all statements. Arguments and errors are those of `run_steps`."""
     for _ in run_steps(connection, name, script, **limits):  # type: ignore[arg-type]
@@ -82,6 +85,7 @@ def run_steps(
     may create and fill svc's own tables, as dumps do. `seconds` is the time limit of each statement, and
     `deadline` that of all, in seconds of `monotonic`. Raises `TablesError`.
     """
+    before = set(rows(connection, _ITEMS))
     with _restricted(connection, notes.INTERNAL_TABLES if allow_internal else ()) as refusals:
         try:
             for count, statement in enumerate(script, 1):
@@ -93,9 +97,8 @@ def run_steps(
                 f"{_location(name, error.line)}: the statement exceeds {MAX_STATEMENT_BYTES} characters",
                 "Split it, or close an open quote.",
             ) from None
-    for kind, item in rows(connection, "SELECT type, name FROM sqlite_schema"):
-        internal = (*notes.INTERNAL_TABLES, REPLICA_TABLE, ANSWERS)
-        if reserved(item) and item not in internal and not item.startswith("sqlite_"):
+    for kind, item in set(rows(connection, _ITEMS)) - before:
+        if reserved(item) and item not in notes.INTERNAL_TABLES and not item.startswith("sqlite_"):
             raise TablesError(
                 f"{name or 'the file'}: the {kind} {item} has a reserved name", "Choose another name."
             )

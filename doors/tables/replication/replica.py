@@ -262,8 +262,9 @@ class Replica:
         Without an answer of the writer, a `repeatable` request is sent again. Raises `ReplicationError`.
         """
         caller = [request.caller.resource, request.caller.request_id]
-        question = {"call": "write", "path": request.path, "caller": caller}
+        question: dict[str, Any] = {"call": "write", "path": request.path, "caller": caller}
         question["deployment"] = request.caller.deployment
+        question["trusted"] = request.trusted
         while not self.writes:
             answer = await self._ask_writer(question, request.body, repeatable=repeatable)
             if answer is None:
@@ -291,8 +292,15 @@ class Replica:
                     resource, request_id = question["caller"]
                     deployment = question.get("deployment", "")
                     caller = Caller(resource, request_id, deployment=deployment)
+                    trusted = question.get("trusted", False)
                     request = DoorRequest(
-                        "POST", question["path"], query="", headers=(), body=body, caller=caller
+                        "POST",
+                        question["path"],
+                        query="",
+                        headers=(),
+                        body=body,
+                        caller=caller,
+                        trusted=trusted,
                     )
                     response = await self._execute(request)
                     headers = [(name, value.decode("latin-1")) for name, value in response.headers]

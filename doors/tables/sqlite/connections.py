@@ -225,6 +225,22 @@ def _read_only(path: Path, vfs: str | None = None) -> Connection:
     return Connection(str(path), flags=flags, vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)
 
 
+def first_value(path: Path, sql: str) -> Any:
+    """Return the first value of a query on a file; None if the file or the table does not exist."""
+    try:
+        connection = _read_only(path)
+    except apsw.Error:
+        return None
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        row = connection.execute(sql).fetchone()
+        return row[0] if row else None
+    except apsw.Error:
+        return None
+    finally:
+        connection.close()
+
+
 def open_viewer(path: Path, max_temporary: int) -> Connection:
     """Open an existing database read-only, with up to `max_temporary` bytes of temporary tables.
 

@@ -163,7 +163,7 @@ class Pool:
         warm = min(settings.warm, settings.instances)
         sizes = [(warm, True), (settings.instances - warm, False)]
         self.slots = tuple(Slots(size, settings.memory_mib, warm=is_warm) for size, is_warm in sizes if size)
-        self._free = settings.instances
+        self.instances = self._free = settings.instances
         self._half = settings.instances // 2
         self._reserved = settings.instances // RESERVED_SHARE
         self._half_bytes, self._reserved_bytes = budget.limit // 2, budget.limit // RESERVED_SHARE

@@ -3,6 +3,7 @@
 const encoder = new TextEncoder();
 export { d1 } from './d1.js';
 export { files, FilesError } from './files.js';
+export * as jobs from './jobs.js';
 export * as password from './password.js';
 export * as tables from './tables.js';
 

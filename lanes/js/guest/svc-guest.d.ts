@@ -172,6 +172,40 @@ declare module '@svc/guest' {
     readonly Error: typeof FilesError;
   };
 
+  /** Jobs: requests that svc sends later, at least once, with retries. They are rows of the project's tables. */
+  export namespace jobs {
+    interface Options {
+      /** The resource that gets the request (default: the calling one). */
+      resource?: string;
+      /** When it becomes due: seconds from now, or a text such as `'30s'`, `'10m'`, `'2h'` or `'7d'`. */
+      delay?: number | string;
+      /** The job is not added while another one with this key waits. */
+      key?: string;
+      /** How often svc tries (default: 8). Then the job is dead. */
+      maxTries?: number;
+    }
+
+    /**
+     * Add a job: a `POST` to `path`, whose body is the JSON of `body`, or its bytes. `added` is false, and `id` that
+     * of the other job, if one with the key waits.
+     */
+    function add(path: string, body?: unknown, options?: Options): Promise<{ id: string; added: boolean }>;
+
+    /** A statement that adds a job in its transaction: `tables.batch([tables.sql`…`, jobs.sql('/mail', { id })])`. */
+    function sql(path: string, body?: unknown, options?: Options): tables.Statement;
+
+    /** Remove a job by its id, or the waiting one with a key; resolves with whether it was there. */
+    function remove(job: string | { key: string }): Promise<boolean>;
+
+    /** The error of a refused job: `code` is `bad-request` or `jobs-full`, or one of the tables. */
+    class Error extends globalThis.Error {
+      readonly status: number;
+      readonly code: string;
+      readonly detail: string;
+      readonly hint?: string;
+    }
+  }
+
   /** The tables of the project: SQLite's SQL, without a connection to open or a secret to set. */
   export namespace tables {
     /** null, or a value of a column; a `Date` is sent as a timestamp, plain objects and arrays as JSON text. */

@@ -48,6 +48,7 @@ UNGENERATED = {
     ("GET", f"{PART_OF}/grid/{{grid}}/cell"),
     ("GET", f"{PART_OF}/grid/{{grid}}/export"),
     ("GET", f"{PART_OF}/grid/{{grid}}/rows"),
+    ("GET", f"{PART_OF}/jobs/{{id}}"),
     ("GET", f"{PART_OF}/logs/records"),
     ("GET", f"{PART_OF}/table"),
     ("GET", f"{PART_OF}/tables/history"),

@@ -53,6 +53,7 @@ REQUIRED = {
         GET ~/metrics
         GET ~/migrations
         GET ~/quota
+        GET ~/jobs
         GET ~/schedules
         GET ~/secrets
         GET ~/state
@@ -82,6 +83,9 @@ REQUIRED = {
         POST ~/rollback
         POST ~/rows
         POST ~/tables/revert
+        GET ~/jobs/{id}
+        POST ~/jobs/remove
+        POST ~/jobs/retry
         POST ~/schedules/run
         PUT ~/blobs/{digest}
         PUT ~/files/content

@@ -25,6 +25,7 @@
 //! - [`client`] sends requests to other servers, several at once with [`client::all`].
 //! - [`tables`] reads and writes the tables of the project.
 //! - [`files`] stores large objects, as streams.
+//! - [`jobs`] adds requests that svc sends later.
 //! - [`password`] hashes and verifies passwords.
 //! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
 //! - The environment is [`mod@std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
@@ -42,6 +43,7 @@ mod error;
 mod events;
 pub mod files;
 mod headers;
+pub mod jobs;
 mod json;
 pub mod log;
 pub mod password;

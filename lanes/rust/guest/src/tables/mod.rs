@@ -23,7 +23,7 @@
 //! is built at run time, and is visible at the call.
 
 mod response;
-mod base64;
+pub(crate) mod base64;
 mod param;
 mod read;
 mod refusal;

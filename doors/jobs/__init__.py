@@ -1,0 +1,1 @@
+"""The Door `jobs`: requests that svc sends later, stored with the rows of the project."""

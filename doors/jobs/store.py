@@ -1,0 +1,202 @@
+"""The jobs of one project: SQL of svc itself, through the Door `tables`.
+
+So in a fleet each node can claim jobs: the node that writes to the tables executes its statements.
+"""
+
+import base64
+import json
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from doors.jobs.schema import LIVE, NOW, WAITING
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, ReadsTables, Session
+from engine.errors import SvcError
+from engine.job_store import Claim, Ended, Job, JobState
+
+DEAD_MS = 7 * 86400 * 1000
+"""How long dead jobs stay."""
+MAX_DEAD = 10_000
+"""Maximum dead jobs; the oldest are removed."""
+INLINE_BYTES = 4096
+"""Bodies up to this size are read with the claim."""
+_COLUMNS = (
+    "id, resource, path, key, state, added, due, tries, max_tries, request, error,"
+    " octet_length(body) AS size, typeof(body) = 'text' AS text"
+)
+_BODY = "CAST(body AS BLOB) AS body"
+_CLAIM = f"""UPDATE _svc_jobs SET state = 'running', tries = tries + 1, owner = $1, due = $2
+    WHERE n IN (SELECT n FROM _svc_jobs WHERE {LIVE} AND due <= {NOW} ORDER BY due LIMIT $3)
+    RETURNING {_COLUMNS}, IIF(octet_length(body) <= {INLINE_BYTES}, CAST(body AS BLOB), NULL) AS body"""
+_NEXT = f"SELECT min(due) AS due FROM _svc_jobs WHERE {LIVE}"
+_EXPIRE = f"""DELETE FROM _svc_jobs WHERE n IN (
+    SELECT n FROM _svc_jobs WHERE state = 'dead' AND due < {NOW} - {DEAD_MS} ORDER BY due LIMIT 100)"""
+_MINE = "WHERE id = $1 AND owner = $2 AND state = 'running'"
+_MERGE = f"""DELETE FROM _svc_jobs {_MINE} AND EXISTS (
+    SELECT 1 FROM _svc_jobs AS other WHERE other.key = _svc_jobs.key AND other.{WAITING})"""
+"""A later job with its key waits, which does the same work."""
+_AGAIN = f"UPDATE _svc_jobs SET state = 'waiting', owner = '', due = $3, request = $4, error = $5 {_MINE}"
+_DIE = f"UPDATE _svc_jobs SET state = 'dead', owner = '', due = {NOW}, request = $3, error = $4 {_MINE}"
+_OLDEST = f"""DELETE FROM _svc_jobs WHERE n IN (
+    SELECT n FROM _svc_jobs WHERE state = 'dead' ORDER BY due DESC LIMIT 100 OFFSET {MAX_DEAD})"""
+_RETRY = f"UPDATE OR IGNORE _svc_jobs SET state = 'waiting', tries = 0, due = {NOW}, error = ''"
+
+
+_SVC = Caller("", "")
+
+
+class Statements:
+    """SQL of svc in the tables of one project."""
+
+    def __init__(self, context: DoorContext) -> None:
+        """Find the Door `tables` of the project."""
+        self._tables = context.sibling("tables")
+        self._project = context.project
+
+    async def ask(
+        self,
+        statements: Sequence[tuple[str, Sequence[Any]]],
+        caller: Caller = _SVC,
+        session: Session | None = None,
+    ) -> DoorResponse:
+        """Run statements in one transaction, and return the response of the Door."""
+        document = {
+            "statements": [
+                {"sql": sql, "params": [_param(each) for each in params], "values": "stored"}
+                for sql, params in statements
+            ]
+        }
+        request = DoorRequest(
+            "POST",
+            "/v1/batch",
+            query="",
+            headers=(),
+            body=json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass"),
+            caller=caller,
+            session=session or Session(),
+            trusted=True,
+        )
+        answer = self._tables.answer(request)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    async def run(self, *statements: tuple[str, Sequence[Any]]) -> list[dict[str, Any]]:
+        """Run statements in one transaction, and return the result of each. Raises `SvcError`."""
+        response = await self.ask(statements)
+        document = json.loads(response.body)
+        if response.status != 200:
+            raise SvcError(
+                f"the jobs of {self._project} cannot be used: {document['detail']}",
+                document.get("hint", ""),
+                code=document["code"],
+            )
+        results: list[dict[str, Any]] = document["results"]
+        return results
+
+    async def glance(self, sql: str, *, fresh: bool = False) -> Any:
+        """Return the first value of a query on a file that stays closed; None without the table."""
+        assert isinstance(self._tables, ReadsTables)
+        return await self._tables.glance(sql, fresh=fresh)
+
+    async def exist(self) -> bool:
+        """Return whether the project has used jobs."""
+        return await self.glance("SELECT 1 FROM _svc_jobs_count", fresh=True) is not None
+
+
+class ProjectJobs:
+    """The jobs of one project. It implements `engine.job_store.JobStore`."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    async def next_due(self) -> int | None:
+        """Return when a job is due; None without jobs."""
+        due: int | None = await self._statements.glance(_NEXT)
+        return due
+
+    async def claim(self, owner: str, *, until: int, count: int) -> Claim:
+        """Begin tries of jobs that are due."""
+        claimed, following, _ = await self._statements.run(
+            (_CLAIM, (owner, until, count)), (_NEXT, ()), (_EXPIRE, ())
+        )
+        return Claim([_job(row) for row in claimed["rows"]], following["rows"][0]["due"])
+
+    async def body(self, job: Job) -> bytes | None:
+        """Return the body of a claimed job; None if the job was removed."""
+        if job.body is not None:
+            return job.body
+        (found,) = await self._statements.run((f"SELECT {_BODY} FROM _svc_jobs WHERE id = $1", (job.id,)))
+        return _bytes(found["rows"][0]["body"]) if found["rows"] else None
+
+    async def end(self, owner: str, ended: Sequence[Ended]) -> None:
+        """Store the ends of tries of this process."""
+        statements: list[tuple[str, Sequence[Any]]] = []
+        for each in ended:
+            if each.done:
+                statements.append((f"DELETE FROM _svc_jobs {_MINE}", (each.id, owner)))
+            elif each.due is not None:
+                statements.append((_MERGE, (each.id, owner)))
+                statements.append((_AGAIN, (each.id, owner, each.due, each.request, each.error)))
+            else:
+                statements.append((_DIE, (each.id, owner, each.request, each.error)))
+                statements.append((_OLDEST, ()))
+        await self._statements.run(*statements)
+
+    async def reclaim(self, node: str, owner: str) -> None:
+        """Make jobs due that other processes of this node had claimed."""
+        sql = f"""UPDATE _svc_jobs SET due = {NOW} WHERE state = 'running'
+            AND substr(owner, 1, $1) = $2 AND owner <> $3"""
+        await self._statements.run((sql, (len(node) + 1, f"{node}.", owner)))
+
+    async def list(
+        self, *, state: JobState | None = None, after: str = "", limit: int
+    ) -> tuple[Sequence[Job], dict[str, int]]:
+        """Return jobs after an id, without their bodies, and how many there are by state."""
+        if not await self._statements.exist():
+            return [], {}
+        sql = f"""SELECT {_COLUMNS} FROM _svc_jobs WHERE ($1 IS NULL OR state = $1)
+            AND n > COALESCE((SELECT n FROM _svc_jobs WHERE id = $2), 0) ORDER BY n LIMIT $3"""
+        counts = "SELECT state, count(*) AS count FROM _svc_jobs GROUP BY state"
+        found, counted = await self._statements.run((sql, (state, after, limit)), (counts, ()))
+        return [_job(row) for row in found["rows"]], {row["state"]: row["count"] for row in counted["rows"]}
+
+    async def find(self, id_: str) -> Job:
+        """Return a job with its body. Raises an error of the code `not-found`."""
+        found = []
+        if await self._statements.exist():
+            sql = f"SELECT {_COLUMNS}, {_BODY} FROM _svc_jobs WHERE id = $1"
+            found = (await self._statements.run((sql, (id_,))))[0]["rows"]
+        if not found:
+            raise SvcError(f"there is no job {id_}", "List them with `svc jobs list`.", code="not-found")
+        return _job(found[0])
+
+    async def retry(self, ids: Sequence[str] | None) -> int:
+        """Make dead or waiting jobs due now with all their tries; None: all dead ones."""
+        return await self._change(_RETRY, "state <> 'running'", ids)
+
+    async def remove(self, ids: Sequence[str] | None) -> int:
+        """Remove jobs; None: all dead ones."""
+        return await self._change("DELETE FROM _svc_jobs", "1", ids)
+
+    async def _change(self, change: str, condition: str, ids: Sequence[str] | None) -> int:
+        if not await self._statements.exist():
+            return 0
+        statements: list[tuple[str, Sequence[Any]]] = [
+            (f"{change} WHERE {condition} AND id = $1", (each,)) for each in ids or ()
+        ]
+        if ids is None:
+            statements.append((f"{change} WHERE state = 'dead'", ()))
+        return sum(result["changes"] for result in await self._statements.run(*statements))
+
+
+def _job(row: dict[str, Any]) -> Job:
+    row["text"] = bool(row["text"])
+    if row.get("body") is not None:
+        row["body"] = _bytes(row["body"])
+    return Job(**row)
+
+
+def _bytes(value: dict[str, str]) -> bytes:
+    return base64.b64decode(value["base64"])
+
+
+def _param(value: Any) -> Any:
+    return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value

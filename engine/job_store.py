@@ -1,0 +1,91 @@
+"""Jobs of a project, and their store: what the Door `jobs`, the runner and the routes share."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+JobState = Literal["waiting", "running", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job: a request that svc sends to `path` of a resource.
+
+    `tries` is the number of tries that have begun, and `due` the time of the next one, the end of the claim
+    of a running one, or the death of a dead one. Times are in milliseconds of the Unix epoch. `request` is
+    the id of the last try that failed, and `error` why. `body` is None if it was not read. `text` is whether
+    it is JSON.
+    """
+
+    id: str
+    resource: str
+    path: str
+    _: KW_ONLY
+    key: str | None
+    state: JobState
+    added: int
+    due: int
+    tries: int
+    max_tries: int
+    request: str
+    error: str
+    size: int
+    text: bool
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Jobs whose tries begin, and the time of the next one that is due, or None."""
+
+    jobs: Sequence[Job]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a try. A job that is not `done` is due again at `due`, or dead if that is None."""
+
+    id: str
+    _: KW_ONLY
+    done: bool = False
+    due: int | None = None
+    request: str = ""
+    error: str = ""
+
+
+@runtime_checkable
+class JobStore(Protocol):
+    """The jobs of one project. Its methods run on the event loop, and raise `SvcError`."""
+
+    async def next_due(self) -> int | None:
+        """Return when a job is due, without opening the tables for writing; None without jobs."""
+
+    async def claim(self, owner: str, *, until: int, count: int) -> Claim:
+        """Begin tries of jobs that are due, at most `count`, by the process `owner`.
+
+        A try that has not ended at `until` counts as interrupted.
+        """
+
+    async def body(self, job: Job) -> bytes | None:
+        """Return the body of a claimed job; None if the job was removed."""
+
+    async def end(self, owner: str, ended: Sequence[Ended]) -> None:
+        """Store the ends of tries of this process."""
+
+    async def reclaim(self, node: str, owner: str) -> None:
+        """Make jobs due that other processes of this node had claimed: those have ended."""
+
+    async def list(
+        self, *, state: JobState | None = None, after: str = "", limit: int
+    ) -> tuple[Sequence[Job], dict[str, int]]:
+        """Return jobs after an id, without their bodies, and how many there are by state."""
+
+    async def find(self, id_: str) -> Job:
+        """Return a job with its body. Raises an error of the code `not-found`."""
+
+    async def retry(self, ids: Sequence[str] | None) -> int:
+        """Make dead or waiting jobs due now with all their tries; None: all dead ones. Return how many."""
+
+    async def remove(self, ids: Sequence[str] | None) -> int:
+        """Remove jobs; None: all dead ones. Return how many."""

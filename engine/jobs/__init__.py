@@ -1,0 +1,1 @@
+"""Jobs of deployed and developed projects: when they are due, and their requests."""

@@ -1,0 +1,170 @@
+// Package jobs adds jobs: requests that svc sends later, at least once, with retries. They are rows of the project's
+// tables:
+//
+//	_, err := jobs.Add(ctx, "/resize", map[string]int{"id": id}, jobs.Options{Delay: 10 * time.Minute})
+//	_, err := tables.Batch(ctx, tables.Prepare("insert into orders (id) values ($1)", id), jobs.SQL("/mail", order, jobs.Options{}))
+//
+// A job is a POST to its path, with the id of the job in the header x-svc-job.
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"svc/guest/lite"
+	"svc/guest/tables"
+)
+
+// Options are those of a job. The zero value has the defaults.
+type Options struct {
+	// Resource gets the request; the calling one if it is empty.
+	Resource string
+	// Delay is the time from now until the job is due.
+	Delay time.Duration
+	// Key, if it is not empty: the job is not added while another one with this key waits.
+	Key string
+	// MaxTries is how often svc tries, 8 if it is 0. Then the job is dead.
+	MaxTries int
+}
+
+// Added is the outcome of Add: if another job with the key waits, Added is false and ID is that of the other one.
+type Added struct {
+	ID    string `json:"id"`
+	Added bool   `json:"added"`
+}
+
+// Error is the error of a refused job.
+type Error struct {
+	// Status is the HTTP status of the response.
+	Status int
+	// Code is "bad-request" or "jobs-full", or one of the tables.
+	Code   string
+	Detail string
+	Hint   string
+}
+
+func (e *Error) Error() string { return "jobs: " + e.Detail }
+
+// Add adds a job. Its body is []byte, or another value as JSON; nil is no body.
+func Add(ctx context.Context, path string, body any, options Options) (Added, error) {
+	members := map[string]any{"path": path, "delay_s": options.Delay.Seconds()}
+	switch content, err := encode(body); content := content.(type) {
+	case []byte:
+		members["base64"] = content
+	case string:
+		members["body"] = content
+	default:
+		if err != nil {
+			return Added{}, err
+		}
+	}
+	if options.Resource != "" {
+		members["resource"] = options.Resource
+	}
+	if options.Key != "" {
+		members["key"] = options.Key
+	}
+	if options.MaxTries != 0 {
+		members["max_tries"] = options.MaxTries
+	}
+	var added Added
+	err := ask(ctx, "add", members, &added)
+	return added, err
+}
+
+const insert = "INSERT INTO _svc_jobs_add (resource, path, body, delay_s, key, max_tries) VALUES ($1, $2, $3, $4, $5, $6)"
+
+// SQL returns a statement for tables.Batch that adds a job in its transaction.
+func SQL(path string, body any, options Options) tables.Statement {
+	resource := options.Resource
+	if resource == "" {
+		resource = os.Getenv("SVC_RESOURCE")
+	}
+	content, err := encode(body)
+	if err != nil {
+		content = failure{err}
+	}
+	var key, tries any
+	if options.Key != "" {
+		key = options.Key
+	}
+	if options.MaxTries != 0 {
+		tries = options.MaxTries
+	}
+	return tables.Prepare(insert, resource, path, content, options.Delay.Seconds(), key, tries)
+}
+
+// Remove removes a job by its id, and returns whether it was there.
+func Remove(ctx context.Context, id string) (bool, error) {
+	return remove(ctx, map[string]any{"id": id})
+}
+
+// RemoveKey removes the waiting job with a key, and returns whether there was one.
+func RemoveKey(ctx context.Context, key string) (bool, error) {
+	return remove(ctx, map[string]any{"key": key})
+}
+
+func remove(ctx context.Context, members map[string]any) (bool, error) {
+	var answer struct {
+		Removed bool `json:"removed"`
+	}
+	err := ask(ctx, "remove", members, &answer)
+	return answer.Removed, err
+}
+
+// failure is a parameter without a text, because the body of its job has no JSON.
+type failure struct{ error }
+
+func (f failure) MarshalText() ([]byte, error) { return nil, f.error }
+
+func encode(body any) (any, error) {
+	switch body := body.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return body, nil
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("jobs: the body has no JSON: %w", err)
+	}
+	return string(text), nil
+}
+
+func ask(ctx context.Context, operation string, members map[string]any, answer any) error {
+	endpoint := os.Getenv("SVC_JOBS_ENDPOINT")
+	if endpoint == "" {
+		return errors.New("jobs: SVC_JOBS_ENDPOINT is not set: this program is not hosted by svc")
+	}
+	body, err := json.Marshal(members)
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	response, err := lite.Fetch(ctx, lite.Outgoing{
+		Method: "POST",
+		URL:    strings.TrimSuffix(endpoint, "/") + "/v1/" + operation,
+		Body:   bytes.NewReader(body),
+	})
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("jobs: the response is incomplete: %w", err)
+	}
+	if response.Status != 200 {
+		refusal := &Error{Detail: fmt.Sprintf("the response has status %d", response.Status)}
+		_ = json.Unmarshal(content, refusal) // A response that is not a document is described by its status.
+		refusal.Status = response.Status
+		return refusal
+	}
+	return json.Unmarshal(content, answer)
+}

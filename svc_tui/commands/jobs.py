@@ -1,0 +1,103 @@
+"""`svc jobs`: the jobs of the project."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from engine.errors import InvalidUsage
+from engine.job_store import JobState
+from svc_tui.commands.options import AsJson, argument, flag, option
+from svc_tui.deploy.format import local_time
+from svc_tui.logs import ServiceOption, open_project
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import plural
+
+jobs = typer.Typer(help="Show, retry and remove the jobs of the project.")
+JobIds = Annotated[list[str], argument("ID", "Ids of jobs, as `svc jobs list` prints them.")]
+AnyJobIds = Annotated[list[str] | None, argument("ID", "Ids of jobs, as `svc jobs list` prints them.")]
+Dead = Annotated[bool, flag("All dead jobs.", "--dead")]
+_TONES = {"waiting": "cyan", "running": "green", "dead": "red"}
+
+
+@jobs.command("list")
+def list_jobs(
+    state: Annotated[
+        JobState | None, option("STATE", "Only jobs in this state: waiting, running or dead.", "--state")
+    ] = None,
+    after: Annotated[str, option("ID", "Only jobs that were added after this one.", "--after")] = "",
+    limit: Annotated[int, option("N", "Maximum number of jobs.", "--limit", "-n", min=1, max=1000)] = 100,
+    service: ServiceOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, the oldest first."""
+    asked = {"after": after, "limit": limit} | ({"state": state} if state else {})
+    with open_project(service, "jobs") as (client, project):
+        listed = client.call("GET", f"/v1/projects/{project}/jobs", params=asked)
+    stdout.answer(listed, map(_line, listed["jobs"]), as_json=as_json)
+    if not as_json:
+        counts = ", ".join(f"{listed[name]:,} {name}" for name in _TONES)
+        stderr.note(f"{counts}" if any(listed[name] for name in _TONES) else f"{project} has no jobs")
+        if len(listed["jobs"]) == limit:
+            stderr.note(f"the next ones: svc jobs list --after {listed['jobs'][-1]['id']}")
+
+
+@jobs.command()
+def show(
+    id: Annotated[str, argument("ID", "Id of a job, as `svc jobs list` prints it.")],
+    service: ServiceOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a job with its body."""
+    with open_project(service, "jobs") as (client, project):
+        job = client.call("GET", f"/v1/projects/{project}/jobs/{id}")
+    lines: list[Text | str] = [
+        _line(job),
+        *([f"log: svc logs --request {job['request']}"] if job["request"] else []),
+    ]
+    body = job["body"] if job["body"] is not None else f"base64 {job['base64']}"
+    stdout.answer(job, [*lines, *([body] if job["size"] else [])], as_json=as_json)
+
+
+@jobs.command()
+def retry(
+    ids: AnyJobIds = None, dead: Dead = False, service: ServiceOption = None, as_json: AsJson = False
+) -> None:
+    """Run waiting or dead jobs now, with all their tries."""
+    _change("retry", "run again", ids, service, dead=dead, as_json=as_json)
+
+
+@jobs.command()
+def remove(
+    ids: AnyJobIds = None, dead: Dead = False, service: ServiceOption = None, as_json: AsJson = False
+) -> None:
+    """Remove jobs. A try that runs continues."""
+    _change("remove", "removed", ids, service, dead=dead, as_json=as_json)
+
+
+def _change(
+    action: str, done: str, ids: list[str] | None, service: bool | None, *, dead: bool, as_json: bool
+) -> None:
+    if bool(ids) == dead:
+        raise InvalidUsage("pass ids of jobs or --dead", f"For example: svc jobs {action} --dead")
+    with open_project(service, "jobs") as (client, project):
+        changed = client.call("POST", f"/v1/projects/{project}/jobs/{action}", {"ids": None if dead else ids})
+    count = changed["changed"]
+    stdout.answer(changed, [f"{plural(count, 'job')} {done}"], as_json=as_json)
+    if ids and count < len(ids):
+        stderr.note(f"{plural(len(ids) - count, 'job')} not found: it has ended, or it runs now")
+
+
+def _line(job: dict[str, Any]) -> Text:
+    due = {"waiting": "next try", "running": "claimed until", "dead": "since"}[job["state"]]
+    pieces: list[Any] = [
+        (job["id"], "dim"),
+        (f"  {job['resource']}:{job['path']}", "bold"),
+        (f"  {job['state']}", _TONES[job["state"]]),
+        f"  {due} {local_time(job['due'])}  try {job['tries']} of {job['max_tries']}",
+    ]
+    if job["key"] is not None:
+        pieces.append((f"  key {job['key']}", "cyan"))
+    if job["error"]:
+        pieces.append((f"  {job['error']}", "red"))
+    return Text.assemble(*pieces)

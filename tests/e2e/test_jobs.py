@@ -1,0 +1,177 @@
+"""Jobs of a js resource on `svc serve`: with rows in one transaction, tries, commands, and a kill."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.service import Server, environ_of, login, prepare, run
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.slow
+MANIFEST = """
+[project]
+name = "shop"
+
+[resource.front]
+lane = "js"
+entry = "front.js"
+public = true
+
+[resource.worker]
+lane = "js"
+entry = "worker.js"
+run_limit_secs = 60
+"""
+MIGRATION = "CREATE TABLE orders (id INTEGER PRIMARY KEY, mailed TEXT);"
+FRONT = """
+import { jobs, json, tables } from '@svc/guest';
+export default {
+  async fetch(request) {
+    const { pathname, searchParams } = new URL(request.url);
+    if (request.headers.has('x-svc-job')) return new Response(null, { status: 500 });
+    try {
+      if (pathname === '/order') {
+        const id = Number(searchParams.get('id'));
+        await tables.batch([
+          tables.sql`insert into orders (id) values (${id})`,
+          jobs.sql('/mail', { id }, { resource: 'worker' }),
+        ]);
+        return json({ id });
+      }
+      if (pathname === '/orders') return json(await tables.query`select id, mailed from orders`);
+      const options = JSON.parse(searchParams.get('options') ?? '{}');
+      if (searchParams.has('bytes')) {
+        const body = new Uint8Array(Number(searchParams.get('bytes'))).fill(255);
+        return json(await jobs.add(pathname, body, { resource: 'worker', ...options }));
+      }
+      if (pathname === '/remove') return json(await jobs.remove(options));
+      return json(await jobs.add(pathname, { n: 1 }, { resource: 'worker', ...options }));
+    } catch (error) {
+      return json({ code: error.code, message: error.message }, { status: error.status ?? 400 });
+    }
+  },
+};
+"""
+WORKER = """
+import { tables } from '@svc/guest';
+export default {
+  async fetch(request) {
+    const { pathname } = new URL(request.url);
+    const job = request.headers.get('x-svc-job');
+    const attempt = request.headers.get('x-svc-job-try');
+    console.log('begins', pathname, attempt);
+    if (pathname === '/mail') {
+      const { id } = await request.json();
+      await tables.exec`update orders set mailed = ${job} where id = ${id}`;
+    }
+    if (pathname === '/big') {
+      const body = await request.bytes();
+      console.log('body', body.length, body[0], request.headers.get('content-type'));
+    }
+    if (pathname === '/soon' && attempt === '1') {
+      return new Response(null, { status: 503, headers: { 'retry-after': '0' } });
+    }
+    if (pathname === '/gone') return new Response(null, { status: 410 });
+    if (pathname === '/fail') throw new Error('no stock');
+    if (pathname === '/slow' && attempt === '1') await new Promise((resolve) => setTimeout(resolve, 50000));
+    return new Response(null, { status: 204 });
+  },
+};
+"""
+
+
+def listed(project: Path, environ: dict[str, str], *options: str) -> dict[str, Any]:
+    result = run(project, environ, "jobs", "list", "--json", *options)
+    assert result.returncode == 0, result.stderr
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def idle(project: Path, environ: dict[str, str]) -> bool:
+    document = listed(project, environ)
+    return document["waiting"] + document["running"] == 0
+
+
+def logged(project: Path, environ: dict[str, str], *options: str) -> str:
+    return run(project, environ, "logs", *options).stdout
+
+
+def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    project = tmp_path / "shop"
+    (project / "tables").mkdir(parents=True)
+    (project / "svc.toml").write_text(MANIFEST)
+    (project / "front.js").write_text(FRONT)
+    (project / "worker.js").write_text(WORKER)
+    (project / "tables" / "001_orders.sql").write_text(MIGRATION)
+    server = Server(tmp_path / "data", environ)
+
+    def ask(path: str, **params: Any) -> Any:
+        if "options" in params:
+            params["options"] = json.dumps(params["options"])
+        headers = {"host": "front--shop.localhost", "x-svc-job": "forged"}
+        return httpx.get(
+            f"http://127.0.0.1:{server.port}{path}", params=params, headers=headers, timeout=60
+        ).json()
+
+    try:
+        login(server, project, environ)
+        prepare(project, environ, "deploy")
+        assert listed(project, environ) == {"waiting": 0, "running": 0, "dead": 0, "jobs": []}
+
+        for number in range(3):
+            assert ask("/order", id=number) == {"id": number}
+        assert "UNIQUE" in ask("/order", id=1)["message"]
+        big = ask("/big", bytes=1 << 20)
+        assert big.get("added"), big
+        ask("/soon")
+        until(lambda: idle(project, environ), 60)
+        orders = ask("/orders")
+        assert len(orders) == 3 and all(len(order["mailed"]) == 16 for order in orders)
+        until(lambda: "body 1048576 255 application/octet-stream" in logged(project, environ), 60)
+        log = logged(project, environ)
+        assert log.count("begins /mail 1") == 3
+        assert "begins /soon 2" in log and "try 1 of 8 failed: status 503; it runs again at" in log
+
+        assert ask("/big", bytes=(1 << 20) + 1)["code"] == "bad-request"
+        assert "the delay soon" in ask("/later", options={"delay": "soon"})["message"]
+        first = ask("/later", options={"delay": "1d", "key": "a"})
+        assert ask("/later", options={"delay": 5, "key": "a"}) == {"id": first["id"], "added": False}
+        assert ask("/remove", options={"key": "a"}) is True
+        assert ask("/remove", options={"key": "a"}) is False
+
+        ask("/gone")
+        ask("/fail", options={"maxTries": 1})
+        ask("/none", options={"resource": "other", "maxTries": 1})
+        until(lambda: listed(project, environ)["dead"] == 3, 60)
+        dead = {each["path"]: each for each in listed(project, environ, "--state", "dead")["jobs"]}
+        assert dead["/gone"]["error"] == "status 410" and dead["/gone"]["tries"] == 1
+        assert dead["/none"]["error"] == "shop has no resource other"
+        assert "no stock" in logged(project, environ, "--request", dead["/fail"]["request"])
+        shown = run(project, environ, "jobs", "show", dead["/fail"]["id"]).stdout
+        assert '{"n":1}' in shown and "svc logs --request" in shown
+        assert run(project, environ, "jobs", "show", "00").returncode == 1
+        assert run(project, environ, "jobs", "retry").returncode == 2
+        retried = run(project, environ, "jobs", "retry", "--dead")
+        assert retried.stdout == "3 jobs run again\n"
+        until(lambda: listed(project, environ)["dead"] == 3, 60)
+        assert run(project, environ, "jobs", "remove", "--dead").stdout == "3 jobs removed\n"
+
+        ask("/slow")
+        until(lambda: "begins /slow 1" in logged(project, environ), 60)
+        ask("/later", options={"delay": 2})
+        server.process.send_signal(signal.SIGKILL)
+        assert server.stop() == -signal.SIGKILL
+        server = server.restarted(environ)
+        until(lambda: idle(project, environ), 60)
+        log = logged(project, environ)
+        assert (
+            log.count("begins /slow") == 2 and "begins /slow 2" in log and log.count("begins /later 1") == 1
+        )
+    finally:
+        server.stop()

@@ -1,0 +1,262 @@
+"""Jobs run at least once over kills; tries, keys, limits, and jobs that change themselves."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from engine.http.exchange import MemoryExchange
+from engine.job_store import Ended
+from engine.jobs.runner import AT_ONCE
+from engine.quota import Quota, Quotas
+from engine.wasm.execution.background import BackgroundShare
+from tests.engine.jobs.world import NAME, SHOP, World, pool
+from tests.support.examples import examples
+
+KILLS = examples(1000)
+INSERT = "INSERT INTO _svc_jobs_add (resource, path, body, key) VALUES ('worker', $1, $2, $3)"
+
+
+def play(folder: Path, test: Callable[[World], Awaitable[None]]) -> World:
+    async def run() -> World:
+        world = World(folder)
+        try:
+            await test(world)
+        finally:
+            await world.aclose()
+        return world
+
+    return asyncio.run(run())
+
+
+def failing(status: int, **fields: str) -> Callable[[World, MemoryExchange], Awaitable[None]]:
+    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
+
+    async def fail(_world: World, exchange: MemoryExchange) -> None:
+        await exchange.send_head(status, headers)
+
+    return fail
+
+
+@pytest.mark.slow
+def test_no_job_is_lost_over_kills_and_only_one_that_had_begun_runs_again(tmp_path: Path) -> None:
+    chosen = random.Random(20261129)
+
+    async def test(world: World) -> None:
+        added: list[str] = []
+        world.retries = False
+
+        async def stopped() -> bool:
+            return world.killed.is_set() or await world.idle()
+
+        for _ in range(KILLS):
+            added += [await world.add(max_tries=100) for _ in range(chosen.randrange(3))]
+            world.start()
+            world.steps = chosen.randrange(1, 60)
+            await world.until(stopped)
+            await world.kill()
+        world.steps = -1
+        world.start()
+        await world.until_idle()
+        assert not (await world.store.list(limit=1))[1]
+        assert set(world.ended) == set(added) == set(world.begun)
+        assert sum(world.begun.values()) > len(added)
+
+    play(tmp_path, test)
+
+
+def test_a_job_exists_if_and_only_if_its_transaction_is_committed(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        status, failed = await world.batch((INSERT, ("/mail", "{}", None)), ("SELECT json('')", ()))
+        assert status == 400, failed
+        assert await world.idle()
+        assert (await world.batch((INSERT, ("/mail", '{"a":1}', None))))[0] == 200
+        world.start()
+        await world.until_idle()
+        (exchange,) = world.exchanges
+        assert await exchange.body.read() == b'{"a":1}'
+        fields = dict(exchange.request.headers)
+        assert exchange.request.resource == (NAME, "worker") and exchange.request.method == "POST"
+        assert fields[b"content-type"] == b"application/json" and fields[b"x-svc-job-try"] == b"1"
+
+    play(tmp_path, test)
+
+
+def test_a_job_that_always_fails_dies_and_can_be_run_again(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        world.answer = failing(500, retry_after="0")
+        world.start()
+        id_ = await world.add("/fail", max_tries=3)
+        await world.until_idle()
+        job = await world.store.find(id_)
+        assert (job.state, job.tries, job.error, world.begun[id_]) == ("dead", 3, "status 500", 3)
+        assert world.texts[-1].startswith(f"job {id_} /fail: try 3 of 3 is dead: status 500")
+        world.answer = failing(204)
+        assert await world.store.retry([id_, "none"]) == 1
+        world.runner.wake(NAME)  # type: ignore[union-attr]
+        await world.until_idle()
+        assert world.begun[id_] == 4 and not (await world.store.list(limit=1))[0]
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(410, "dead"), (422, "dead"), (404, "waiting"), (503, "waiting")]
+)
+def test_status_decides_about_the_next_try(tmp_path: Path, status: int, state: str) -> None:
+    async def test(world: World) -> None:
+        world.answer = failing(status)
+        world.start()
+        id_ = await world.add("/fail")
+
+        async def failed() -> bool:
+            return (await world.store.find(id_)).error != ""
+
+        await world.until(failed)
+        job = await world.store.find(id_)
+        assert (job.state, job.tries, job.error) == (state, 1, f"status {status}")
+        if state == "waiting":
+            assert 5_000 < job.due - job.added < 60_000
+
+    play(tmp_path, test)
+
+
+def test_retry_after_can_be_a_date(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        world.answer = failing(503, retry_after="Wed, 21 Oct 2015 07:28:00 GMT")
+        world.start()
+        id_ = await world.add("/fail", max_tries=2)
+        await world.until_idle()
+        assert (await world.store.find(id_)).state == "dead"
+
+    play(tmp_path, test)
+
+
+def test_a_job_can_remove_itself_and_add_itself(tmp_path: Path) -> None:
+    async def answer(world: World, exchange: MemoryExchange) -> None:
+        id_ = dict(exchange.request.headers)[b"x-svc-job"].decode()
+        if exchange.request.path == "/remove":
+            assert await world.ask("jobs", "/v1/remove", {"id": id_}) == (200, {"removed": True})
+            await exchange.send_head(500, [])
+            return
+        if len(world.begun) < 5:
+            await world.add("/again", key="again")  # The key of the running job.
+        await exchange.send_head(204, [])
+
+    async def test(world: World) -> None:
+        world.answer = answer
+        world.start()
+        await world.add("/remove")
+        await world.until_idle()
+        assert sum(world.begun.values()) == 1
+        world.begun.clear()
+        await world.add("/again", key="again")
+        await world.until_idle()
+        assert len(world.begun) == 5
+
+    play(tmp_path, test)
+
+
+def test_a_key_holds_back_jobs_that_wait(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        first = await world.add(key="a", delay_s=3600)
+        assert await world.ask("jobs", "/v1/add", {"path": "/b", "key": "a"}) == (
+            200,
+            {"id": first, "added": False},
+        )
+        assert await world.ask("jobs", "/v1/remove", {"key": "a"}) == (200, {"removed": True})
+        assert await world.add(key="a") != first
+        (claimed,) = (await world.store.claim(".x", until=2**50, count=5)).jobs
+        later = await world.add(key="a", delay_s=60)
+        await world.store.end(".x", [Ended(claimed.id, due=1, error="status 500")])
+        listed, _ = await world.store.list(limit=9)
+        assert [job.id for job in listed] == [later]
+
+    play(tmp_path, test)
+
+
+def test_body_of_a_mebibyte_arrives(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        world.start()
+        await world.add(body="ü" * (1 << 19))
+        await world.until_idle()
+        assert await world.exchanges[0].body.read() == ("ü" * (1 << 19)).encode()
+        status, problem = await world.ask("jobs", "/v1/add", {"path": "/", "body": "x" * ((1 << 20) + 1)})
+        assert (status, problem["code"]) == (400, "bad-request") and "1,048,577 bytes" in problem["detail"]
+
+    play(tmp_path, test)
+
+
+def test_missing_resource_is_named_and_a_removed_project_runs_no_jobs(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        world.start()
+        id_ = await world.add("/x", resource="other", max_tries=1)
+        await world.until_idle()
+        assert (await world.store.find(id_)).error == "shop has no resource other"
+        world.projects = {}
+        waiting = await world.add()
+        await asyncio.sleep(0.05)
+        assert not world.begun
+        world.projects = {NAME: SHOP}
+        assert world.runner is not None
+        world.runner.served(NAME)
+        await world.until_idle()
+        assert world.begun == {waiting: 1}
+
+    play(tmp_path, test)
+
+
+def test_jobs_at_the_limit_are_refused_with_their_rows(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        first = await world.add(delay_s=3600)
+        count = {"sql": "UPDATE _svc_jobs_count SET n = n + 99999"}
+        assert (await world.ask("tables", "/v1/exec", count))[1]["code"] == "not-allowed"
+        assert (await world.ask("tables", "/v1/exec", count, trusted=True))[0] == 200
+        assert (await world.ask("tables", "/v1/exec", count))[1]["code"] == "not-allowed"
+        status, problem = await world.ask("jobs", "/v1/add", {"path": "/mail"})
+        assert (status, problem["code"]) == (429, "jobs-full")
+        assert "100,000 jobs" in problem["detail"] and "svc jobs remove" in problem["hint"]
+        status, problem = await world.batch((INSERT, ("/mail", "{}", None)))
+        assert (status, problem["detail"]) == (409, "jobs-full: the project has 100,000 jobs")
+        assert (await world.store.list(limit=2))[1] == {"waiting": 1}
+        assert await world.store.remove([first]) == 1
+        await world.add()
+
+    play(tmp_path, test)
+
+
+def test_many_jobs_run_a_few_at_once(tmp_path: Path) -> None:
+    async def answer(_world: World, exchange: MemoryExchange) -> None:
+        await asyncio.sleep(0.01)
+        await exchange.send_head(204, [])
+
+    async def test(world: World) -> None:
+        world.answer = answer
+        statements = [(INSERT, ("/mail", "{}", None)) for _ in range(300)]
+        assert (await world.batch(*statements))[0] == 200
+        world.start()
+        await world.until_idle()
+        assert len(world.begun) == 300 and 1 < world.most <= AT_ONCE
+
+    play(tmp_path, test)
+
+
+def test_background_runs_have_half_of_the_instances_of_a_project() -> None:
+    async def test() -> None:
+        quotas = Quotas()
+        share = BackgroundShare(pool(), quotas)
+        assert share.free("shop") == 32
+        quotas.set("shop", Quota(instances=4))
+        assert (share.free("shop"), share.free("blog")) == (2, 32)
+        async with share.run("shop"), share.run("shop"):
+            waiting = asyncio.create_task(share.run("shop").__aenter__())
+            await asyncio.sleep(0)
+            assert share.free("shop") == 0 and not waiting.done()
+        await waiting
+        assert share.free("shop") == 1
+        quotas.set("shop", Quota(instances=1))
+        assert BackgroundShare(pool(), quotas).free("shop") == 1
+
+    asyncio.run(test())
