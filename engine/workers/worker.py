@@ -60,6 +60,16 @@ class RecordReporter:
             uses.clear()
 
 
+def _gateway(config: protocol.WorkerConfig, site: ServingTable, tenants: Tenants, runner: Runner) -> Handler:
+    settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)
+    gateway: Handler = Gateway(
+        lambda: site.routes, tenants.timeline, settings, runner.quotas, tenants.open_doors
+    )
+    if config.console is not None:
+        gateway = at_domain(forwarder(*config.console), gateway, config.domain, config.scheme)
+    return with_proof(gateway, config.proof_key) if config.proof_key else gateway
+
+
 async def serve_worker(
     channel: protocol.Channel, sockets: list[socket.socket], doors: Sequence[Door]
 ) -> None:
@@ -67,11 +77,8 @@ async def serve_worker(
     config = await channel.receive()
     if not isinstance(config, protocol.WorkerConfig):
         return
-    stop, runner, reporters = (
-        asyncio.Event(),
-        Runner(config.cache, memory=config.memory, quotas=Quotas(config.processes)),
-        list[RecordReporter](),
-    )
+    stop, reporters = asyncio.Event(), list[RecordReporter]()
+    runner = Runner(config.cache, memory=config.memory, quotas=Quotas(config.processes))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     LogForwarder(lambda level, text: channel.send(protocol.WorkerWarning(text))).install()
 
@@ -89,14 +96,7 @@ async def serve_worker(
     unpack = unpacker(blobs, config.bucket / "unpacked") if config.bucket else None
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors, unpack=unpack)
     site = ServingTable(versions, config.domain, front=not config.multi_project)
-    settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)
-    gateway: Handler = Gateway(
-        lambda: site.routes, tenants.timeline, settings, runner.quotas, tenants.open_doors
-    )
-    if config.console is not None:
-        gateway = at_domain(forwarder(*config.console), gateway, config.domain, config.scheme)
-    if config.proof_key:
-        gateway = with_proof(gateway, config.proof_key)
+    gateway = _gateway(config, site, tenants, runner)
     serving: asyncio.Task[None] | None = None
     tls: Tls | None = None
     stopping = asyncio.create_task(stop.wait())

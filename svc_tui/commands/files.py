@@ -28,7 +28,7 @@ def list_files(
     recursive: Annotated[bool, flag("List all keys, not one level.", "--recursive", "-r")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List files: those of one level, with slashes as in paths, unless --recursive is given."""
+    """List files of one level, or all with --recursive. Keys have levels as paths do, with slashes."""
     with open_tables(context) as project:
         pages = list(_pages(project, prefix=prefix, delimiter="" if recursive else "/"))
     found = [file for page in pages for file in page["files"]]

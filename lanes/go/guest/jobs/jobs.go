@@ -52,7 +52,7 @@ type Error struct {
 
 func (e *Error) Error() string { return "jobs: " + e.Detail }
 
-// Add adds a job. Its body is []byte, or another value as JSON; nil is no body.
+// Add adds a job. Its body is []byte, or another value as JSON; nil sends none.
 func Add(ctx context.Context, path string, body any, options Options) (Added, error) {
 	members := map[string]any{"path": path, "delay_s": options.Delay.Seconds()}
 	switch content, err := encode(body); content := content.(type) {
