@@ -368,13 +368,13 @@ class Gateway:
                 await cancel([exchange.delivery])
         return replace(sent, code=sent.code or outcome.code, report=report, bytes_in=report.bytes_in)
 
-    async def _deliver(self, sending: Coroutine[Any, Any, tuple[int, int]]) -> _SpanOutcome:
+    async def _deliver(self, sending: Coroutine[Any, Any, tuple[int, int, int]]) -> _SpanOutcome:
         """Return the outcome of a response that a Door sends; abort it if bytes are corrupt or missing."""
         try:
-            status, size = await sending
+            status, size, received = await sending
         except SvcError as error:
             return _SpanOutcome(500, error.code, detail=error.public_message, aborted=True)
-        return _SpanOutcome(status, bytes_out=size)
+        return _SpanOutcome(status, bytes_out=size, bytes_in=received)
 
     async def _finish_run(
         self, exchange: TracedExchange, report: RunReport, lines: tuple[str, ...]

@@ -12,7 +12,7 @@ from engine.door import Caller, DoorRequest, DoorResponse
 from engine.gateway.routes import Endpoint
 from engine.gateway.traced_exchange import DELIVERED, TracedExchange
 from engine.gateway.tracing import SpanContext
-from engine.http.exchange import Headers, RequestBody
+from engine.http.exchange import Headers
 from engine.wasm.outbound.door_calls import DoorBinding
 
 PUBLIC = "/.svc/"
@@ -36,12 +36,19 @@ def public_door(doors: Mapping[str, DoorBinding], path: str) -> DoorBinding | No
 
 async def answer_client(
     exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, door: DoorBinding
-) -> tuple[int, int]:
-    """Answer a request by a Door; return the status and the bytes of the body."""
-    request = _request(
-        exchange, endpoint, span, exchange.request.method, exchange.request.path, _body(exchange.body)
-    )
-    return await _send(exchange, await _answer(door, request), None)
+) -> tuple[int, int, int]:
+    """Answer a request by a Door; return the status, and the bytes of the bodies of response and request."""
+    head, received = exchange.request, 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal received
+        while part := await exchange.body.read():
+            received += len(part)
+            yield part
+
+    request = _request(exchange, endpoint, span, head.method, head.path, body())
+    status, size = await _send(exchange, await _answer(door, request), None)
+    return status, size, received
 
 
 async def deliver(
@@ -50,12 +57,13 @@ async def deliver(
     span: SpanContext,
     door: DoorBinding,
     head: tuple[int, Headers],
-) -> tuple[int, int]:
-    """Send the file that a guest's response names; return the status and the bytes of the body."""
+) -> tuple[int, int, int]:
+    """Send the file that a guest's response names; return as `answer_client` does."""
     key = dict(head[1])[DELIVERED].decode("latin-1")
     method = "HEAD" if exchange.request.method == "HEAD" else "GET"
     request = _request(exchange, endpoint, span, method, f"/v1/files/{key}", None)
-    return await _send(exchange, await _answer(door, request), head)
+    status, size = await _send(exchange, await _answer(door, request), head)
+    return status, size, 0
 
 
 def _request(
@@ -81,11 +89,6 @@ def _request(
 async def _answer(door: DoorBinding, request: DoorRequest) -> DoorResponse:
     answer: DoorResponse | Awaitable[DoorResponse] = door.door.answer(request)
     return answer if isinstance(answer, DoorResponse) else await answer
-
-
-async def _body(body: RequestBody) -> AsyncIterator[bytes]:
-    while part := await body.read():
-        yield part
 
 
 async def _send(
