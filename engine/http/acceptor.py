@@ -115,8 +115,9 @@ class Acceptor:
             self._release(accepted)
 
         accepted.setblocking(False)
-        plain = accepted.dup() if self._tls is not None else None
+        plain: socket.socket | None = None
         try:
+            plain = accepted.dup() if self._tls is not None else None
             await self._loop.connect_accepted_socket(
                 lambda: self._connect(release),
                 accepted,
