@@ -97,7 +97,8 @@ def _outcome(case: Case, expected: dict[str, Results], by_mode: dict[str, Result
 def run_framework(name: str, cache: Path, *options: str) -> FrameworkResult:
     """Try a framework, and print what fails."""
     result = try_framework(name, cache, *options)
-    print(f"frameworks/{name}: {'FAILED' if result.failures else 'ok'}", flush=True)
+    figures = f"bundle {result.bundle} bytes, first page {result.compute_ms:.1f} ms"
+    print(f"frameworks/{name}: {'FAILED' if result.failures else 'ok'}, {figures}", flush=True)
     for check, reason in result.failures.items():
         print(f"  {check}: {reason}", flush=True)
     return result

@@ -4,13 +4,13 @@ from collections.abc import Container
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from cryptography import x509
-
-from engine.certificates.manager import CertificateManager, Hosts
-from engine.http.tls import CertificateSet
 from engine.timeline.record import utc
+
+if TYPE_CHECKING:
+    from engine.certificates.manager import CertificateManager, Hosts
+    from engine.http.tls import CertificateSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ServiceCertificate:
 class CertificateStates:
     """The certificates that a service serves with, and attempts to obtain others."""
 
-    def __init__(self, hosts: Hosts, domain: str) -> None:
+    def __init__(self, hosts: "Hosts", domain: str) -> None:
         """`hosts` returns the public host names of each project. `domain` is that of the service."""
         self.hosts, self.domain = hosts, domain
         self.used: CertificateSet | None = None
@@ -103,6 +103,8 @@ class CertificateStates:
 @lru_cache(100)
 def _leaf(chain: str) -> tuple[frozenset[str], datetime]:
     """Return the host names of a certificate, and its end."""
+    from cryptography import x509  # `svc dev` starts without it.
+
     leaf = x509.load_pem_x509_certificate(chain.encode())
     try:
         alternative = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -7,13 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    load_pem_private_key,
-)
-
 from engine.errors import SvcError
 
 
@@ -79,12 +72,18 @@ class IssuedCertificate:
 
     def context(self) -> ssl.SSLContext:
         """Return a TLS context with this certificate. Raises `CertificateError` if it is unusable."""
+        from cryptography.hazmat.primitives import serialization  # `svc dev` starts without it.
+
         password = secrets.token_bytes(32)
         context = new_context()
         try:
-            key = load_pem_private_key(self.key.encode(), None)
+            key = serialization.load_pem_private_key(self.key.encode(), None)
             # Python loads certificates from files only. The key is never on disk in clear.
-            sealed = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
+            sealed = key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.BestAvailableEncryption(password),
+            )
             with NamedTemporaryFile(prefix="svc-certificate-", suffix=".pem") as file:
                 file.write(self.chain.encode() + b"\n" + sealed)
                 file.flush()
