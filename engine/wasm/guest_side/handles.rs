@@ -116,6 +116,42 @@ pub fn insert(resource: Resource) -> u32 {
     }
 }
 
+/// The handle that all pollables of a stream share, and how many of them the guest holds: some guests drop none.
+#[derive(Default)]
+pub struct Subscription {
+    handle: u32,
+    held: u64,
+}
+
+impl Subscription {
+    /// Adds a pollable and returns its handle. `resource` makes that of the first one.
+    pub fn add(&mut self, resource: impl FnOnce() -> Resource) -> u32 {
+        if self.held == 0 {
+            self.handle = insert(resource());
+        }
+        self.held += 1;
+        self.handle
+    }
+
+    /// Removes a pollable. Returns whether it was the last one.
+    fn remove(&mut self) -> bool {
+        self.held -= 1;
+        self.held == 0
+    }
+}
+
+/// Drops a pollable.
+pub fn drop_pollable(handle: u32) {
+    let last = match lookup(handle) {
+        Resource::PollInput(input) => input.get().subscription.remove(),
+        Resource::PollOutput(output) => output.get().subscription.remove(),
+        _ => true,
+    };
+    if last {
+        remove(handle);
+    }
+}
+
 /// Returns the resource of a handle. Traps if there is none.
 #[inline]
 pub fn lookup(handle: u32) -> &'static mut Resource {

@@ -3,7 +3,7 @@
 use crate::list::{Bytes, part};
 use crate::error_codes::{ErrorCode, StreamError};
 use crate::guest::{self, store_list, store8, store64};
-use crate::handles::{self, Resource, borrow, own};
+use crate::handles::{self, Resource, Subscription, borrow, own};
 use crate::poll::{self, Source};
 use crate::shared::Shared;
 use crate::{export, host, state};
@@ -38,6 +38,7 @@ pub struct Input {
     pub at_end: bool,
     /// Whether the call under construction asks for bytes, and for the end.
     pub asked: [bool; 2],
+    pub subscription: Subscription,
 }
 
 /// A guest's view of an input.
@@ -69,6 +70,7 @@ impl Input {
             readable: false,
             at_end: false,
             asked: [false; 2],
+            subscription: Subscription::default(),
         }
     }
 
@@ -277,7 +279,7 @@ export! {
     "wasi:io/streams#[method]input-stream.subscribe"
     fn input_subscribe(stream: u32) -> u32 {
         let input = borrow!(stream, InputStream).input.clone();
-        handles::insert(Resource::PollInput(input))
+        input.get().subscription.add(|| Resource::PollInput(input.clone()))
     }
 
     "drop#input-stream"

@@ -6,7 +6,7 @@
 use crate::list::Bytes;
 use crate::error_codes::{ErrorCode, RESPONSE_BODY_SIZE, StreamError};
 use crate::guest::{self, store8, store64};
-use crate::handles::{self, Resource, borrow, own};
+use crate::handles::{self, Resource, Subscription, borrow, own};
 use crate::host::{self, Packed};
 use crate::input;
 use crate::poll::{self, Source};
@@ -72,6 +72,7 @@ pub struct Output {
     failed: bool,
     /// Whether the call under construction asks for room.
     pub asked: bool,
+    pub subscription: Subscription,
 }
 
 /// A guest's view of an output. `permit` is what is left of the size allowed by the last check-write.
@@ -117,6 +118,7 @@ impl Output {
             completed: false,
             failed: false,
             asked: false,
+            subscription: Subscription::default(),
         }
     }
 
@@ -546,7 +548,7 @@ export! {
     "wasi:io/streams#[method]output-stream.subscribe"
     fn output_subscribe(stream: u32) -> u32 {
         let output = borrow!(stream, OutputStream).output.clone();
-        handles::insert(Resource::PollOutput(output))
+        output.get().subscription.add(|| Resource::PollOutput(output.clone()))
     }
 
     "wasi:io/streams#[method]output-stream.splice"

@@ -223,7 +223,7 @@ export! {
     "drop#pollable"
     fn pollable_drop(handle: u32) {
         Pollable::of(handle);
-        handles::remove(handle);
+        handles::drop_pollable(handle);
     }
 
     "wasi:http/types#[method]future-trailers.subscribe"

@@ -34,6 +34,21 @@ def test_handles_are_limited_and_reused() -> None:
         library.call("subscribe-instant", 0)
 
 
+def test_pollables_of_a_stream_share_a_handle_until_the_last_is_dropped() -> None:
+    host = Host()
+    host.replies["read"] = lambda channel, most: received(b"more")
+    library, stream = reading(host)
+    handles = {library.call("input-stream.subscribe", stream) for _ in range(70_000)}
+    assert len(handles) == 1
+    [handle] = handles
+    for _ in range(69_999):
+        library.drop("pollable", handle)
+    assert library.call("pollable.ready", handle) in (0, 1)
+    library.drop("pollable", handle)
+    with pytest.raises(Trapped, match="unknown handle index"):
+        library.call("pollable.ready", handle)
+
+
 def test_exhausted_memory_traps_with_its_reason() -> None:
     host = Host()
 
