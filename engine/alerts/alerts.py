@@ -22,7 +22,15 @@ REPEAT_SECONDS = 24 * 3600.0
 """Time between two messages about an alert that lasts."""
 Severity = Literal["warning", "error"]
 Kind = Literal[
-    "backup", "certificate", "deploy-failed", "disk", "failure-rate", "memory", "node-lost", "test"
+    "backup",
+    "certificate",
+    "deploy-failed",
+    "disk",
+    "failure-rate",
+    "memory",
+    "node-lost",
+    "schedule",
+    "test",
 ]
 
 

@@ -97,12 +97,12 @@ class AlertMonitor:
         """Handle the end of a deploy, which was a success if `failure` is empty."""
         self.report("deploy-failed", project, failure and f"a deploy of {project} failed: {failure}")
 
-    def report(self, kind: Kind, project: str, text: str) -> None:
+    def report(self, kind: Kind, project: str, text: str, subject: str = "") -> None:
         """Begin or continue an alert with a text; end it without one."""
         if text:
-            self.alerts.begin(kind, project, text)
+            self.alerts.begin(kind, project, text, subject=subject)
         else:
-            self.alerts.end(kind, project)
+            self.alerts.end(kind, project, subject=subject)
 
     async def _run(self) -> None:
         while True:

@@ -39,6 +39,8 @@ MARGIN_SECONDS = 60.0
 RETRY_SECONDS = 5.0
 """Pause after the bucket failed."""
 FAILED_STATUS = 400
+ALERT_FAILURES = 3
+"""Failures in a row after which there is an alert."""
 Entries = Mapping[str, Entry]
 """State by `RESOURCE:PATH`."""
 _FORM = TypeAdapter(dict[str, Entry])
@@ -83,11 +85,14 @@ class Scheduler:
         node: str = "",
         clock: Callable[[], float] = time.time,
         turn: Callable[[str], AbstractAsyncContextManager[None]] = lambda project: nullcontext(),
+        alert: Callable[[str, str, str], None] = lambda project, text, subject: None,
     ) -> None:
         """`cells` is called on use, `projects` returns those that are served, `send` is the gateway.
 
         `node` is this one of a fleet; nodes have different names. A run of a project waits for its `turn`.
+        `alert` gets a project, the problem of a schedule or an empty text, and which schedule.
         """
+        self._alert = alert
         self._cells, self._projects, self._send, self._timeline_of = cells, projects, send, timeline_of
         self._node, self._token, self._clock, self._turn = node, secrets.token_hex(6), clock, turn
         self._known: dict[str, Entries] = {}
@@ -142,6 +147,10 @@ class Scheduler:
     async def _advance(self, name: str, project: Project) -> None:
         """Settle the occurrences of a project until now, and start those that are due."""
         schedules, now = list(_schedules(project)), self._clock()
+        for key in self._known.get(name, {}).keys() - {
+            _key(each, schedule.path) for each, schedule in schedules
+        }:
+            self._alert(name, "", key)
         if not schedules:
             self._plans[name] = _Plan(project, now, math.inf)
             return
@@ -182,6 +191,11 @@ class Scheduler:
             self._note(name, resource, level, f"schedule {schedule.path}: {text}")
         for resource, schedule, run in starting:
             spawn(self.runs, self._execute(name, resource, schedule, run))
+        for resource, schedule in schedules:
+            entry = entries[key := _key(resource, schedule.path)]
+            fails = entry.failures >= ALERT_FAILURES and entry.failed_on == self._node
+            text = f"the schedule {schedule.path} of {resource} failed {entry.failures} times in a row"
+            self._alert(name, text if fails else "", key)
         nexts = (_next(schedule, entries[_key(resource, schedule.path)]) for resource, schedule in schedules)
         wake = min((each for each in nexts if each is not None), default=math.inf)
         self._plans[name] = _Plan(project, now, min(wake, now + REFRESH_SECONDS))
@@ -269,7 +283,9 @@ class Scheduler:
             if entry is None:
                 return entries
             running = tuple(each for each in entry.running if each.id != result.id)
-            return {**entries, key: replace(entry, running=running, last=result)}
+            failures = entry.failures + 1 if result.state == "failed" else 0
+            ended = replace(entry, running=running, last=result, failures=failures, failed_on=self._node)
+            return {**entries, key: ended}
 
         while True:
             with suppress(BucketError):

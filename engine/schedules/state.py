@@ -50,7 +50,8 @@ class Entry:
     """The state of one schedule.
 
     `times` is `Schedule.times` of the one that it belongs to. Occurrences until `after` are settled, except
-    for `queued`, which waits for the end of a run. `last` is the end of the last run.
+    for `queued`, which waits for the end of a run. `last` is the end of the last run. `failures` counts the
+    failed ones since the last success, on the node `failed_on` at last.
     """
 
     times: str
@@ -59,6 +60,8 @@ class Entry:
     running: tuple[Run, ...] = ()
     queued: int | None = None
     last: Result | None = None
+    failures: int = 0
+    failed_on: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,9 +192,9 @@ class Runtime:
         def projects() -> Mapping[str, Project]:
             return self.serving.projects
 
-        timeline = self.tenants.timeline
+        timeline, alert = self.tenants.timeline, partial(self.monitor.report, "schedule")
         return Scheduler(
-            lambda: self._bucket.kv, projects, gateway, timeline, node=name, turn=share.run
+            lambda: self._bucket.kv, projects, gateway, timeline, node=name, turn=share.run, alert=alert
         ), JobRunner(projects, self.jobs_of, gateway, timeline, share, node=name, fleet=bool(name))
 
     async def _collect(self, *, files_only: bool = False) -> GcReport:

@@ -83,6 +83,58 @@ def test_claimed_run_that_was_killed_is_not_started_again(tmp_path: Path) -> Non
     run(scenario)
 
 
+def test_schedule_that_fails_three_times_in_a_row_is_an_alert_until_it_succeeds(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, SPRING, Schedule("/poll", "every 1h"))
+
+        async def hours(count: int) -> list[str]:
+            for _ in range(count):
+                world.now += 3600
+                await one.tick()
+                await one.tick()
+            return list(world.alerts.values())
+
+        world.status = 500
+        async with world.process() as one:
+            await one.tick()
+            assert await hours(2) == [""]
+            world.status = 204
+            await hours(1)
+            world.status = 500
+            assert await hours(2) == [""]
+            failing = "the schedule /poll of worker failed 3 times in a row"
+            assert await hours(1) == [failing]
+        world.alerts.clear()
+        async with world.process() as one:  # A restart does not end it.
+            await one.tick()
+            assert list(world.alerts.values()) == [failing]
+            world.status = 204
+            assert await hours(1) == [""]
+
+    run(scenario)
+
+
+def test_alert_of_a_schedule_ends_when_it_is_removed_and_belongs_to_one_node(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, SPRING, Schedule("/poll", "every 1h"))
+        world.status = 500
+        async with world.process("a") as one, world.process("b") as other:
+            for _ in range(5):
+                await one.tick()
+                world.now += 3600
+            await one.tick()
+            assert all(world.alerts.values())
+            world.alerts.clear()
+            await other.tick()
+            assert not any(world.alerts.values())
+            world.project = shop()
+            world.alerts.clear()
+            await one.tick()
+            assert list(world.alerts.values()) == [""]
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(("catch_up", "count"), [(False, 0), (True, 1)])
 def test_downtime_is_caught_up_once_if_asked_for(tmp_path: Path, catch_up: bool, count: int) -> None:
     async def scenario() -> None:

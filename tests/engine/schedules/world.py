@@ -43,6 +43,9 @@ class World:
         self.project = shop(*(schedules or SCHEDULES))
         self.started: list[tuple[str, str]] = []
         self.texts: list[str] = []
+        self.status = 204
+        self.alerts: dict[str, str] = {}
+        """Texts by schedule; empty once an alert has ended."""
         self.finish, self.begun = asyncio.Event(), asyncio.Event()
         self.finish.set()
         self._file = folder / "state.db"
@@ -53,6 +56,10 @@ class World:
         if isinstance(record, PlatformRecord):
             self.texts.append(record.text)
 
+    def alert(self, project: str, text: str, subject: str) -> None:
+        assert project == "shop"
+        self.alerts[subject] = text
+
     async def send(self, exchange: Exchange) -> None:
         fields = dict(exchange.request.headers)
         due = fields[b"x-svc-scheduled-time"].decode()
@@ -60,7 +67,7 @@ class World:
         if not self.finish.is_set():
             self.begun.set()
         await self.finish.wait()
-        await exchange.send_head(204, [])
+        await exchange.send_head(self.status, [])
 
     @asynccontextmanager
     async def process(self, node: str = "", cells: KeyValue | None = None) -> AsyncIterator["Process"]:
@@ -84,6 +91,7 @@ class Process:
             lambda _: world.timeline,
             node=node,
             clock=lambda: world.now,
+            alert=world.alert,
         )
 
     def _cells(self) -> KeyValue:
