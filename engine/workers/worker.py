@@ -123,16 +123,11 @@ async def serve_worker(
                 site.activate(ready, replace_all=not config.multi_project)
                 channel.send(protocol.Published(message.number))
             elif serving is None:
-                serving = asyncio.create_task(
-                    serve(
-                        behind_proxies(gateway, config.trusted_proxies),
-                        sockets,
-                        stop=stop,
-                        grace=config.grace,
-                        tls=tls.context if tls is not None else None,
-                        limiter=ConnectionLimiter(config.per_address),
-                    )
-                )
+                handler = behind_proxies(gateway, config.trusted_proxies)
+                context = tls.context if tls is not None else None
+                limiter = ConnectionLimiter(config.per_address)
+                public = serve(handler, sockets, stop=stop, grace=config.grace, tls=context, limiter=limiter)
+                serving = asyncio.create_task(public)
     finally:
         stop.set()
         if serving is not None:
