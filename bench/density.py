@@ -23,7 +23,9 @@ from bench.processes import write_results
 from bench.service import DOMAIN, Serving, Silent, bundle, deploy
 from engine.artifact import ComponentArtifact
 from engine.bucket.protocols import Digest
-from engine.deploy.package_store import COMPONENT, pack
+from engine.deploy.package_store import COMPONENT, pack_compressed
+from engine.files.compressed import decompress
+from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 from svc_tui.deploy import uploader
 
 DISTINCT = 100
@@ -77,14 +79,17 @@ def named(built: uploader.Bundle, number: int, folder: Path) -> uploader.Bundle:
     """Return the bundle of a project of another name, with one of `DISTINCT` components."""
     renamed = replace(built, project=name_of(number), manifest=_MANIFEST.format(name=name_of(number)))
     part = built.packed["api"]
-    source = part.contents[part.package.files[COMPONENT].digest]
-    assert isinstance(source, Path)
-    binary = source.read_bytes()
+    delta, template = (part.contents[blob.digest] for blob in part.package.files[COMPONENT].stored)
+    assert isinstance(delta, bytes) and isinstance(template, bytes)
+    binary = decompress(delta, decompress(template, limit=MAX_COMPONENT_BYTES), limit=MAX_COMPONENT_BYTES)
     changed = binary.replace(MARK.encode(), f"number {number % DISTINCT:06}".encode())
     assert number % DISTINCT == 0 or changed != binary
-    component = folder / f"{name_of(number)}.wasm"
+    component, frame = folder / f"{name_of(number)}.wasm", folder / f"{name_of(number)}.template"
     component.write_bytes(changed)
-    packed = pack(ComponentArtifact(component, sha256(changed).hexdigest()))
+    frame.write_bytes(template)
+    packed = pack_compressed(ComponentArtifact(component, sha256(changed).hexdigest(), template=frame))
+    component.unlink()
+    frame.unlink()
     document = packed.package.encode()
     return replace(
         renamed,
@@ -153,7 +158,6 @@ def deploy_all(serving: Serving, built: uploader.Bundle, folder: Path, projects:
         each = named(built, number, folder)
         with serving.client() as client:
             deploy(client, each)
-        (folder / f"{name_of(number)}.wasm").unlink()
         if number % 50 == 0:
             print(f"deployed {number}", flush=True)
 
