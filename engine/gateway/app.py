@@ -364,6 +364,7 @@ class Gateway:
                 return outcome
             sent: _SpanOutcome = await exchange.delivery
         finally:
+            exchange.deliver = None  # It refers to the exchange, and only garbage collection frees a cycle.
             if exchange.delivery is not None:
                 await cancel([exchange.delivery])
         return replace(sent, code=sent.code or outcome.code, report=report, bytes_in=report.bytes_in)

@@ -100,7 +100,7 @@ class TracedExchange:
 
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the header fields, with `x-request-id`, without `_NOT_PASSED_ON`."""
-        if self.deliver is not None and any(name == DELIVERED for name, _ in headers):
+        if self.deliver is not None and DELIVERED in dict(headers):
             self._delivered = status, headers
             return
         headers = [field for field in headers if field[0] not in _NOT_PASSED_ON]
