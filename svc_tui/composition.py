@@ -49,7 +49,7 @@ def door_stats() -> "dict[str, Callable[[Path], tuple[int, int, int] | None] | N
     """Return, for each Door that the Board shows, the function that measures its data; None without data."""
     from doors.tables.sqlite.owner import table_stats
 
-    return {"tables": table_stats, "telemetry": None, "jobs": None}
+    return {"tables": table_stats, "telemetry": None}
 
 
 def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":
