@@ -17,6 +17,7 @@ from tests.support.waiting import until
 from tests.svc_tui.hosted import PASSWORD, Hosted, RecordingReporter, deploy, static_shop
 
 SHOP = "/v1/projects/shop"
+FILE = f"{SHOP}/files/content"
 END_SECONDS = 1.0
 LONG_MIGRATION = (
     "create table counted as with recursive c(x) as (select 1 union all select x + 1 from c limit 20000000)"
@@ -80,6 +81,9 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
             {"sql": "create table pages (id integer primary key, text text)", "write": True},
         )
         client.call("POST", f"{SHOP}/sql", {"sql": sql, "write": True})
+        headers = {"authorization": f"Bearer {hosted.token}"}
+        large = bytes(ROWS * ROW_BYTES)
+        httpx.put(f"{hosted.control}{FILE}?key=large", content=large, headers=headers).raise_for_status()
         hosted.get()
         until(lambda: bool(list(client.lines("GET", f"{SHOP}/logs"))))
         yield hosted
@@ -126,10 +130,12 @@ def export_grid(revocable: Revocable) -> None:
 
 
 def export(path: str) -> Callable[[Revocable], None]:
+    return download(path, {"format": "csv"} | ({} if "/grid/" in path else {"table": "pages"}))
+
+
+def download(path: str, params: dict[str, str]) -> Callable[[Revocable], None]:
     def run(revocable: Revocable) -> None:
-        with revocable.client.download(
-            path, params={"format": "csv"} | ({} if "/grid/" in path else {"table": "pages"})
-        ) as chunks:
+        with revocable.client.download(path, params=params) as chunks:
             received = len(next(chunks))
             revocable.revoke()
             time.sleep(END_SECONDS / 2)  # The rest must not wait for a client that does not read.
@@ -169,6 +175,8 @@ STREAMS: dict[tuple[str, str], Callable[[Revocable], None]] = {
     ("post", "/v1/projects/{project}/import/preview"): upload("POST", f"{SHOP}/import/preview?format=csv"),
     ("get", "/v1/projects/{project}/export"): export(f"{SHOP}/export"),
     ("get", "/v1/projects/{project}/grid/{grid}/export"): export_grid,
+    ("put", "/v1/projects/{project}/files/content"): upload("PUT", f"{FILE}?key=new"),
+    ("get", "/v1/projects/{project}/files/content"): download(FILE, {"key": "large"}),
 }
 """A use of every route that streams a request or a response."""
 

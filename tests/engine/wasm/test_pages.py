@@ -31,7 +31,7 @@ def test_exactly_the_written_pages_are_found(
     try:
         if of_file:
             with file.open("rb") as opened:
-                pages.map_file_at(address, opened.fileno(), 1000 * size)
+                pages.map_file_at(address, opened.fileno(), 0, 1000 * size)
             for number in read:
                 assert ctypes.string_at(address + number * size, 1) == b"x"
         else:
