@@ -126,18 +126,20 @@ class JetStream:
         if expected is not None:
             fields[EXPECTED] = str(expected)
         patience = Patience(f"a write to {self.name}", seconds)
-        answer = await self._connection.request(self._root + subject, content, patience, fields)
-        code = error_code(answer)
-        if code is None:
-            self._last_sequence = max(self._last_sequence, answer["seq"])
-            return int(answer["seq"])
-        if code not in _WRONG_LAST:
-            raise refused(f"a write to {self.name}", answer)
-        # An earlier try may have been stored.
-        last = await self.last(subject, seconds)
-        return (
-            last.sequence if last is not None and last.headers.get(MESSAGE_ID) == fields[MESSAGE_ID] else None
-        )
+        while True:
+            answer = await self._connection.request(self._root + subject, content, patience, fields)
+            code = error_code(answer)
+            if code is None:
+                self._last_sequence = max(self._last_sequence, answer["seq"])
+                return int(answer["seq"])
+            if code not in _WRONG_LAST:
+                raise refused(f"a write to {self.name}", answer)
+            last = await self.last(subject, seconds)
+            if last is not None and last.headers.get(MESSAGE_ID) == fields[MESSAGE_ID]:
+                return last.sequence  # An earlier try was stored.
+            if (last.sequence if last is not None else 0) != expected:
+                return None
+            await patience.pause()  # A write is in progress, perhaps an earlier try.
 
     async def publish_batch(self, subject: str, contents: Sequence[bytes], *, expected: int) -> int | None:
         """Store messages of a subject, all or none of them, and return the sequence of the last.

@@ -459,3 +459,32 @@ def test_one_node_is_beside_the_leader(use: Use) -> None:
         assert not await logs.node("x").leads()
 
     use(scenario)
+
+
+def test_write_waits_for_another_one_in_progress(use: Use) -> None:
+    """A request without an answer is repeated, so that may be an earlier try of the same write."""
+
+    async def scenario(bucket: Bucket) -> None:
+        connection = opened(bucket).connection
+        await FleetLogs(opened(bucket)).node("x").create()
+        stream = JetStream(connection, "svc-tables", f"{opened(bucket).namespace}.progress")
+        request, busy = connection.request, [10164, 10071]
+
+        async def in_progress(
+            subject: str, content: bytes, patience: Patience, headers: Mapping[str, str] | None = None
+        ) -> dict[str, Any]:
+            if headers and busy:
+                return {"error": {"err_code": busy.pop()}}
+            return await request(subject, content, patience, headers)
+
+        connection.request = in_progress  # type: ignore[method-assign]
+        try:
+            first = await stream.publish("a", b"1", expected=0)
+            assert first is not None and not busy
+            busy.append(10164)
+            assert await stream.publish("a", b"2", expected=0) is None and not busy
+            assert await stream.publish("a", b"2", expected=first) == first + 1
+        finally:
+            del connection.request
+
+    use(scenario)
