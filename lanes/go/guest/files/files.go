@@ -14,17 +14,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf16"
 
+	"svc/guest/internal/door"
 	"svc/guest/lite"
 )
 
@@ -194,14 +193,10 @@ func ask(ctx context.Context, method, path string, headers []lite.Header, body i
 }
 
 func send(ctx context.Context, method, path string, headers []lite.Header, body io.Reader) (*lite.Incoming, error) {
-	endpoint := os.Getenv("SVC_FILES_ENDPOINT")
-	if endpoint == "" {
-		return nil, errors.New("files: SVC_FILES_ENDPOINT is not set: this program is not hosted by svc")
-	}
-	request := lite.Outgoing{Method: method, URL: endpoint + "/v1/" + path, Headers: headers, Body: body}
-	response, err := lite.Fetch(ctx, request)
+	request := lite.Outgoing{Method: method, URL: "/v1/" + path, Headers: headers, Body: body}
+	response, err := door.Send(ctx, "files", "SVC_FILES_ENDPOINT", request)
 	if err != nil {
-		return nil, fmt.Errorf("files: %w", err)
+		return nil, err
 	}
 	if response.Status < 300 {
 		return response, nil

@@ -11,13 +11,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
+	"svc/guest/internal/door"
 	"svc/guest/lite"
 	"svc/guest/tables"
 )
@@ -139,21 +138,14 @@ func encode(body any) (any, error) {
 }
 
 func ask(ctx context.Context, operation string, members map[string]any, answer any) error {
-	endpoint := os.Getenv("SVC_JOBS_ENDPOINT")
-	if endpoint == "" {
-		return errors.New("jobs: SVC_JOBS_ENDPOINT is not set: this program is not hosted by svc")
-	}
 	body, err := json.Marshal(members)
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
-	response, err := lite.Fetch(ctx, lite.Outgoing{
-		Method: "POST",
-		URL:    strings.TrimSuffix(endpoint, "/") + "/v1/" + operation,
-		Body:   bytes.NewReader(body),
-	})
+	request := lite.Outgoing{Method: "POST", URL: "/v1/" + operation, Body: bytes.NewReader(body)}
+	response, err := door.Send(ctx, "jobs", "SVC_JOBS_ENDPOINT", request)
 	if err != nil {
-		return fmt.Errorf("jobs: %w", err)
+		return err
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)

@@ -8,11 +8,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 
+	"svc/guest/internal/door"
 	"svc/guest/lite"
 )
 
@@ -39,22 +37,18 @@ func Verify(ctx context.Context, password, hash string) (bool, error) {
 }
 
 func ask(ctx context.Context, operation string, members map[string]string) (answer, error) {
-	endpoint := os.Getenv("SVC_CRYPTO_ENDPOINT")
-	if endpoint == "" {
-		return answer{}, errors.New("password: SVC_CRYPTO_ENDPOINT is not set: this program is not hosted by svc")
-	}
 	body, err := json.Marshal(members)
 	if err != nil {
 		return answer{}, fmt.Errorf("password: %w", err)
 	}
-	response, err := lite.Fetch(ctx, lite.Outgoing{
+	response, err := door.Send(ctx, "password", "SVC_CRYPTO_ENDPOINT", lite.Outgoing{
 		Method:  "POST",
-		URL:     strings.TrimSuffix(endpoint, "/") + "/v1/password/" + operation,
+		URL:     "/v1/password/" + operation,
 		Headers: headers,
 		Body:    bytes.NewReader(body),
 	})
 	if err != nil {
-		return answer{}, fmt.Errorf("password: %w", err)
+		return answer{}, err
 	}
 	defer response.Body.Close()
 	var result answer

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
+	"svc/guest/internal/door"
 	"svc/guest/lite"
 )
 
@@ -72,10 +70,6 @@ func WithStaleOK(ctx context.Context, ok bool) context.Context {
 }
 
 func ask(ctx context.Context, path string, question question, answer answer) error {
-	endpoint := os.Getenv("SVC_TABLES_ENDPOINT")
-	if endpoint == "" {
-		return errors.New("tables: SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc")
-	}
 	body, err := question.appendJSON(make([]byte, 0, 256))
 	for _, name := range []option{"idempotency_key", "stale_ok"} {
 		if value := ctx.Value(name); value != nil && err == nil {
@@ -88,14 +82,14 @@ func ask(ctx context.Context, path string, question question, answer answer) err
 	if err != nil {
 		return fmt.Errorf("tables: %w", err)
 	}
-	response, err := lite.Fetch(ctx, lite.Outgoing{
+	response, err := door.Send(ctx, "tables", "SVC_TABLES_ENDPOINT", lite.Outgoing{
 		Method:  "POST",
-		URL:     strings.TrimSuffix(endpoint, "/") + path,
+		URL:     path,
 		Headers: headers,
 		Body:    bytes.NewReader(body),
 	})
 	if err != nil {
-		return fmt.Errorf("tables: %w", err)
+		return err
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)

@@ -18,7 +18,8 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use crate::client::{self, Request};
-use crate::error::{ErrorKind, HostError, Result};
+use crate::door::{self, error};
+use crate::error::{HostError, Result};
 use crate::json::quote;
 use crate::response::Response;
 use crate::tables::{document, Value};
@@ -123,11 +124,7 @@ fn path(key: &str) -> String {
 }
 
 fn request(method: &str, path: &str) -> Result<Request, HostError> {
-    let endpoint = std::env::var("SVC_FILES_ENDPOINT").unwrap_or_default();
-    if endpoint.is_empty() {
-        return Err(error("SVC_FILES_ENDPOINT is not set: this program is not hosted by svc"));
-    }
-    Ok(Request::new(method, format!("{endpoint}/v1/{path}")))
+    Ok(Request::new(method, format!("{}/v1/{path}", door::endpoint("SVC_FILES_ENDPOINT")?)))
 }
 
 fn found(request: Request) -> Result<Option<client::Response>, HostError> {
@@ -184,10 +181,6 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
-}
-
-fn error(message: &str) -> HostError {
-    HostError::new(ErrorKind::Other, message)
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@
 
 use std::time::Duration;
 
-use crate::client;
-use crate::error::{ErrorKind, HostError, Result};
+use crate::door;
+use crate::error::{HostError, Result};
 use crate::json::quote;
-use crate::tables::{base64, document, Statement, Value};
+use crate::tables::{base64, Statement, Value};
 
 const INSERT: &str =
     "INSERT INTO _svc_jobs_add (resource, path, body, delay_s, key, max_tries) VALUES ($1, $2, $3, $4, $5, $6)";
@@ -117,14 +117,14 @@ pub struct Added {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Other`] if the job is invalid, or if the project has too many.
+/// [`ErrorKind::Other`](crate::ErrorKind::Other) if the job is invalid, or if the project has too many.
 pub fn add(job: &Job) -> Result<Added, HostError> {
     let answer = ask("add", &job.document())?;
     match answer.get("id") {
         Some(Value::Text(id)) => {
             Ok(Added { id: id.clone(), added: answer.get("added") == Some(&Value::Boolean(true)) })
         }
-        _ => Err(error("the response of the host has no id")),
+        _ => Err(door::error("the response of the host has no id")),
     }
 }
 
@@ -132,7 +132,7 @@ pub fn add(job: &Job) -> Result<Added, HostError> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Other`] if the tables cannot be written.
+/// [`ErrorKind::Other`](crate::ErrorKind::Other) if the tables cannot be written.
 pub fn remove(id: &str) -> Result<bool, HostError> {
     removed(&format!("{{\"id\":{}}}", quote(id)))
 }
@@ -141,7 +141,7 @@ pub fn remove(id: &str) -> Result<bool, HostError> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Other`] if the tables cannot be written.
+/// [`ErrorKind::Other`](crate::ErrorKind::Other) if the tables cannot be written.
 pub fn remove_key(key: &str) -> Result<bool, HostError> {
     removed(&format!("{{\"key\":{}}}", quote(key)))
 }
@@ -151,21 +151,7 @@ fn removed(body: &str) -> Result<bool, HostError> {
 }
 
 fn ask(operation: &str, body: &str) -> Result<Value, HostError> {
-    let endpoint = std::env::var("SVC_JOBS_ENDPOINT").unwrap_or_default();
-    if endpoint.is_empty() {
-        return Err(error("SVC_JOBS_ENDPOINT is not set: this program is not hosted by svc"));
-    }
-    let mut response = client::post(format!("{endpoint}/v1/{operation}")).json(body).send()?;
-    let answer = document(&response.text()?).ok_or_else(|| error("the response of the host is incomplete"))?;
-    match (response.status(), answer.get("detail")) {
-        (200, _) => Ok(answer),
-        (_, Some(Value::Text(detail))) => Err(error(&format!("jobs: {detail}"))),
-        (status, _) => Err(error(&format!("jobs: the response has status {status}"))),
-    }
-}
-
-fn error(message: &str) -> HostError {
-    HostError::new(ErrorKind::Other, message)
+    door::ask("jobs", "SVC_JOBS_ENDPOINT", &format!("/v1/{operation}"), body)
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@
 mod abi;
 mod body;
 pub mod client;
+mod door;
 mod error;
 mod events;
 pub mod files;

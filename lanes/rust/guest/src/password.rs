@@ -9,20 +9,20 @@
 //! }
 //! ```
 
-use crate::client;
-use crate::error::{ErrorKind, HostError, Result};
+use crate::door;
+use crate::error::{HostError, Result};
 use crate::json::quote;
-use crate::tables::{document, Value};
+use crate::tables::Value;
 
 /// Return a hash of a password with a random salt, in the PHC string format: text without spaces, to store.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Other`] for a password of more than 4 KiB.
+/// [`ErrorKind::Other`](crate::ErrorKind::Other) for a password of more than 4 KiB.
 pub fn hash(password: &str) -> Result<String, HostError> {
     match ask("hash", &format!("{{\"password\":{}}}", quote(password)))?.get("hash") {
         Some(Value::Text(hash)) => Ok(hash.clone()),
-        _ => Err(error("the response of the host has no hash")),
+        _ => Err(door::error("the response of the host has no hash")),
     }
 }
 
@@ -30,28 +30,14 @@ pub fn hash(password: &str) -> Result<String, HostError> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Other`] for a hash that is not a PHC string of Argon2.
+/// [`ErrorKind::Other`](crate::ErrorKind::Other) for a hash that is not a PHC string of Argon2.
 pub fn verify(password: &str, hash: &str) -> Result<bool, HostError> {
     let body = format!("{{\"password\":{},\"hash\":{}}}", quote(password), quote(hash));
     Ok(ask("verify", &body)?.get("valid") == Some(&Value::Boolean(true)))
 }
 
 fn ask(operation: &str, body: &str) -> Result<Value, HostError> {
-    let endpoint = std::env::var("SVC_CRYPTO_ENDPOINT").unwrap_or_default();
-    if endpoint.is_empty() {
-        return Err(error("SVC_CRYPTO_ENDPOINT is not set: this program is not hosted by svc"));
-    }
-    let mut response = client::post(format!("{endpoint}/v1/password/{operation}")).json(body).send()?;
-    let answer = document(&response.text()?).ok_or_else(|| error("the response of the host is incomplete"))?;
-    match (response.status(), answer.get("detail")) {
-        (200, _) => Ok(answer),
-        (_, Some(Value::Text(detail))) => Err(error(&format!("password: {detail}"))),
-        (status, _) => Err(error(&format!("password: the response has status {status}"))),
-    }
-}
-
-fn error(message: &str) -> HostError {
-    HostError::new(ErrorKind::Other, message)
+    door::ask("password", "SVC_CRYPTO_ENDPOINT", &format!("/v1/password/{operation}"), body)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod time;
 mod value;
 
 use crate::client;
+use crate::door;
 use crate::error::{ErrorKind, HostError, Result};
 use crate::json::Value as _;
 
@@ -136,12 +137,7 @@ impl Options {
     fn ask(&self, path: &str, body: std::result::Result<String, String>) -> Result<String, HostError> {
         let mut body = body.map_err(|error| HostError::new(ErrorKind::Invalid, error))?;
         body.insert_str(body.len() - 1, &self.0);
-        let endpoint = std::env::var("SVC_TABLES_ENDPOINT").unwrap_or_default();
-        if endpoint.is_empty() {
-            let missing = "SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc";
-            return Err(HostError::new(ErrorKind::Other, missing));
-        }
-        let mut response = client::post(endpoint + path).json(body).send()?;
+        let mut response = client::post(door::endpoint("SVC_TABLES_ENDPOINT")? + path).json(body).send()?;
         let text = response.text()?;
         match response.status() {
             200 => Ok(text),
