@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from doors.tables.replication.entry import Entry, Origin, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.log_position import (
-    CLOSED,
     LogPosition,
     read_log_position,
     schema_version,
@@ -94,8 +93,6 @@ class Recorder:
         """SQLite's counter of changed rows at the begin of the transaction."""
         self._schema = self._version = 0
         """The schema version at the begin of the transaction, and after its last recorded statement."""
-        self._log_position, self._data_version = CLOSED, -1
-        """The position that this connection stored last, while no other one has written after it."""
         self._sequences: Mapping[str, int] = {}
         self._has_sequences = True
         self._checked_schema = -1
@@ -193,9 +190,7 @@ class Recorder:
         if self._session is None:
             if self._connection.total_changes() != self._total:
                 self._refuse("rows that were changed without a record")
-            if not self._is_last() or self._connection.txn_state("main") == apsw.SQLITE_TXN_NONE:
-                self._version = schema_version(self._connection)
-            self._schema = self._version
+            self._schema = self._version = schema_version(self._connection)
             if self._schema != self._checked_schema:
                 self._unsound, self._checked_schema = unsound_tables(self._connection), self._schema
                 self._has_sequences = scalar(self._connection, _SEQUENCES) is not None
@@ -285,10 +280,6 @@ class Recorder:
         # The planner alone uses what ANALYZE samples.
         return not without_key and table not in (REPLICA_TABLE, "sqlite_stat4")
 
-    def _is_last(self) -> bool:
-        """Return whether no other connection has written since this one did."""
-        return self._connection.data_version() == self._data_version
-
     def commit(self) -> None:
         """Append the changes to the log and commit them, which a trace does at the caller's commit.
 
@@ -321,7 +312,7 @@ class Recorder:
                 raise Conflict
             self._discard()
             return
-        log_position = self._log_position if self._is_last() else read_log_position(connection)
+        log_position = read_log_position(connection)
         entry = Entry(
             kind="gap" if self._lacks else "rows",
             previous=log_position.chain,
@@ -351,14 +342,11 @@ class Recorder:
         finally:
             self._replica.on_written(after)
             self._discard()
-        if after is not None:
-            self._log_position, self._data_version = after, connection.data_version()
 
     def _discard(self) -> None:
         """Forget the changes of a transaction that ends."""
         if self._session is not None:
             self._session.close()
-            self._data_version = -1
         self._parts.clear()
         self._origins.clear()
         self._session = self._pending = self._refused = None

@@ -1,4 +1,4 @@
-"""The journal of one machine: a segment that stays open, and positions that connections remember."""
+"""The journal of one machine: a segment that stays open, and positions that are read from the file."""
 
 import shutil
 from collections.abc import Iterator
