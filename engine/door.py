@@ -4,8 +4,10 @@ A Door is a built-in service that guests call with ordinary outgoing HTTP, at a 
 resolved within the process. The engine identifies the caller; a guest cannot forge it.
 """
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -99,6 +101,22 @@ class DoorResponse:
     body: bytes = b""
     headers: Headers = (("content-type", b"application/json"),)
     stream: AsyncGenerator[bytes, None] | None = None
+
+
+def problem_response(
+    status: int, kind: str, detail: str, members: Mapping[str, Any] | None = None, headers: Headers = ()
+) -> DoorResponse:
+    """Return a problem document (RFC 9457). `kind` is its code, after the name of a Door and a colon."""
+    document = {
+        "type": f"urn:svc:problem:{kind}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": kind.rpartition(":")[2],
+        "detail": detail,
+        **(members or {}),
+    }
+    body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return DoorResponse(status, body, (("content-type", b"application/problem+json"), *headers))
 
 
 @dataclass(frozen=True, slots=True)

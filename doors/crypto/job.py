@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from engine.door import DoorResponse, Headers
+from engine.door import DoorResponse, Headers, problem_response
 from engine.stepwise_json import MAX_STEP
 
 HEADERS: Headers = (("content-type", b"application/problem+json"),)
@@ -52,17 +52,9 @@ class CryptoProblem(Exception):
     def response(self) -> DoorResponse:
         """Return the problem document."""
         status = KINDS[self.code].status
-        document = {
-            "type": f"urn:svc:problem:crypto:{self.code}",
-            "title": status.phrase,
-            "status": status,
-            "code": self.code,
-            "detail": self.detail,
-        }
-        headers = HEADERS
-        if status == HTTPStatus.SERVICE_UNAVAILABLE:
-            headers = (*headers, ("retry-after", b"1"))
-        return DoorResponse(status, json.dumps(document).encode(), headers)
+        busy = status == HTTPStatus.SERVICE_UNAVAILABLE
+        headers: Headers = (("retry-after", b"1"),) if busy else ()
+        return problem_response(status, f"crypto:{self.code}", self.detail, headers=headers)
 
 
 MAX_VALUES = 100

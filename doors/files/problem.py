@@ -1,10 +1,8 @@
 """Problems of requests for files, and their HTTP responses."""
 
-import json
 from dataclasses import dataclass
-from http import HTTPStatus
 
-from engine.door import DoorResponse
+from engine.door import DoorResponse, problem_response
 from engine.errors import SvcError
 
 
@@ -48,16 +46,7 @@ def problem(error: SvcError, request_id: str) -> DoorResponse:
     """Return the problem document of an error. Codes of other modules have the status of their kind."""
     code = {"blob-damaged": "file-damaged", "blob-missing": "file-damaged"}.get(error.code, error.code)
     code = code if code in KINDS else "storage"
-    status = KINDS[code].status
-    document = {
-        "type": f"urn:svc:problem:files:{code}",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "code": code,
-        "detail": error.public_message,
-        "request_id": request_id,
-    }
+    members = {"request_id": request_id}
     if error.hint and isinstance(error, FileError):
-        document["hint"] = error.hint
-    headers = (("content-type", b"application/problem+json"),)
-    return DoorResponse(status, json.dumps(document).encode() + b"\n", headers)
+        members["hint"] = error.hint
+    return problem_response(KINDS[code].status, f"files:{code}", error.public_message, members)

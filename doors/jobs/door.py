@@ -11,7 +11,7 @@ from typing import Any
 
 from doors.jobs.schema import ADD, FULL, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH
 from doors.jobs.store import ProjectJobs, Statements
-from engine.door import DoorContext, DoorRequest, DoorResponse
+from engine.door import DoorContext, DoorRequest, DoorResponse, problem_response
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_VALUES = 100
@@ -64,7 +64,11 @@ class OpenJobs(ProjectJobs):
         except _Problem as problem:
             if request.call is not None:
                 request.call.code = problem.code
-            return _response(problem, request.caller.request_id)
+            members = {"hint": problem.hint} if problem.hint else {}
+            members["request_id"] = request.caller.request_id
+            return problem_response(
+                PROBLEMS[problem.code][0], f"jobs:{problem.code}", problem.detail, members
+            )
 
     async def aclose(self) -> None:
         """Do nothing: the Door `tables` has the file."""
@@ -152,20 +156,3 @@ def _decoded(document: Mapping[str, Any]) -> bytes:
         return base64.b64decode(document["base64"], validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
         raise _Problem("bad-request", "base64 is not base64", "Pass bytes in base64 with padding.") from error
-
-
-def _response(problem: _Problem, request_id: str) -> DoorResponse:
-    status = PROBLEMS[problem.code][0]
-    document = {
-        "type": f"urn:svc:problem:jobs:{problem.code}",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "code": problem.code,
-        "detail": problem.detail,
-    }
-    if problem.hint:
-        document["hint"] = problem.hint
-    body = json.dumps(document | {"request_id": request_id}, ensure_ascii=False)
-    return DoorResponse(
-        status, body.encode("utf-8", "replace") + b"\n", (("content-type", b"application/problem+json"),)
-    )

@@ -8,9 +8,8 @@ import typer
 
 from engine.errors import InvalidUsage
 from engine.static_files.content_type import content_type
-from svc_tui.atomic_export import write_export
 from svc_tui.commands.options import AsJson, argument, flag, option
-from svc_tui.commands.tables import counted, open_tables, opened, service_option, sized_chunks
+from svc_tui.commands.tables import open_tables, opened, save, service_option, sized_chunks
 from svc_tui.deploy.format import local_time
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural, size
@@ -62,13 +61,9 @@ def get(
         stderr.ProgressLine() as progress,
         project.download("files/content", key=key) as chunks,
     ):
-        if file == "-":
-            raw = stdout.Raw()
-            for chunk in chunks:
-                raw.write(chunk)
-            return
-        written = write_export(Path(file), counted(chunks, progress.show, "reading"))
-    stderr.note(f"read {size(written)} into {file}")
+        written = save(chunks, file, progress, "reading")
+    if written is not None:
+        stderr.note(f"read {size(written)} into {file}")
 
 
 @files.command()

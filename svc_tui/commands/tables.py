@@ -627,13 +627,19 @@ def export(
         stderr.ProgressLine() as progress,
         tables.download("export", format=kind, table=table) as chunks,
     ):
-        if name == "-":
-            raw = stdout.Raw()
-            for chunk in chunks:
-                raw.write(chunk)
-            return
-        size_written = write_export(Path(name), counted(chunks, progress.show, "exporting"))
-    stderr.note(f"exported {size(size_written)} to {name}")
+        written = save(chunks, name, progress, "exporting")
+    if written is not None:
+        stderr.note(f"exported {size(written)} to {name}")
+
+
+def save(chunks: Iterator[bytes], name: str, progress: stderr.ProgressLine, doing: str) -> int | None:
+    """Write chunks to a file and return its bytes, or to stdout if the name is `-`."""
+    if name == "-":
+        raw = stdout.Raw()
+        for chunk in chunks:
+            raw.write(chunk)
+        return None
+    return write_export(Path(name), counted(chunks, progress.show, doing))
 
 
 def counted(chunks: Iterator[bytes], report: Callable[[str], None], doing: str) -> Iterator[bytes]:

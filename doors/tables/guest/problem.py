@@ -3,15 +3,11 @@
 They contain SQLite's messages about the guest's SQL, and nothing about the host.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
-from engine.door import DoorResponse, Headers
-
-_HEADERS = (("content-type", b"application/problem+json"),)
+from engine.door import DoorResponse, Headers, problem_response
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +64,12 @@ class GuestProblem(Exception):
     def response(self, request_id: str) -> DoorResponse:
         """Return the problem document."""
         kind = KINDS[self.code]
-        document: dict[str, Any] = {
-            "type": f"urn:svc:problem:tables:{self.code}",
-            "title": HTTPStatus(kind.status).phrase,
-            "status": kind.status,
-            "code": self.code,
-            "detail": self.detail,
-        }
         optional = {"hint": self.hint or None, "position": self.position, "statement": self.statement}
-        document |= {key: value for key, value in optional.items() if value is not None} | self.more
-        document["request_id"] = request_id
-        headers: Headers = _HEADERS
+        members = {key: value for key, value in optional.items() if value is not None} | self.more
+        headers: Headers = ()
         if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers = (*headers, ("retry-after", b"1"))
         if kind.status == HTTPStatus.METHOD_NOT_ALLOWED:
             headers = (*headers, ("allow", b"POST"))
-        body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
-        return DoorResponse(kind.status, body + b"\n", headers)
+        members["request_id"] = request_id
+        return problem_response(kind.status, f"tables:{self.code}", self.detail, members, headers)

@@ -4,7 +4,6 @@ The caller's identity is fixed when a resource's DoorRouter is created; nothing 
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from time import thread_time_ns
 
-from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, Headers, OpenDoor
+from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, Headers, OpenDoor, problem_response
 from engine.errors import SvcError
 from engine.manifest.egress import Origin
 from engine.manifest.model import Resource
@@ -113,20 +112,6 @@ class DoorRouter:
         return caller
 
 
-def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
-    """Return a problem document (RFC 9457) from the platform."""
-    document = {
-        "type": f"urn:svc:problem:{code}",
-        "title": status.phrase,
-        "status": status,
-        "code": code,
-        "detail": detail,
-    }
-    return DoorResponse(
-        status, json.dumps(document).encode(), (("content-type", b"application/problem+json"),)
-    )
-
-
 def _invoke(
     run: RunState, host: str, door: DoorBinding, request: DoorRequest
 ) -> DoorResponse | Awaitable[DoorResponse]:
@@ -180,7 +165,7 @@ def _end_call(run: RunState, call: Call | None, answer: DoorResponse) -> None:
 
 def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse:
     run.notice("ERROR", f"the Door at {host} failed: {error!r}")
-    return _problem(
+    return problem_response(
         HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the Door failed, and the project's log says why"
     )
 
@@ -307,7 +292,9 @@ class _DoorCall:
         elif self._size > self._door.max_body:
             self._abandon()
             detail = f"the body has more than the {self._door.max_body} bytes that this Door takes"
-            self._pending.respond(_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail))
+            self._pending.respond(
+                problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail)
+            )
         elif body.finished:
             self._send()
         elif body.broken is not None:
