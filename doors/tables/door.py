@@ -119,6 +119,7 @@ class ProjectTables:
     def __init__(self, door: TablesDoor, context: DoorContext, max_bytes: int, max_written: int) -> None:
         self._door = door
         self._context = context
+        self.path = context.folder / DATABASE_NAME
         self._limits = max_bytes, max_written
         self._database: OpenDatabase | None = None
         self._opening: asyncio.Future[OpenDatabase] | None = None
@@ -137,11 +138,6 @@ class ProjectTables:
                 " compare with a backup"
             )
             context.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, Caller("", "")))
-
-    @property
-    def path(self) -> Path:
-        """The database file."""
-        return self._context.folder / DATABASE_NAME
 
     @property
     def idle(self) -> bool:

@@ -3,6 +3,7 @@
 Each writing connection looks here when it opens, so that no way to write bypasses the log.
 """
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from doors.tables.replication.replicas import Replicas
 
 _active: "dict[Path, Replicas]" = {}
+_folders = lru_cache(1024)(lambda path: path.parents[1:3])
+"""The folders of a file's project and of all projects, which each request of a guest needs."""
 
 
 def activate(projects: Path, replicas: "Replicas") -> None:
@@ -32,6 +35,6 @@ def find_replica(path: Path) -> "Replica | None":
     """Return the replica of a database file, or None if it is not replicated."""
     if not _active:
         return None
-    data = path.parent.parent
-    replicas = _active.get(data.parent)
+    data, projects = _folders(path)
+    replicas = _active.get(projects)
     return replicas.of(data) if replicas is not None else None
