@@ -83,10 +83,10 @@ class ReplicatedLog(Protocol):
     async def is_over(self, lease: str) -> bool:
         """Return whether a lease has ended. Repeated calls end one that is not renewed meanwhile."""
 
-    async def send(self, node: str, name: str, content: bytes) -> bytes | None:
+    async def send(self, node: str, name: str, content: bytes, seconds: float = 20) -> bytes | None:
         """Send a message to another node once and return its answer; None if that node does not run.
 
-        Raises `SvcError` if no answer came: the node may have taken it.
+        Raises `SvcError` if no answer came in time: the node may have taken it.
         """
 
     def take_part(

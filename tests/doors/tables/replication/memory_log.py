@@ -28,6 +28,8 @@ class MemoryLogs:
         self.repeats_news = False
         """Whether old news and news of a message to come follows each news."""
         self.loses_calls = False
+        self.lost_calls = 0
+        """The number of next calls that are lost without an answer."""
         self.loses_answers = False
         """Whether appends are stored and not acknowledged."""
 
@@ -111,7 +113,11 @@ class MemoryLog:
         self._check()
         return lease not in self._logs.leases.values()
 
-    async def send(self, node: str, name: str, content: bytes) -> bytes | None:
+    async def send(self, node: str, name: str, content: bytes, seconds: float = 20) -> bytes | None:
+        if self._logs.lost_calls:
+            self._logs.lost_calls -= 1
+            await asyncio.sleep(seconds)
+            raise SvcError("no answer", code="bucket-unavailable")
         answer = await self._logs.receivers[node](name, content) if node in self._logs.receivers else None
         if self._logs.loses_calls:
             raise SvcError("the answer was lost", code="bucket-unavailable")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.replication import replica
 from doors.tables.replication.entry import Entry, chain_of, messages_of
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.connections import close_owner, open_owner, open_replica
@@ -248,6 +249,25 @@ def test_read_after_a_write_whose_answer_was_lost_has_it_on_all_nodes(tmp_path: 
         assert await nodes[2].rows(ALL) == [("a",), ("b",), ("c",)]
 
     run_nodes(tmp_path, scenario)
+
+
+def test_lost_question_before_a_read_is_repeated_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "ANSWER_SECONDS", 0.05)
+
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        first, second = nodes
+        await first.change(TABLE)
+        assert (await first.send("exec", INSERT, "a"))[0] == 200
+        logs.lost_calls = 2
+        async with asyncio.timeout(replica.CALL_SECONDS):
+            assert await second.rows(ALL) == [("a",)]
+            logs.lost_calls = 2
+            assert (await second.send("query", ALL))[0] == 200
+        assert logs.lost_calls == 0
+
+    run_nodes(tmp_path, scenario, "ab")
 
 
 def test_copy_and_log_of_an_older_svc_are_continued(tmp_path: Path) -> None:
