@@ -28,6 +28,7 @@ NODE_FOLDER = "fleet"
 NODE_FILE = "fleet.json"
 STORE = Path("nats", "store")
 """Folder of the nats-server's store within that of the node."""
+UPLOADS = "uploads"
 AUTHORITY, CERTIFICATE, KEY, SEED = "ca.pem", "node.pem", "node.key", "client.seed"
 SYSTEM_SEED = "system.seed"
 """Seed of the account that changes the members of the cluster."""

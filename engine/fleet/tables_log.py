@@ -8,18 +8,15 @@ says so, and to the older snapshot, so that one corrupt file loses nothing. What
 removed after the next snapshot.
 """
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
-from engine.bucket.copy import upload_blob
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, Digest
-from engine.fleet.blobs import MESSAGE_BYTES, StreamBlobs
+from engine.fleet.blobs import StreamContents
 from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue, key_of, token
 from engine.fleet.lease import NodeLease
@@ -115,11 +112,11 @@ class TablesLog:
 
     # -- snapshots ---------------------------------------------------------------------------------------
 
-    def _blobs(self, name: str) -> StreamBlobs:
+    def _blobs(self, name: str) -> StreamContents:
         subject = token(name)
         records = JetStream(self._connection, RECORDS, f"{self._namespace}.snapshot-files.{subject}")
         contents = JetStream(self._connection, SNAPSHOTS, f"{self._namespace}.{subject}")
-        return StreamBlobs(contents, StreamKeyValue(records))
+        return StreamContents(contents, StreamKeyValue(records))
 
     async def snapshots(self, name: str) -> LogSnapshots:
         """See the protocol."""
@@ -136,7 +133,7 @@ class TablesLog:
     async def add_snapshot(self, name: str, snapshot: LogSnapshot, file: Path) -> None:
         """See the protocol."""
         blobs, digest = self._blobs(name), Digest(snapshot.digest)
-        await upload_blob(blobs, digest, snapshot.size, partial(_chunks, file))
+        await blobs.store(file, digest)
         replaced = {snapshot.digest}
         while True:
             old, revision = await self._find(name)
@@ -151,7 +148,7 @@ class TablesLog:
                 break
         await self._clean(name, blobs, replaced)
 
-    async def _clean(self, name: str, blobs: StreamBlobs, replaced: set[str]) -> None:
+    async def _clean(self, name: str, blobs: StreamContents, replaced: set[str]) -> None:
         """Trim the log as its record says, and remove files that it does not name."""
         current = await self.snapshots(name)
         if current.trimmed:
@@ -161,7 +158,7 @@ class TablesLog:
         async for blob in blobs.list():
             if blob.digest not in named:
                 await blobs.delete(blob.digest, now + 1 if blob.digest in replaced else now - UNUSED_NS)
-        await blobs.delete_uploads(now - UNUSED_NS)
+        await blobs.purge_orphans(now - UNUSED_NS)
 
     async def read_snapshot(self, name: str, snapshot: LogSnapshot, target: Path) -> bool:
         """See the protocol."""
@@ -170,10 +167,3 @@ class TablesLog:
         except (BlobMissing, BlobCorrupt):
             return False
         return True
-
-
-async def _chunks(file: Path, begin: int) -> AsyncGenerator[bytes, None]:
-    with file.open("rb") as source:
-        source.seek(begin)
-        while chunk := await asyncio.to_thread(source.read, MESSAGE_BYTES):
-            yield chunk

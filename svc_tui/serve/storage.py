@@ -38,7 +38,7 @@ from engine.fleet.bucket import NAMESPACE, VALUES, JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.kv import token
 from engine.fleet.members import listening
-from engine.fleet.node import NODE_FOLDER, FleetNode, cluster_address, find_node
+from engine.fleet.node import NODE_FOLDER, UPLOADS, FleetNode, cluster_address, find_node
 from engine.fleet.registry import KEEPERS
 from engine.fleet.revival import revived
 from engine.fleet.stream import JetStream
@@ -59,8 +59,9 @@ async def open_bucket(data: Path, opened_by: str) -> AsyncIterator[Bucket]:
     """Open the bucket of a data directory, or that of the fleet whose node it is. Raises `SvcError`."""
     node = find_node(data)
     if node is not None and node.state == "member":
-        address = cluster_address(data / NODE_FOLDER, node)
-        bucket: Bucket = await JetStreamBucket.open(address, NAMESPACE, create=False)
+        folder = data / NODE_FOLDER
+        address = cluster_address(folder, node)
+        bucket: Bucket = await JetStreamBucket.open(address, NAMESPACE, folder / UPLOADS, create=False)
     elif (data / layout.VERSION).is_file():
         bucket = FolderBucket(data, opened_by)
     else:

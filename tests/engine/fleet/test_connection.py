@@ -38,7 +38,7 @@ def test_unreachable_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.fleet.connection.CONNECT_SECONDS", 0.5)
     url = f"nats://127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(ClusterRefused) as caught:
-        asyncio.run(JetStreamBucket.open(ClusterAddress(servers=(url,)), "svc"))
+        asyncio.run(JetStreamBucket.open(ClusterAddress(servers=(url,)), "svc", Path()))
     assert "127.0.0.1" in caught.value.message
 
 
@@ -132,7 +132,7 @@ def test_request_without_an_answer_is_repeated_when_its_server_ends(
 def test_older_nats_server_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NatsConnection, "server_version", (2, 11))
     with pytest.raises(UnsuitableCluster, match=r"runs nats-server 2\.11") as caught:
-        asyncio.run(JetStreamBucket.open(cluster.address, "svc"))
+        asyncio.run(JetStreamBucket.open(cluster.address, "svc", Path()))
     assert "2.12 or newer" in caught.value.hint
 
 

@@ -84,7 +84,8 @@ def assert_moved(data: Path, address: ClusterAddress, namespace: str, target: Pa
     (data / MOVED).unlink()
 
     async def check() -> None:
-        bucket, folder = await JetStreamBucket.open(address, namespace), FolderBucket(data)
+        bucket = await JetStreamBucket.open(address, namespace, target / "uploads")
+        folder = FolderBucket(data)
         back = FolderBucket(target)
         try:
             registry = Registry(bucket.fleet, VERSION)

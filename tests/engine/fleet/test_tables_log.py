@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.bucket.protocols import Bucket, Digest
-from engine.fleet.blobs import StreamBlobs
+from engine.bucket.protocols import Bucket
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection, Patience
 from engine.fleet.errors import Unavailable
@@ -151,36 +150,6 @@ def test_snapshots_of_two_nodes_at_once_leave_two_that_can_be_read(use: Use, tmp
     use(scenario)
 
 
-def test_snapshot_whose_upload_grew_after_its_size_was_read_is_complete(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Messages of an interrupted upload arrive late."""
-
-    async def scenario(bucket: Bucket) -> None:
-        log = FleetLogs(opened(bucket)).node("a")
-        await log.create()
-        sequence = await log.append("shop", [b"x"], 0)
-        assert sequence
-        content, file, copy = b"x" * 3_000_000, tmp_path / "file", tmp_path / "copy"
-        file.write_bytes(content)
-        snapshot = snapshot_of(content, sequence)
-
-        async def part() -> AsyncIterator[bytes]:
-            yield content[:1_000_000]
-
-        async def size_before(self: StreamBlobs, digest: Digest) -> int:
-            return 0
-
-        blobs = log._blobs("shop")
-        assert await blobs.upload(Digest(snapshot.digest), len(content), 0, part()) == 1_000_000
-        monkeypatch.setattr(StreamBlobs, "received", size_before)
-        await log.add_snapshot("shop", snapshot, file)
-        assert await log.read_snapshot("shop", snapshot, copy)
-        assert copy.read_bytes() == content
-
-    use(scenario)
-
-
 @pytest.fixture
 def without_elections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ignore the news of the election for the test's own new stream, which would repeat its requests."""
@@ -306,7 +275,7 @@ def test_lease_ends_at_once_when_its_node_stops_or_starts_again(use: Use) -> Non
 def test_writer_without_majority_answers_no_fresh_reads(cluster: Cluster, use: Use, tmp_path: Path) -> None:
     async def scenario(bucket: Bucket) -> None:
         address = replace(cluster.address, servers=cluster.address.servers[:1])
-        alone = await JetStreamBucket.open(address, opened(bucket).namespace, create=False)
+        alone = await JetStreamBucket.open(address, opened(bucket).namespace, tmp_path, create=False)
         logs = FleetLogs(alone)
         await logs.node("a").create()
         node = Node(logs, tmp_path, "a")
