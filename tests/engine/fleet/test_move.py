@@ -84,7 +84,7 @@ def assert_moved(data: Path, address: ClusterAddress, namespace: str, target: Pa
     (data / MOVED).unlink()
 
     async def check() -> None:
-        bucket = await JetStreamBucket.open(address, namespace, target / "uploads")
+        bucket = await JetStreamBucket.open(address, namespace, target.with_name("uploads"))
         folder = FolderBucket(data)
         back = FolderBucket(target)
         try:
