@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from doors.tables.replication.copy import digest_of
+from doors.tables.replication.copy import digest_of, read_log_position, seed
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.log_position import read_log_position
 from doors.tables.replication.recorder import Unsound, not_replicable, unsound_tables
 from doors.tables.replication.replicas import Replicas
-from doors.tables.replication.snapshots import seed
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,

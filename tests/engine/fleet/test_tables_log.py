@@ -16,9 +16,8 @@ from engine.bucket.protocols import Bucket
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection, Patience
 from engine.fleet.errors import Unavailable
-from engine.fleet.lease import LEASE_SECONDS, SUBJECT
 from engine.fleet.stream import JetStream
-from engine.fleet.tables_log import TablesLog
+from engine.fleet.tables_log import LEASE_SECONDS, SUBJECT, TablesLog
 from engine.replication import LogSnapshot
 from tests.doors.tables.replication.nodes import Node, answer, content
 from tests.engine.fleet.cluster import Cluster
@@ -88,12 +87,11 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         await log.create()
         node = Node(logs, tmp_path, "a")
         await node.change(TABLE)
-        taker = node.replicas.of(node.data)._copy._snapshots
-        monkeypatch.setattr(taker, "is_due", lambda *_: False)
+        copy = node.replicas.of(node.data)._copy
         number = completed = 0
         while completed < 3:
             await node.change(f"INSERT INTO t (v) VALUES (hex(randomblob({number})))")
-            total = await with_failing_request(logs.bucket, number, taker.store)
+            total = await with_failing_request(logs.bucket, number, copy.take_snapshot)
             late = Node(logs, tmp_path, f"late-{number}")
             assert await content(late) == await content(node)
             await late.close()
@@ -105,7 +103,7 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         assert first.sequence > found.trimmed > 0
         monkeypatch.setattr("engine.fleet.tables_log.UNUSED_NS", 0)
         await node.change("INSERT INTO t (v) VALUES ('last')")
-        await taker.store()
+        await copy.take_snapshot()
         blobs = log._blobs("shop")
         named = {each.digest for each in (await log.snapshots("shop")).stored}
         assert {blob.digest async for blob in blobs.list()} == named
