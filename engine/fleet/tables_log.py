@@ -28,7 +28,7 @@ from engine.cancellation import cancel
 from engine.fleet.blobs import StreamContents
 from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue, key_of, token
-from engine.fleet.questions import NodeCalls
+from engine.fleet.questions import Questions
 from engine.fleet.stream import MAX_BATCH_MESSAGES, JetStream
 from engine.replication import LogMessage, LogSnapshot, LogSnapshots
 
@@ -158,7 +158,7 @@ class TablesLog:
         self._kv = StreamKeyValue(self._records)
         self._lease = NodeLease(self._stream, node)
         self.holds, self.is_over = self._lease.holds, self._lease.is_over
-        self._calls = NodeCalls(connection, f"{namespace}.tables", node, present)
+        self._calls = Questions(connection, f"{namespace}.tables", node, present)
         self.send = self._calls.call
 
     async def create(self) -> None:
