@@ -52,7 +52,9 @@ async def send(tables: ProjectTables, path: str, body: bytes) -> None:
 async def measure(folder: Path, root: Path, name: str, run: int, started: Any) -> list[float]:
     """Return how long each request of a node took."""
     _, document, path, _, clients = RUNS[run]
-    bucket = await JetStreamBucket.open(cluster_address(folder, FleetNode.read(folder)), f"run{run}")
+    bucket = await JetStreamBucket.open(
+        cluster_address(folder, FleetNode.read(folder)), f"run{run}", folder / "uploads"
+    )
     log = TablesLog(bucket.connection, bucket.namespace, "bench", name, lambda: set(NODES))
     replicas = Replicas(log, root / name)
     replicas.start()
@@ -116,7 +118,9 @@ def run_nodes(folder: Path, root: Path, run: int) -> str:
 
 async def create_streams(folder: Path, run: int) -> None:
     """Create the streams, which the nodes use at the same time."""
-    bucket = await JetStreamBucket.open(cluster_address(folder, FleetNode.read(folder)), f"run{run}")
+    bucket = await JetStreamBucket.open(
+        cluster_address(folder, FleetNode.read(folder)), f"run{run}", folder / "uploads"
+    )
     await TablesLog(bucket.connection, bucket.namespace, "bench", "a", set).create()
     await bucket.aclose()
 

@@ -28,7 +28,7 @@ def measure(folder: Path, show: Show) -> None:
 
 
 async def _measure(cluster: Cluster, folder: Path, show: Show) -> None:
-    bucket = await JetStreamBucket.open(cluster.address, "svc")
+    bucket = await JetStreamBucket.open(cluster.address, "svc", folder / "uploads")
     log = TablesLog(bucket.connection, bucket.namespace, "bench", "node", lambda: {"node"})
     await log.create()
     memory, disk = _memory(cluster), _disk(folder)

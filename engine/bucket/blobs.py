@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -283,16 +284,88 @@ class BlockingCalls:
         await asyncio.to_thread(self._pool.shutdown)
 
 
-class FolderBlobs:
+class SpooledBlobs(ABC):
+    """The part of `engine.bucket.protocols.Blobs` that receives blobs, as files in a folder of uploads."""
+
+    def __init__(self, uploads: Path) -> None:
+        self._uploads = uploads
+        self._threads = BlockingCalls(THREADS)
+        self._busy: set[str] = set()
+
+    @abstractmethod
+    async def touch(self, digest: Digest) -> bool:
+        """See the protocol."""
+
+    @abstractmethod
+    async def _store(self, path: Path, digest: Digest) -> None:
+        """Make a blob of a complete upload. Raises `BucketError`."""
+
+    async def received(self, digest: Digest, owner: str = "") -> int:
+        return await self._threads.call(received, self._uploads / _upload_name(digest, owner))
+
+    async def upload(
+        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
+    ) -> int | StaleRevision:
+        """See the protocol. Raises `UploadBusy`."""
+        if await self.touch(digest):
+            return size
+        name = _upload_name(digest, owner)
+        if name in self._busy:
+            raise UploadBusy(digest)
+        self._busy.add(name)
+        try:
+            upload = Upload(self._uploads / name, digest, size)
+            try:
+                return await self._add(upload, digest, offset, chunks)
+            finally:
+                upload.close()
+        finally:
+            self._busy.discard(name)
+
+    async def _add(
+        self, upload: Upload, digest: Digest, offset: int, chunks: AsyncIterable[bytes]
+    ) -> int | StaleRevision:
+        if offset != upload.received:
+            return StaleRevision(upload.received)
+        try:
+            async for chunk in rechunk(chunks):
+                await self._threads.call(upload.write, chunk)
+        finally:
+            if await self._threads.call(upload.commit):
+                await self._store(upload.path, digest)
+        return upload.received
+
+    async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
+        path = self._uploads / secrets.token_hex(16)
+        self._busy.add(path.name)
+        try:
+            spool = await self._threads.call(Spool, path)
+            try:
+                added = await fill(spool, chunks, self._threads.call)
+                await self._store(path, added.digest)
+                return added
+            finally:
+                spool.discard()
+        finally:
+            self._busy.discard(path.name)
+
+    async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
+        busy = set(self._busy)
+        return await self._threads.call(delete_stale, self._uploads, before_ns, busy, count_only)
+
+    async def aclose(self) -> None:
+        """Wait for what is under way."""
+        await self._threads.aclose()
+
+
+class FolderBlobs(SpooledBlobs):
     """Implements `engine.bucket.protocols.Blobs`."""
 
     def __init__(self, root: Path) -> None:
         """Use a prepared folder (`layout.prepare`)."""
         self._folder = root / layout.BLOBS
         self._damaged = root / layout.DAMAGED
-        self._uploads = root / layout.UPLOADS
-        self._busy: set[str] = set()
-        self._threads = BlockingCalls(THREADS)
+        super().__init__(root / layout.UPLOADS)
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -309,6 +382,9 @@ class FolderBlobs:
 
     def _path(self, digest: Digest) -> Path:
         return self._folder / as_digest(digest)
+
+    async def _store(self, path: Path, digest: Digest) -> None:
+        await self._threads.call(self._name, path, digest)
 
     def _name(self, path: Path, digest: Digest) -> None:
         with disk_errors(self._folder):
@@ -404,63 +480,6 @@ class FolderBlobs:
         except OSError as error:
             raise disk_error(path, error) from error
         return True
-
-    async def received(self, digest: Digest, owner: str = "") -> int:
-        return await self._threads.call(received, self._uploads / _upload_name(digest, owner))
-
-    async def upload(
-        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
-    ) -> int | StaleRevision:
-        """See the protocol. Raises `UploadBusy`."""
-        if await self.touch(digest):
-            return size
-        name = _upload_name(digest, owner)
-        if name in self._busy:
-            raise UploadBusy(digest)
-        self._busy.add(name)
-        try:
-            upload = Upload(self._uploads / name, digest, size)
-            try:
-                return await self._add(upload, digest, offset, chunks)
-            finally:
-                upload.close()
-        finally:
-            self._busy.discard(name)
-
-    async def _add(
-        self, upload: Upload, digest: Digest, offset: int, chunks: AsyncIterable[bytes]
-    ) -> int | StaleRevision:
-        if offset != upload.received:
-            return StaleRevision(upload.received)
-        try:
-            async for chunk in rechunk(chunks):
-                await self._threads.call(upload.write, chunk)
-        finally:
-            if await self._threads.call(upload.commit):
-                await self._threads.call(self._name, upload.path, digest)
-        return upload.received
-
-    async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
-        path = self._uploads / secrets.token_hex(16)
-        self._busy.add(path.name)
-        try:
-            spool = await self._threads.call(Spool, path)
-            try:
-                added = await fill(spool, chunks, self._threads.call)
-                await self._threads.call(self._name, path, added.digest)
-                return added
-            finally:
-                spool.discard()
-        finally:
-            self._busy.discard(path.name)
-
-    async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
-        busy = set(self._busy)
-        return await self._threads.call(delete_stale, self._uploads, before_ns, busy, count_only)
-
-    async def aclose(self) -> None:
-        """Wait for what is under way."""
-        await self._threads.aclose()
 
 
 def _upload_name(digest: Digest, owner: str) -> str:

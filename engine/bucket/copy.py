@@ -5,16 +5,14 @@ name, and an interrupted copy can be repeated.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from engine.bucket.protocols import (
     BlobCorrupt,
     BlobInfo,
     BlobMissing,
-    Blobs,
     Bucket,
     BucketError,
     Digest,
@@ -23,7 +21,6 @@ from engine.bucket.protocols import (
 
 PARALLEL_BLOBS = 8
 PARALLEL_VALUES = 64
-UPLOAD_TRIES = 5
 FLEET_PREFIX = "fleet/"
 """Keys that begin with it are those of the fleet that a service becomes. They are not copied."""
 
@@ -108,9 +105,10 @@ async def _copy_blobs(
                 report.skipped += 1
             else:
                 with suppress(BlobMissing):  # It was deleted meanwhile.
-                    await upload_blob(
-                        target.blobs, info.digest, info.size, partial(_skip, source, info.digest)
-                    )
+                    offset = await target.blobs.received(info.digest)
+                    chunks = _skip(source, info.digest, offset)
+                    if await target.blobs.upload(info.digest, info.size, offset, chunks) != info.size:
+                        raise BucketError(f"blob sha256:{info.digest} was stored in part", "Repeat the copy.")
             report.blobs += 1
             report.size += info.size
             progress(report)
@@ -122,24 +120,6 @@ async def _copy_blobs(
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from failed
     return infos
-
-
-async def upload_blob(
-    blobs: Blobs, digest: Digest, size: int, chunks: Callable[[int], AsyncIterable[bytes]]
-) -> None:
-    """Upload a blob or the rest of it; `chunks` returns its content from an offset.
-
-    Raises `BucketError`, also if the content ends early.
-    """
-    offset = await blobs.received(digest)
-    for _ in range(UPLOAD_TRIES):
-        stored = await blobs.upload(digest, size, offset, chunks(offset))
-        if stored == size:
-            return
-        if not isinstance(stored, StaleRevision):
-            break
-        offset = stored.current or 0  # Messages of an interrupted upload arrived meanwhile.
-    raise BucketError(f"blob sha256:{digest} was stored in part", "Repeat the copy.")
 
 
 async def _skip(source: Bucket, digest: Digest, skipped: int) -> AsyncGenerator[bytes, None]:

@@ -6,7 +6,6 @@ Import it where it is used: its own imports take a tenth of a service's start.
 import datetime
 import hashlib
 import ipaddress
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -56,23 +55,12 @@ class Authority:
         certificate = builder.sign(key, hashes.SHA256())
         return cls(KeyPair(certificate.public_bytes(Encoding.PEM), _pem(key)))
 
-    def issue(self, node: str, addresses: Sequence[str]) -> KeyPair:
-        """Return a certificate and a new key for a node with these host names and IP addresses."""
+    def issue(self, node: str, address: str) -> KeyPair:
+        """Return a certificate and a new key for a node at a host name or IP address."""
         key = ec.generate_private_key(ec.SECP256R1())
-        return KeyPair(self._certify(node, addresses, key.public_key()), _pem(key))
-
-    def sign(self, request: bytes, node: str, addresses: Sequence[str]) -> bytes:
-        """Return a certificate for the key of a signing request (PEM). Raises `ValueError`."""
-        signing = x509.load_pem_x509_csr(request)
-        key = signing.public_key()
-        if not signing.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
-            raise ValueError("not a valid signing request")
-        return self._certify(node, addresses, key)
-
-    def _certify(self, node: str, addresses: Sequence[str], key: ec.EllipticCurvePublicKey) -> bytes:
-        names = [x509.DNSName(node), *map(_general_name, addresses)]
+        names = [x509.DNSName(node), _general_name(address)]
         builder = (
-            _builder(_name(node), self._certificate.subject, key)
+            _builder(_name(node), self._certificate.subject, key.public_key())
             .add_extension(x509.BasicConstraints(False, None), critical=True)
             .add_extension(_key_usage(signs=False), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -84,14 +72,8 @@ class Authority:
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
             )
         )
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
-
-
-def signing_request() -> KeyPair:
-    """Return a certificate signing request (as `certificate`) and its new key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    request = x509.CertificateSigningRequestBuilder().subject_name(_name("node")).sign(key, hashes.SHA256())
-    return KeyPair(request.public_bytes(Encoding.PEM), _pem(key))
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return KeyPair(certificate.public_bytes(Encoding.PEM), _pem(key))
 
 
 def fingerprint(certificate: bytes) -> str:

@@ -1,9 +1,8 @@
 """Blobs as messages of at most 1 MiB on a stream, with records in a key-value store.
 
-A record names the subject of the content by a random id: that of a blob has its digest as key, that of an
-upload the digest and the owner. One compare-and-set of the record creates or removes a blob. Each message
-expects the one before, so that two processes cannot mix their uploads. Content that no record names is an
-orphan and is purged.
+The record of a blob has its digest as key, and names the subject of the content by a random id. One
+compare-and-set of the record creates or removes the blob. Content that no record names is an orphan and is
+purged. A node receives an upload as a file of its own, and stores it when it is complete.
 """
 
 import asyncio
@@ -11,27 +10,14 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from datetime import datetime
 from pathlib import Path
 
-from engine.bucket.blobs import Spool, fill, rechunk
-from engine.bucket.copy import upload_blob
-from engine.bucket.protocols import (
-    AddedBlob,
-    BlobCorrupt,
-    BlobInfo,
-    BlobMissing,
-    Digest,
-    DigestMismatch,
-    StaleRevision,
-    UploadBusy,
-    as_digest,
-)
-from engine.files.temporary import temporary_folder
-from engine.fleet.errors import Unavailable
+from engine.bucket.blobs import SpooledBlobs
+from engine.bucket.protocols import BlobCorrupt, BlobInfo, BlobMissing, Digest, as_digest, disk_errors
 from engine.fleet.kv import StreamKeyValue
 from engine.fleet.stream import JetStream, Message
 
@@ -56,23 +42,11 @@ class _Record:
         return json.dumps(asdict(self)).encode()
 
 
-@dataclass(slots=True)
-class _PartialUpload:
-    """An upload in progress: the key of its record, and how far its content is stored."""
-
-    key: str
-    record: _Record
-    revision: int
-    received: int = 0
-    sequence: int = 0
-
-
-class StreamBlobs:
-    """Implements `engine.bucket.protocols.Blobs`."""
+class StreamContents:
+    """Contents by digest: the part of `engine.bucket.protocols.Blobs` without uploads."""
 
     def __init__(self, contents: JetStream, records: StreamKeyValue) -> None:
         self._contents, self._records = contents, records
-        self._busy: set[str] = set()
 
     async def _record(self, key: str) -> tuple[_Record, int] | None:
         value = await self._records.get(key)
@@ -137,7 +111,6 @@ class StreamBlobs:
                 await asyncio.sleep(0.02 * tries)
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
-        """See the protocol."""
         chunks = self.read(digest)
         first = await anext(chunks, b"")  # A missing blob leaves no file.
         with target.open("xb") as file:
@@ -150,7 +123,6 @@ class StreamBlobs:
                 raise
 
     async def touch(self, digest: Digest) -> bool:
-        """See the protocol."""
         while (entry := await self._record(as_digest(digest))) is not None and entry[0].complete:
             record, revision = entry
             used = replace(record, used_ns=max(time.time_ns(), record.used_ns + 1))
@@ -159,14 +131,12 @@ class StreamBlobs:
         return False
 
     async def list(self) -> AsyncGenerator[BlobInfo, None]:
-        """See the protocol."""
         for value in await self._records.list(""):
             record = _Record(**json.loads(value.value))
             if record.complete:
                 yield BlobInfo(Digest(value.key), record.size, record.used_ns)
 
     async def delete(self, digest: Digest, before_ns: int) -> bool:
-        """See the protocol."""
         entry = await self._record(as_digest(digest))
         if entry is None or not entry[0].complete or entry[0].used_ns >= before_ns:
             return False
@@ -179,160 +149,58 @@ class StreamBlobs:
         await self._contents.purge(record.id)
         return True
 
-    async def received(self, digest: Digest, owner: str = "") -> int:
-        """See the protocol."""
-        upload = await self._resume(_upload_key(digest, owner))
-        return upload.received if upload is not None else 0
-
-    async def _resume(self, key: str) -> _PartialUpload | None:
-        entry = await self._record(key)
-        if entry is None:
-            return None
-        last = await self._contents.last(entry[0].id)
-        if last is None:
-            return _PartialUpload(key, *entry)
-        return _PartialUpload(key, *entry, received=int(last.headers[END]), sequence=last.sequence)
-
-    async def upload(
-        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
-    ) -> int | StaleRevision:
-        """See the protocol. Raises `UploadBusy`, also when another process uploads for the same owner."""
-        key = _upload_key(digest, owner)
+    async def store(self, path: Path, digest: Digest) -> None:
+        """Store the content of a file, unless the blob exists. Raises `BucketError`."""
         if await self.touch(digest):
-            return size
-        if key in self._busy:
-            raise UploadBusy(digest)
-        self._busy.add(key)
-        try:
-            upload = await self._resume(key)
-            if upload is not None and upload.received > size:
-                await self._discard(digest, upload)
-                upload = None
-            received = upload.received if upload is not None else 0
-            if offset != received:
-                return StaleRevision(received)
-            return await self._add(digest, upload or await self._begin(digest, key), size, chunks)
-        finally:
-            self._busy.discard(key)
+            return
+        record = _Record(secrets.token_hex(8), 0, 0, complete=True)
+        with disk_errors(path), path.open("rb") as file:
+            while chunk := await asyncio.to_thread(file.read, MESSAGE_BYTES):
+                record = replace(record, size=record.size + len(chunk))
+                await self._contents.publish(record.id, chunk, headers={END: str(record.size)})
+        while not await self.touch(digest):
+            entry = await self._record(digest)  # That of an upload of an earlier svc.
+            revision = entry[1] if entry is not None else None
+            record = replace(record, used_ns=time.time_ns())
+            if isinstance(await self._records.cas(digest, record.json, revision), int):
+                return
+        await self._contents.purge(record.id)
 
-    async def add(self, chunks: AsyncIterable[bytes]) -> AddedBlob:
-        """See the protocol. The content is in a temporary file until its digest is known."""
-        with temporary_folder("svc-blob-") as folder:
-            spool = Spool(folder / "content")
-            try:
-                added = await fill(spool, chunks, asyncio.to_thread)
-                await upload_blob(self, added.digest, added.size, partial(_file_chunks, spool.path))
-                return added
-            finally:
-                spool.discard()
+    async def purge_orphans(self, before_ns: int) -> None:
+        """Remove contents without a record that were stored before a time, and uploads of an earlier svc."""
+        orphans = await self._contents.subjects(">")
+        for value in await self._records.list(""):
+            record = _Record(**json.loads(value.value))
+            if record.complete or record.used_ns >= before_ns:
+                orphans.discard(record.id)
+            else:
+                await self._records.cas(value.key, None, value.revision)
+        for id_ in orphans:
+            last = await self._contents.last(id_)
+            if last is not None and datetime.fromisoformat(last.time).timestamp() * 1e9 < before_ns:
+                await self._contents.purge(id_)
 
-    async def _begin(self, digest: Digest, key: str) -> _PartialUpload:
-        record = _Record(secrets.token_hex(8), 0, time.time_ns(), complete=False)
-        upload = _PartialUpload(key, record, revision=0)
-        await self._store(digest, upload, record, None)
-        return upload
 
-    async def _store(
-        self, digest: Digest, upload: _PartialUpload, record: _Record, revision: int | None
-    ) -> None:
-        """Store the record of an upload. Raises `UploadBusy` if another process has changed it."""
-        stored = await self._records.cas(upload.key, record.json, revision)
-        if isinstance(stored, StaleRevision):
-            raise UploadBusy(digest)
-        upload.revision = stored
+class StreamBlobs(StreamContents, SpooledBlobs):
+    """Implements `engine.bucket.protocols.Blobs`."""
 
-    async def _discard(self, digest: Digest, upload: _PartialUpload) -> None:
-        if not await self._remove(upload.key, upload.record, upload.revision):
-            raise UploadBusy(digest)
+    def __init__(self, contents: JetStream, records: StreamKeyValue, uploads: Path) -> None:
+        """`uploads` is a folder of this node."""
+        StreamContents.__init__(self, contents, records)
+        SpooledBlobs.__init__(self, uploads)
+        with disk_errors(uploads):
+            uploads.mkdir(parents=True, exist_ok=True)
 
-    async def _add(
-        self, digest: Digest, upload: _PartialUpload, size: int, chunks: AsyncIterable[bytes]
-    ) -> int:
-        sha256 = hashlib.sha256()
-        received = upload.received
-        try:
-            async for message in self._content(upload.record.id, received):
-                sha256.update(message.content)
-        except _Incomplete:
-            await self._discard(digest, upload)
-            raise DigestMismatch(digest, "incomplete") from None
-        failure: Exception | None = None
-        try:
-            async for chunk in rechunk(chunks, MESSAGE_BYTES):
-                if upload.received + len(chunk) > size:
-                    await self._discard(digest, upload)
-                    raise DigestMismatch(digest, f"longer than the {size} bytes announced")
-                for start in range(0, len(chunk), MESSAGE_BYTES):
-                    content = chunk[start : start + MESSAGE_BYTES]
-                    headers = {END: str(upload.received + len(content))}
-                    sequence = await self._contents.publish(
-                        upload.record.id, content, expected=upload.sequence, headers=headers
-                    )
-                    if sequence is None:
-                        raise UploadBusy(digest)
-                    upload.received, upload.sequence = upload.received + len(content), sequence
-                sha256.update(chunk)
-        except (DigestMismatch, UploadBusy, Unavailable):
-            raise
-        except Exception as error:
-            failure = error
-        if upload.received == size:
-            if sha256.hexdigest() != digest:
-                await self._discard(digest, upload)
-                raise DigestMismatch(digest, f"sha256:{sha256.hexdigest()}")
-            await self._complete(digest, upload)
-        elif upload.received > received:
-            used = replace(upload.record, used_ns=time.time_ns())
-            await self._records.cas(upload.key, used.json, upload.revision)
-        if failure is not None:
-            raise failure
-        return upload.received
-
-    async def _complete(self, digest: Digest, upload: _PartialUpload) -> None:
-        """Make a blob of an upload, unless the upload of another owner is one already."""
-        now = time.time_ns()
-        # From here on, `delete_uploads` of another process does not take the content for abandoned.
-        await self._store(digest, upload, replace(upload.record, used_ns=now), upload.revision)
-        blob = replace(upload.record, size=upload.received, used_ns=now, complete=True)
-        entry = await self._record(digest)
-        # Uploads of older versions have the key of the blob.
-        revision = entry[1] if entry is not None and not entry[0].complete else None
-        if isinstance(await self._records.cas(digest, blob.json, revision), int):
-            await self._records.cas(upload.key, None, upload.revision)
-        elif await self.touch(digest):
-            await self._discard(digest, upload)
-        else:
-            raise UploadBusy(digest)
+    async def _store(self, path: Path, digest: Digest) -> None:
+        await self.store(path, digest)
+        with disk_errors(path):
+            path.unlink()
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """See the protocol. Purges orphaned contents, too."""
-        # Listed before the records: a new upload creates its record before its content.
-        contents = set() if count_only else await self._contents.subjects(">")
-        count = 0
-        values = [(each, _Record(**json.loads(each.value))) for each in await self._records.list("")]
-        blobs = {record.id for _, record in values if record.complete}
-        for value, record in values:
-            contents.discard(record.id)
-            if record.complete or record.used_ns >= before_ns or value.key in self._busy:
-                continue
-            if record.id in blobs:  # Its process was killed when the blob was complete.
-                await self._records.cas(value.key, None, value.revision)
-            elif count_only or await self._remove(value.key, record, value.revision):
-                count += 1
-        for id_ in contents:
-            await self._contents.purge(id_)
-        return count
-
-
-async def _file_chunks(path: Path, offset: int) -> AsyncGenerator[bytes, None]:
-    with path.open("rb") as file:
-        file.seek(offset)
-        while chunk := await asyncio.to_thread(file.read, MESSAGE_BYTES):
-            yield chunk
-
-
-def _upload_key(digest: Digest, owner: str) -> str:
-    return f"{as_digest(digest)}/{owner}"
+        if not count_only:
+            await self.purge_orphans(before_ns)
+        return await super().delete_uploads(before_ns, count_only=count_only)
 
 
 class _Incomplete(Exception):

@@ -4,6 +4,7 @@ Several buckets can share the streams, each in a namespace.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from engine.fleet.blobs import StreamBlobs
 from engine.fleet.connection import ClusterAddress, NatsConnection
@@ -27,20 +28,23 @@ STREAMS: Mapping[str, Mapping[str, object]] = {
 class JetStreamBucket:
     """Implements `engine.bucket.protocols.Bucket`."""
 
-    def __init__(self, connection: NatsConnection, namespace: str) -> None:
+    def __init__(self, connection: NatsConnection, namespace: str, uploads: Path) -> None:
         """Use streams that exist (`open`)."""
         self.connection, self.namespace = connection, namespace
         records = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.blobs"))
         self.kv = StreamKeyValue(JetStream(connection, VALUES, namespace))
-        self.blobs = StreamBlobs(JetStream(connection, "svc-blobs", namespace), records)
+        self.blobs = StreamBlobs(JetStream(connection, "svc-blobs", namespace), records, uploads)
         self.fleet = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.fleet"))
         """Records of the fleet itself, which backups do not contain."""
 
     @classmethod
-    async def open(cls, address: ClusterAddress, namespace: str, *, create: bool = True) -> "JetStreamBucket":
+    async def open(
+        cls, address: ClusterAddress, namespace: str, uploads: Path, *, create: bool = True
+    ) -> "JetStreamBucket":
         """Connect and create the streams; without `create` they must exist.
 
-        Raises `FleetNotInstalled`, `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
+        `uploads` is a folder for uploads in progress. Raises `FleetNotInstalled`, `ClusterRefused`,
+        `UnsuitableCluster` and `Unavailable`.
         """
         connection = await NatsConnection.open(address)
         try:
@@ -61,8 +65,9 @@ class JetStreamBucket:
         except BaseException:
             await connection.aclose()
             raise
-        return cls(connection, namespace)
+        return cls(connection, namespace, uploads)
 
     async def aclose(self) -> None:
         """See the protocol."""
+        await self.blobs.aclose()
         await self.connection.aclose()

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from engine.bucket.protocols import BucketClosed
 from engine.cancellation import cancel
 from engine.fleet.errors import ClusterRefused, ConnectionInterrupted, FleetNotInstalled, Unavailable
-from engine.fleet.nkeys import Nkey
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -68,7 +67,8 @@ class ClusterAddress:
 
     servers: tuple[str, ...]
     tls: ssl.SSLContext | None = None
-    nkey: Nkey | None = None
+    user: str = ""
+    password: str = ""
 
     @property
     def shown(self) -> str:
@@ -112,10 +112,6 @@ class NatsConnection:
         client = Client()
         client._transport = AbortingTransport()  # type: ignore[no-untyped-call]
         connection = cls(client, address)
-        if (nkey := address.nkey) is not None:
-            options |= {"user": nkey.public, "signature_cb": nkey.sign}
-            # The client accepts a seed only with the package nkeys and its own library for Ed25519.
-            client._public_nkey = nkey.public
         connecting = asyncio.ensure_future(
             client.connect(
                 list(address.servers),
@@ -126,6 +122,8 @@ class NatsConnection:
                 connect_timeout=2,
                 ping_interval=PING_SECONDS,
                 max_outstanding_pings=2,
+                user=address.user or None,
+                password=address.password or None,
                 pending_size=PENDING_BYTES,
                 **options,
             )

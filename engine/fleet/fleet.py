@@ -36,6 +36,7 @@ from engine.fleet.node import (
     CERTIFICATE,
     KEY,
     NODE_FOLDER,
+    UPLOADS,
     FleetNode,
     NodeAddress,
     check_address,
@@ -191,7 +192,7 @@ class Fleet:
 
     async def _connect(self, *, create: bool = True) -> JetStreamBucket:
         address = cluster_address(self.folder, self.require_node())
-        return await JetStreamBucket.open(address, NAMESPACE, create=create)
+        return await JetStreamBucket.open(address, NAMESPACE, self.folder / UPLOADS, create=create)
 
     async def _open_cluster(self) -> JetStreamBucket | None:
         """Open the bucket of the fleet, which other nodes may still create."""
@@ -289,7 +290,7 @@ class Fleet:
             member = await self.registry().admit(request)
             members = await self.registry().members()
         secrets_key = SecretsKey.open(self._data).text
-        admission = admit_member(self.folder, node, member, members, request, secrets_key)
+        admission = admit_member(self.folder, node, member, members, secrets_key)
         if len(members) > len(before):
             await self._form_when_complete()
         return admission

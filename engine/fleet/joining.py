@@ -6,14 +6,16 @@ It asks a node of the fleet, which admits it and returns the files of its node.
 import asyncio
 import http.client
 import json
-import socket
+import secrets
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from engine.bucket.layout import VERSION
 from engine.bucket.protocols import BucketError, disk_error
@@ -25,27 +27,27 @@ from engine.fleet.node import (
     AUTHORITY,
     AUTHORITY_KEY,
     CERTIFICATE,
-    DEFAULT_PORT,
+    CLIENT,
     KEY,
-    SEED,
-    SYSTEM_SEED,
+    SYSTEM,
     FleetNode,
     NodeAddress,
     check_address,
     create_node,
+    own_host,
 )
-from engine.fleet.registry import KEEPERS, JoinRequest, JoinToken, Member
+from engine.fleet.registry import KEEPERS, JoinToken, Member
 from engine.service.secrets_key import KEY_FILE as SECRETS_FILE
 
 REQUEST_FILE = "fleet.request"
-"""File of an interrupted request to join, in the data directory."""
+"""File with the nonce of a request to join, the same after an interruption, in the data directory."""
 REQUEST_SECONDS = 10.0
 MAX_ANSWER_BYTES = 1 << 20
 POLL_SECONDS = 0.5
 SLOW_SECONDS = 10.0
 """After this time of waiting, the log says for what."""
-_AGENT_FILES = (AUTHORITY, SEED)
-_KEEPER_FILES = (*_AGENT_FILES, AUTHORITY_KEY, SYSTEM_SEED)
+_AGENT_FILES = (AUTHORITY, CLIENT)
+_KEEPER_FILES = (*_AGENT_FILES, AUTHORITY_KEY, SYSTEM)
 """Files that a node gets from the one that admits it, besides its certificate."""
 _T = TypeVar("_T")
 Log = Callable[[str, str], None]
@@ -69,40 +71,24 @@ class Admission:
     nodes: tuple[NodeAddress, ...]
     members: int
     complete: bool
-    client: str
-    system: str
     secrets_key: str
     files: Mapping[str, str]
-
-    def encode(self) -> dict[str, Any]:
-        """Return the JSON members."""
-        return {**asdict(self), "nodes": [[node.host, node.port] for node in self.nodes]}
-
-    @classmethod
-    def decode(cls, members: Mapping[str, Any]) -> "Admission":
-        """Return the admission of JSON members. Raises `ValueError` and others for invalid ones."""
-        nodes = tuple(NodeAddress(str(host), int(port)) for host, port in members["nodes"])
-        return cls(**{**members, "nodes": nodes})
 
 
 # -- the node that admits --------------------------------------------------------------------------------
 
 
 def admit_member(
-    folder: Path, node: FleetNode, member: Member, members: Sequence[Member], request: JoinRequest, key: str
+    folder: Path, node: FleetNode, member: Member, members: Sequence[Member], key: str
 ) -> Admission:
-    """Return the certificates and keys of a new member. Raises `FleetError`.
+    """Return the certificates and keys of a new member.
 
-    `folder` is that of this node, `members` are all members with the new one, and `request` is its own.
-    `key` is that of the secrets.
+    `folder` is that of this node, `members` are all members with the new one. `key` is that of the secrets.
     """
     from engine.fleet.authority import Authority, KeyPair
 
     authority = Authority(KeyPair((folder / AUTHORITY).read_bytes(), (folder / AUTHORITY_KEY).read_bytes()))
-    try:
-        certificate = authority.sign(request.signing_request.encode(), member.id, [member.host])
-    except ValueError as error:
-        raise FleetError("the signing request of the node is not valid") from error
+    pair = authority.issue(member.id, member.host)
     keepers = tuple(each.address for each in members if each.keeper)
     files = {name: (folder / name).read_text() for name in (_KEEPER_FILES if member.keeper else _AGENT_FILES)}
     return Admission(
@@ -112,10 +98,8 @@ def admit_member(
         nodes=keepers,
         members=len(members),
         complete=len(keepers) >= KEEPERS,
-        client=node.client,
-        system=node.system,
         secrets_key=key,
-        files={**files, CERTIFICATE: certificate.decode()},
+        files={**files, CERTIFICATE: pair.certificate.decode(), KEY: pair.key.decode()},
     )
 
 
@@ -132,47 +116,36 @@ async def join_fleet(
     if (data / VERSION).exists():
         raise FleetError(f"{data} stores another service", "Join with an empty data directory: --data DIR")
     find_program()
-    address = listen or NodeAddress(await asyncio.to_thread(_local_host, token), DEFAULT_PORT)
+    try:
+        address = listen or NodeAddress(await asyncio.to_thread(own_host, token.addresses[0]))
+    except OSError as error:
+        raise _unreachable(token, error) from error
     check_address(address)
-    signing_request, key = _signing_request(data / REQUEST_FILE, token)
-    admission = await asyncio.to_thread(_join, token, signing_request, address, version)
+    try:
+        if not (request := data / REQUEST_FILE).exists():
+            write_atomic(request, secrets.token_urlsafe(32).encode(), sync=True)
+        nonce = request.read_text()
+    except OSError as error:
+        raise disk_error(data, error) from error
+    admission = await asyncio.to_thread(_join, token, nonce, address, version)
     node = FleetNode(
         fleet=admission.fleet,
         node=admission.node,
         address=address,
         nodes=admission.nodes,
-        client=admission.client,
-        system=admission.system,
         keeper=admission.keeper,
         state="joining",
         token=token.text,
-        request=signing_request,
+        nonce=nonce,
     )
-    files = {name: admission.files.get(name, "").encode() for name in (*_KEEPER_FILES, CERTIFICATE)}
+    names = (*_KEEPER_FILES, CERTIFICATE, KEY)
     try:
         write_atomic(data / SECRETS_FILE, admission.secrets_key.encode(), sync=True)
-        create_node(folder, node, {**files, KEY: key.encode()})
-        (data / REQUEST_FILE).unlink()
+        create_node(folder, node, {name: admission.files.get(name, "").encode() for name in names})
+        request.unlink()
     except OSError as error:
         raise disk_error(data, error) from error
     return node
-
-
-def _signing_request(path: Path, token: JoinToken) -> tuple[str, str]:
-    """Return this machine's request for a token and its key: the same ones after an interruption."""
-    from engine.fleet.authority import signing_request
-
-    try:
-        with suppress(FileNotFoundError, ValueError, KeyError):
-            document = json.loads(path.read_bytes())
-            if document["token"] == token.digest:
-                return document["request"], document["key"]
-        pair = signing_request()
-        document = {"token": token.digest, "request": pair.certificate.decode(), "key": pair.key.decode()}
-        write_atomic(path, json.dumps(document).encode(), sync=True)
-    except OSError as error:
-        raise disk_error(path, error) from error
-    return document["request"], document["key"]
 
 
 async def wait_for_nodes(
@@ -186,7 +159,7 @@ async def wait_for_nodes(
 
     async def nodes() -> tuple[NodeAddress, ...] | None:
         nonlocal shown
-        admission = await asyncio.to_thread(_join, token, node.request, node.address, version)
+        admission = await asyncio.to_thread(_join, token, node.nonce, node.address, version)
         if admission.members != shown and not admission.complete:
             shown = admission.members
             joined = f"joined the fleet {node.fleet} as {node.node}: {shown} of {KEEPERS} nodes"
@@ -219,22 +192,10 @@ async def wait_until(
             raise FleetStopped("the service was stopped while it waited for its fleet")
 
 
-def _local_host(token: JoinToken) -> str:
-    """Return the address of this machine towards the fleet. Blocks. Raises `NodeUnreachable`."""
-    for address in token.addresses:
-        try:
-            at = address.join.host, address.join.port
-            with socket.create_connection(at, REQUEST_SECONDS) as connection:
-                return str(connection.getsockname()[0])
-        except OSError as error:
-            failure = error
-    raise _unreachable(token, failure)
-
-
-def _join(token: JoinToken, signing_request: str, listen: NodeAddress, version: str) -> Admission:
+def _join(token: JoinToken, nonce: str, listen: NodeAddress, version: str) -> Admission:
     """Ask the nodes of a token in turn for admission. Blocks. Raises `SvcError`."""
     failure: Exception = OSError("no address")
-    body = {"secret": token.secret, "signing_request": signing_request, **asdict(listen), "version": version}
+    body = {"secret": token.secret, "nonce": nonce, **listen._asdict(), "version": version}
     for address in token.addresses:
         try:
             context = ssl.create_default_context(cadata=_authority(address.join, token))
@@ -243,7 +204,7 @@ def _join(token: JoinToken, signing_request: str, listen: NodeAddress, version: 
             )
             document = json.loads(answer)
             if status == http.client.OK:
-                return Admission.decode(document)
+                return TypeAdapter(Admission).validate_python(document)
             raise SvcError(document["title"], document.get("hint", ""), code=document.get("code", "fleet"))
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             failure = error

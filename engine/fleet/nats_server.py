@@ -20,7 +20,17 @@ from pathlib import Path
 from engine.bucket.protocols import disk_error
 from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
-from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, STORE, FleetNode
+from engine.fleet.node import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    CERTIFICATE,
+    CLIENT,
+    KEY,
+    STORE,
+    SYSTEM,
+    FleetNode,
+    read_password,
+)
 
 PROGRAM = "nats-server"
 KEY_VARIABLE = "SVC_NATS_KEY"
@@ -75,6 +85,10 @@ def configuration(folder: Path, node: FleetNode, max_bytes: int) -> str:
     )
     # Agents have a certificate of the fleet, but not the key of its authority.
     route_key = hashlib.sha256((folder / AUTHORITY_KEY).read_bytes()).hexdigest()
+    client, system = (
+        f"users: [{{ user: {_quoted(account)}, password: {_quoted(read_password(folder, account))} }}]"
+        for account in (CLIENT, SYSTEM)
+    )
     routes = ", ".join(_quoted(f"tls://svc:{route_key}@{each.route}") for each in node.nodes)
     return f"""\
 server_name: {_quoted(node.node)}
@@ -106,8 +120,8 @@ cluster {{
   routes: [{routes}]
 }}
 accounts {{
-  SYS {{ users: [{{nkey: {node.system}}}] }}
-  SVC {{ jetstream: enabled, users: [{{nkey: {node.client}}}] }}
+  SYS {{ {system} }}
+  SVC {{ jetstream: enabled, {client} }}
 }}
 system_account: SYS
 """

@@ -9,28 +9,28 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine.bucket import durable
 from engine.bucket.protocols import disk_error
 from engine.files.atomic import write_atomic
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
-from engine.fleet.nkeys import Nkey
 
 if TYPE_CHECKING:
     from engine.fleet.authority import Authority
 
-FORMAT = 2
-"""Format 1 lacks `keepers`."""
+FORMAT = 3
+"""Format 1 lacks `keepers`, format 2 has public keys of accounts."""
 NODE_FOLDER = "fleet"
 """Folder of the node within the data directory."""
 NODE_FILE = "fleet.json"
 STORE = Path("nats", "store")
 """Folder of the nats-server's store within that of the node."""
-AUTHORITY, CERTIFICATE, KEY, SEED = "ca.pem", "node.pem", "node.key", "client.seed"
-SYSTEM_SEED = "system.seed"
-"""Seed of the account that changes the members of the cluster."""
+UPLOADS = "uploads"
+AUTHORITY, CERTIFICATE, KEY = "ca.pem", "node.pem", "node.key"
+CLIENT, SYSTEM = "client.seed", "system.seed"
+"""Passwords of the account that stores data, and of the one that changes the members of the cluster."""
 AUTHORITY_KEY = "ca.key"
 DEFAULT_PORT = 4222
 JOIN_OFFSET, ROUTE_OFFSET, MONITOR_OFFSET = 1000, 2000, 4000
@@ -38,8 +38,7 @@ JOIN_OFFSET, ROUTE_OFFSET, MONITOR_OFFSET = 1000, 2000, 4000
 MAX_PORT = 65535 - MONITOR_OFFSET
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class NodeAddress:
+class NodeAddress(NamedTuple):
     """Host and port of a node for clients."""
 
     host: str
@@ -76,44 +75,36 @@ State = Literal["founding", "joining", "member"]
 class FleetNode:
     """The document of a node's folder. `nodes` are the addresses of nodes that run a nats-server.
 
-    `keepers` are their ids, which are known once the fleet serves. `client` and `system` are public nkeys.
-    `store_key` encrypts this node's store. `token` and the signing `request` (PEM) are those of a node that
-    waits for the fleet.
+    `keepers` are their ids, which are known once the fleet serves. `store_key` encrypts this node's store.
+    `token` and `nonce` are those of the request of a node that waits for the fleet.
     """
 
     fleet: str
     node: str
     address: NodeAddress
     nodes: tuple[NodeAddress, ...]
-    client: str
-    system: str
     state: State
     store_key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     keeper: bool = True
     keepers: tuple[str, ...] = ()
     token: str = ""
-    request: str = ""
+    nonce: str = ""
 
     def encode(self) -> bytes:
         """Return the JSON form."""
-        addresses = {
-            "address": [self.address.host, self.address.port],
-            "nodes": [[node.host, node.port] for node in self.nodes],
-        }
-        return json.dumps({"format": FORMAT, **asdict(self), **addresses}, indent=2).encode() + b"\n"
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2).encode() + b"\n"
 
     @classmethod
     def read(cls, folder: Path) -> "FleetNode":
         """Read the document of a folder. Raises `SvcError`."""
+        from pydantic import TypeAdapter
+
         path = folder / NODE_FILE
         try:
             document: dict[str, Any] = json.loads(path.read_bytes())
             if (form := document.pop("format")) > FORMAT:
                 raise FleetError(f"{path} has format {form}; this svc supports {FORMAT}", "Update svc.")
-            document["address"] = NodeAddress(*document["address"])
-            document["nodes"] = tuple(NodeAddress(host, port) for host, port in document["nodes"])
-            document["keepers"] = tuple(document.get("keepers", ()))
-            return cls(**document)
+            return TypeAdapter(cls).validate_python(document)
         except FileNotFoundError as error:
             raise FleetError(f"{path} not found", "Pass the data directory of a node: --data DIR") from error
         except OSError as error:
@@ -149,30 +140,28 @@ def found_node(folder: Path, address: NodeAddress) -> FleetNode:
     """Create a new fleet, and the folder of its first node. Raises `SvcError`."""
     from engine.fleet.authority import Authority
 
-    name, client, system = secrets.token_hex(3), Nkey.create(), Nkey.create()
+    name = secrets.token_hex(3)
     node = FleetNode(
         fleet=name,
         node=node_id(1),
         address=address,
         nodes=(address,),
-        client=client.public,
-        system=system.public,
         state="founding",
     )
-    create_keeper(folder, node, Authority.create(name), client, system)
+    create_keeper(folder, node, Authority.create(name), secrets.token_urlsafe(32), secrets.token_urlsafe(32))
     return node
 
 
-def create_keeper(folder: Path, node: FleetNode, authority: "Authority", client: Nkey, system: Nkey) -> None:
-    """Create the folder of a node that has all keys of its fleet. Raises `SvcError`."""
-    pair = authority.issue(node.node, [node.address.host])
+def create_keeper(folder: Path, node: FleetNode, authority: "Authority", client: str, system: str) -> None:
+    """Create the folder of a node that has all keys of its fleet, and these passwords. Raises `SvcError`."""
+    pair = authority.issue(node.node, node.address.host)
     files = {
         AUTHORITY: authority.pair.certificate,
         AUTHORITY_KEY: authority.pair.key,
         CERTIFICATE: pair.certificate,
         KEY: pair.key,
-        SEED: client.seed.encode() + b"\n",
-        SYSTEM_SEED: system.seed.encode() + b"\n",
+        CLIENT: client.encode(),
+        SYSTEM: system.encode(),
     }
     create_node(folder, node, files)
 
@@ -200,21 +189,32 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, bytes]) -> No
         raise disk_error(folder, error) from error
 
 
-def cluster_address(folder: Path, node: FleetNode, seed: str = SEED) -> ClusterAddress:
-    """Return how a node reaches the cluster: its own server first. Raises `SvcError`.
-
-    `seed` is the file of the account's nkey.
-    """
+def cluster_address(folder: Path, node: FleetNode, account: str = CLIENT) -> ClusterAddress:
+    """Return how a node reaches the cluster: its own server first. Raises `SvcError`."""
     try:
         tls = ssl.create_default_context(cafile=folder / AUTHORITY)
         tls.load_cert_chain(folder / CERTIFICATE, folder / KEY)
+        password = read_password(folder, account)
     except (OSError, ssl.SSLError) as error:
         raise FleetError(
             f"the certificates of the node in {folder} cannot be used: {error}", "Restore the folder."
         ) from error
     servers = sorted(node.nodes, key=lambda address: address != node.address)
     urls = tuple(f"tls://{address}" for address in servers)
-    return ClusterAddress(servers=urls, tls=tls, nkey=Nkey.read(folder / seed))
+    return ClusterAddress(servers=urls, tls=tls, user=account, password=password)
+
+
+def read_password(folder: Path, account: str) -> str:
+    """Return the password of an account, the seed of a key in a fleet of an earlier svc. Raises OSError."""
+    return (folder / account).read_text(errors="replace").strip()
+
+
+def own_host(towards: NodeAddress) -> str:
+    """Return this machine's address towards another one. Sends nothing to it. Raises OSError."""
+    family, kind, _, _, address = socket.getaddrinfo(*towards, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0])
 
 
 def check_address(address: NodeAddress) -> None:

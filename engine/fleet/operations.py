@@ -13,7 +13,7 @@ from engine.fleet.connection import ClusterAddress, NatsConnection, Patience, er
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
 from engine.fleet.members import FleetOut
-from engine.fleet.node import STORE, SYSTEM_SEED, FleetNode, cluster_address
+from engine.fleet.node import STORE, SYSTEM, FleetNode, cluster_address
 from engine.fleet.registry import Member
 
 WAIT_SECONDS = 4.0
@@ -103,7 +103,7 @@ async def _remove_keeper(fleet: Fleet, member: Member, keepers: set[str]) -> Non
     connection = fleet.cluster.connection
     if late := behind(await stream_copies(connection), keepers):
         raise FleetError(f"the keeper {late[0]} lacks the last writes", "Wait until it has them.")
-    await remove_server(cluster_address(fleet.folder, fleet.require_node(), SYSTEM_SEED), member.id)
+    await remove_server(cluster_address(fleet.folder, fleet.require_node(), SYSTEM), member.id)
     await wait_current(connection, member.id)
 
 

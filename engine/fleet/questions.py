@@ -39,8 +39,12 @@ Prepare = Callable[[str, str], Awaitable[None]]
 """Unpacks and compiles a deployment of a project on this node. Raises `SvcError`."""
 
 
-class NodeCalls:
-    """Calls with a name and a content, each sent once."""
+class QuestionRefused(FleetError):
+    """Another node answered a question with this error."""
+
+
+class Questions:
+    """Calls other nodes once, or asks them until they answer, and answers them. Use on one event loop."""
 
     def __init__(
         self, connection: NatsConnection, namespace: str, node: str, present: Callable[[], set[str]]
@@ -48,6 +52,9 @@ class NodeCalls:
         """`present` returns the nodes that are present, as far as this one observes."""
         self._connection, self._node, self.present = connection, node, present
         self._subject = f"svc-calls.{namespace}"
+        self._answers: dict[str, Answer] = {}
+        self._asked: dict[str, asyncio.Task[bytes]] = {}
+        """Questions that are being answered, by their ids."""
 
     async def call(self, node: str, name: str, content: bytes, seconds: float = CALL_SECONDS) -> bytes | None:
         """Return the answer of a node; None if it does not run.
@@ -69,14 +76,14 @@ class NodeCalls:
         return answer and answer[1:]
 
     @asynccontextmanager
-    async def serve(self, receive: Receive) -> AsyncGenerator[None, None]:
-        """Answer the calls of other nodes within the context."""
+    async def serve(self, receive: Receive | None = None) -> AsyncGenerator[None, None]:
+        """Answer calls of other nodes within the context, or questions. Raises as `subscribe` does."""
         tasks: set[asyncio.Task[None]] = set()
 
         async def answer(message: Any) -> None:
             name, _, content = message.data.partition(_NAME)
             try:
-                reply = _ANSWER + await receive(name.decode(), content)
+                reply = _ANSWER + await (receive or self._receive)(name.decode(), content)
             except Exception:
                 _log.exception("a call of another node failed")
                 reply = _FAILED
@@ -92,34 +99,11 @@ class NodeCalls:
         finally:
             with suppress(Exception):
                 await subscription.unsubscribe()
-            await cancel(tasks)
-
-
-class QuestionRefused(FleetError):
-    """Another node answered a question with this error."""
-
-
-class Questions:
-    """Asks other nodes, and answers them. Use on one event loop."""
-
-    def __init__(self, calls: NodeCalls) -> None:
-        self._calls = calls
-        self._answers: dict[str, Answer] = {}
-        self._asked: dict[str, asyncio.Task[bytes]] = {}
-        """Questions that are being answered, by their ids."""
+            await cancel([*tasks, *self._asked.values()])
 
     def answer(self, kind: str, answer: Answer) -> None:
         """Answer the questions of a kind from now on."""
         self._answers[kind] = answer
-
-    @asynccontextmanager
-    async def serve(self) -> AsyncGenerator[None, None]:
-        """Answer other nodes within the context. Raises `ConnectionInterrupted` and `BucketClosed`."""
-        try:
-            async with self._calls.serve(self._receive):
-                yield
-        finally:
-            await cancel(self._asked.values())
 
     async def _receive(self, kind: str, content: bytes) -> bytes:
         """Answer a question once, however often it is repeated meanwhile."""
@@ -152,7 +136,7 @@ class Questions:
         content, end = _encode({**question, "id": secrets.token_hex(8)}), time.monotonic() + seconds
         while True:
             try:
-                answer = await self._calls.call(node, kind, content, min(seconds, TRY_SECONDS))
+                answer = await self.call(node, kind, content, min(seconds, TRY_SECONDS))
             except Unavailable:
                 answer = None
             if answer is not None:
@@ -160,31 +144,20 @@ class Questions:
                 if "failure" in document:
                     raise QuestionRefused(document["failure"])
                 return dict(document["answer"])
-            if time.monotonic() > end or node not in self._calls.present():
+            if time.monotonic() > end or node not in self.present():
                 raise Unavailable(f"a question to the node {node}", seconds)
             await asyncio.sleep(PAUSE_SECONDS)
 
-
-def _encode(document: Document) -> bytes:
-    return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
-
-
-class Preparation:
-    """Asks other nodes to prepare deployments, and answers theirs. Use on one event loop."""
-
-    def __init__(
-        self, questions: Questions, node: str, present: Callable[[], set[str]], prepare: Prepare
-    ) -> None:
-        """`present` returns the nodes that are present."""
-        self._questions, self._node, self._present = questions, node, present
+    def prepare_with(self, prepare: Prepare) -> None:
+        """Prepare deployments for other nodes from now on."""
 
         async def answer(question: Document) -> dict[str, Any]:
             await prepare(question["project"], question["deployment"])
             return {}
 
-        questions.answer(_PREPARE, answer)
+        self.answer(_PREPARE, answer)
 
-    async def everywhere(self, project: str, deployment: str) -> None:
+    async def prepare_everywhere(self, project: str, deployment: str) -> None:
         """Wait until all present nodes can serve a deployment, before one of them activates it.
 
         Raises `FleetError`, which names the nodes that cannot or do not answer in time.
@@ -194,9 +167,9 @@ class Preparation:
 
         async def ask(node: str) -> None:
             try:
-                await self._questions.ask(node, _PREPARE, question, end - time.monotonic())
+                await self.ask(node, _PREPARE, question, end - time.monotonic())
             except Unavailable:
-                if node in self._present():
+                if node in self.present():
                     late.append(node)
             except QuestionRefused as error:
                 raise FleetError(
@@ -204,7 +177,7 @@ class Preparation:
                     "Correct it on that node, then deploy again.",
                 ) from error
 
-        while nodes := self._present() - asked:
+        while nodes := self.present() - asked:
             asked |= nodes
             await asyncio.gather(*map(ask, nodes))
         if late:
@@ -213,3 +186,7 @@ class Preparation:
                 f" {PREPARE_SECONDS:g} s; nothing was changed",
                 "Check these nodes with `svc fleet status`, then deploy again.",
             )
+
+
+def _encode(document: Document) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")

@@ -68,7 +68,6 @@ class FleetRecords:
         self._unsent: asyncio.Queue[tuple[str, str, bytes]] = asyncio.Queue(MAX_UNSENT)
         self._dropped: set[str] = set()
         """Projects with messages that were not sent."""
-        self._usage_seen: dict[tuple[str, str], int] = {}
         self._sessions: dict[str, object] = {}
         self._copying: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._again: set[tuple[str, str]] = set()
@@ -142,12 +141,9 @@ class FleetRecords:
             self._copy(node, project)
             return
         if files.usage_recorder.full:
-            return  # The next number shows that these are missing.
-        number, rows = json.loads(zlib.decompress(message.data))
-        if number != self._usage_seen.get((node, project), 0) + 1:
             self._copy(node, project)
-        self._usage_seen[node, project] = number
-        files.usage_recorder.copy(node, rows)
+        else:
+            files.usage_recorder.copy(node, json.loads(zlib.decompress(message.data)))
 
     async def _watch(self) -> None:
         """Copy what this node lacks of nodes that appear, or that had or have another connection."""
@@ -233,7 +229,6 @@ class ProjectPublisher:
 
     def __init__(self, records: FleetRecords, project: str) -> None:
         self._records, self._project, self.node = records, project, records.node
-        self._number = time.time_ns()
 
     def publish(self, after: int, rows: Rows, series: Rows) -> None:
         """See the protocol."""
@@ -241,10 +236,8 @@ class ProjectPublisher:
             self._records.send(self._project, "records", content)
 
     def publish_usage(self, rows: Sequence[UsageRow]) -> None:
-        """Send changed sums to the other nodes, with the number of the message."""
-        self._number += 1
-        content = zlib.compress(json.dumps([self._number, rows]).encode())
-        self._records.send(self._project, "usage", content)
+        """Send changed sums to the other nodes, which read lost ones with the records of their requests."""
+        self._records.send(self._project, "usage", zlib.compress(json.dumps(rows).encode()))
 
     def follow(self, files: ProjectFiles) -> None:
         """Store the records of the other nodes in these files."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from engine.bucket.copy import FLEET_PREFIX
 from engine.bucket.protocols import KeyValue, StaleRevision
@@ -101,7 +101,7 @@ class JoinToken:
         try:
             content = text.strip().removeprefix(TOKEN_PREFIX)
             document = json.loads(base64.urlsafe_b64decode(content + "=" * (-len(content) % 4)))
-            addresses = tuple(NodeAddress(str(host), int(port)) for host, port in document["at"])
+            addresses = TypeAdapter(tuple[NodeAddress, ...]).validate_python(document["at"])
             token = cls(addresses=addresses, authority=str(document["ca"]), secret=str(document["secret"]))
             if not addresses or not text.strip().startswith(TOKEN_PREFIX):
                 raise ValueError
@@ -114,8 +114,7 @@ class JoinToken:
     @property
     def text(self) -> str:
         """The text form."""
-        at = [[address.host, address.port] for address in self.addresses]
-        document = {"at": at, "ca": self.authority, "secret": self.secret}
+        document = {"at": self.addresses, "ca": self.authority, "secret": self.secret}
         content = json.dumps(document, separators=(",", ":")).encode()
         return TOKEN_PREFIX + base64.urlsafe_b64encode(content).decode().rstrip("=")
 
@@ -126,10 +125,10 @@ class JoinToken:
 
 
 class JoinRequest(StrictModel):
-    """The request of a joining node. `signing_request` is PEM; `time_ns` is the Unix time of its clock."""
+    """The request of a joining node. `nonce` is secret; `time_ns` is the Unix time of its clock."""
 
     secret: str = Field(max_length=200)
-    signing_request: str = Field(max_length=4000)
+    nonce: str = Field(max_length=200)
     host: str = Field(min_length=1, max_length=253)
     port: int = Field(gt=0, le=MAX_PORT)
     version: str = Field(max_length=100)
@@ -138,18 +137,15 @@ class JoinRequest(StrictModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredToken:
-    """A stored token. `request` is the SHA-256 of the signing request that used it."""
+    """A stored token. `request` is the SHA-256 of the nonce of the request that used it."""
 
     until_ns: int
     keeper: bool = False
     request: str = ""
     member: Member | None = None
 
-    @classmethod
-    def decode(cls, value: bytes) -> "_StoredToken":
-        document = json.loads(value)
-        member = document.pop("member")
-        return cls(**document, member=Member(**member) if member else None)
+
+_stored_token = TypeAdapter(_StoredToken).validate_json
 
 
 class Registry:
@@ -172,7 +168,7 @@ class Registry:
     async def remove(self, id_: str) -> None:
         """Remove a member, and the token that would admit it again."""
         for stored in await self._kv.list(TOKENS):
-            admitted = _StoredToken.decode(stored.value).member
+            admitted = _stored_token(stored.value).member
             if admitted is not None and admitted.id == id_:
                 await self._kv.cas(stored.key, None, stored.revision)
         value = await self._kv.get(MEMBERS + id_)
@@ -200,7 +196,7 @@ class Registry:
         """Store a new token, valid from now on. Removes tokens that have expired."""
         now = self._now_ns()
         for value in await self._kv.list(TOKENS):
-            if _StoredToken.decode(value.value).until_ns < now - lifetime_ns:
+            if _stored_token(value.value).until_ns < now - lifetime_ns:
                 await self._kv.cas(value.key, None, value.revision)
         stored = _StoredToken(until_ns=now + lifetime_ns, keeper=keeper)
         await self._kv.cas(TOKENS + token.digest, json.dumps(asdict(stored)).encode(), None)
@@ -213,12 +209,12 @@ class Registry:
         """
         self._check(request)
         key = TOKENS + hashlib.sha256(request.secret.encode()).hexdigest()
-        digest = hashlib.sha256(request.signing_request.encode()).hexdigest()
+        digest = hashlib.sha256(request.nonce.encode()).hexdigest()
         while True:
             value = await self._kv.get(key)
             if value is None:
                 raise FleetError("the token is not one of this fleet", _NEW_TOKEN)
-            token = _StoredToken.decode(value.value)
+            token = _stored_token(value.value)
             if token.member is None:
                 if self._now_ns() >= token.until_ns:
                     raise FleetError("the token has expired", _NEW_TOKEN)

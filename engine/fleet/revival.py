@@ -6,6 +6,7 @@ on loopback with the name of each keeper serves a copy of the store.
 
 import asyncio
 import random
+import secrets
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -16,7 +17,6 @@ from engine.bucket.protocols import disk_error
 from engine.fleet.bucket import STREAMS
 from engine.fleet.errors import FleetError
 from engine.fleet.nats_server import NatsServer
-from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
     MAX_PORT,
     NODE_FOLDER,
@@ -48,14 +48,13 @@ async def revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pat
             raise FleetError(
                 f"{data} has no copy of the stream {name}", "Use the data directory of another keeper."
             )
-    authority, client, system = Authority.create(node.fleet), Nkey.create(), Nkey.create()
+    authority, client, system = Authority.create(node.fleet), secrets.token_hex(), secrets.token_hex()
     addresses = _free_addresses(len(node.keepers))
     servers: list[NatsServer] = []
     async with AsyncExitStack() as stack:
         for keeper, address in zip(node.keepers, addresses, strict=True):
             folder = work / keeper / NODE_FOLDER
             own = replace(node, node=keeper, address=address, nodes=addresses)
-            own = replace(own, client=client.public, system=system.public)
             try:
                 folder.parent.mkdir()
                 create_keeper(folder, own, authority, client, system)

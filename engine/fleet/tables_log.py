@@ -6,24 +6,29 @@ Snapshots are blobs of their own, and a record for each project names two of the
 and each step leaves it so: the file is stored before the record names it, the log is trimmed after the record
 says so, and to the older snapshot, so that one corrupt file loses nothing. What an interrupted step leaves is
 removed after the next snapshot.
+
+A node stores its lease below its own subject and renews it, expecting its former message to be the last one.
+Another node ends the lease by storing a message there, expecting a renewal that it saw LEASE_SECONDS before.
+So no renewal was stored after that one. Both use their own monotonic clocks: the holder counts from before it
+sent a renewal, the other node from after it saw it, so the lease is over for its holder first.
 """
 
 import asyncio
 import json
+import logging
+import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
-from engine.bucket.copy import upload_blob
-from engine.bucket.protocols import BlobCorrupt, BlobMissing, Digest
-from engine.fleet.blobs import MESSAGE_BYTES, StreamBlobs
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, BucketError, Digest
+from engine.cancellation import cancel
+from engine.fleet.blobs import StreamContents
 from engine.fleet.connection import NatsConnection
 from engine.fleet.kv import StreamKeyValue, key_of, token
-from engine.fleet.lease import NodeLease
-from engine.fleet.questions import NodeCalls
+from engine.fleet.questions import Questions
 from engine.fleet.stream import MAX_BATCH_MESSAGES, JetStream
 from engine.replication import LogMessage, LogSnapshot, LogSnapshots
 
@@ -33,6 +38,101 @@ LAST_SECONDS = 10.0
 """How long a question for the last message is repeated: a read waits for it."""
 UNUSED_NS = 3600 * 10**9
 """Files without a record are removed after this time, which an upload may need."""
+LEASE_SECONDS = 2.0
+MARGIN_SECONDS = 0.2
+"""For its holder the lease ends this much before others may end it: clocks run at different speeds."""
+RENEW_SECONDS = 0.5
+SUBJECT = "=lease."
+_REPLACE = {"Nats-Rollup": "sub"}
+"""Header: the message replaces the one before."""
+_log = logging.getLogger("svc.fleet")
+
+
+class NodeLease:
+    """The lease of this node, and what it observes of other leases. Use it on one event loop."""
+
+    def __init__(self, stream: JetStream, node: str) -> None:
+        self._stream, self._node = stream, node
+        self._id = ""
+        self._sequence = 0
+        """Sequence of the last message of this node's subject."""
+        self._until = 0.0
+        self._observed: dict[str, tuple[int, float]] = {}
+        """The last message that was seen of each node, and when (monotonic seconds)."""
+
+    @property
+    def name(self) -> str:
+        """The lease, `NODE.ID`; empty without one."""
+        return f"{self._node}.{self._id}" if self._id else ""
+
+    def holds(self, lease: str) -> bool:
+        """Return whether a lease is this one and cannot have ended. Call it on any thread."""
+        return lease != "" and lease == self.name and time.monotonic() < self._until
+
+    @asynccontextmanager
+    async def held(self) -> AsyncGenerator[None, None]:
+        """Acquire the lease, and renew it within the context."""
+        renewing = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            await cancel([renewing])
+            self._until = 0.0
+            with suppress(BucketError):
+                await self._store(b"", LEASE_SECONDS)
+            self._id = ""
+
+    async def _renew(self) -> None:
+        while True:
+            try:
+                sent, id_ = time.monotonic(), self._id or secrets.token_hex(6)
+                if await self._store(id_.encode(), LEASE_SECONDS):
+                    self._id, self._until = id_, sent + LEASE_SECONDS - MARGIN_SECONDS
+                else:
+                    await self._read_own()
+                    continue
+            except BucketError as error:
+                _log.debug("the lease was not renewed: %s", error)
+            except Exception:
+                _log.exception("the lease was not renewed")
+            await asyncio.sleep(RENEW_SECONDS)
+
+    async def _store(self, content: bytes, seconds: float) -> bool:
+        sequence = await self._stream.publish(
+            SUBJECT + self._node, content, expected=self._sequence, headers=_REPLACE, seconds=seconds
+        )
+        self._sequence = sequence or self._sequence
+        return sequence is not None
+
+    async def _read_own(self) -> None:
+        """Note what was stored: a renewal whose answer was lost, or the end of the lease."""
+        message = await self._stream.last(SUBJECT + self._node, LEASE_SECONDS)
+        self._sequence = message.sequence if message is not None else 0
+        if self._id and (message is None or message.content != self._id.encode()):
+            _log.warning("another node has ended the lease of this node, which did not answer")
+            self._id = ""
+
+    async def is_over(self, lease: str) -> bool:
+        """Return whether a lease has ended. Repeated calls end one that is not renewed meanwhile.
+
+        Raises `BucketError`.
+        """
+        node, _, id_ = lease.partition(".")
+        if node == self._node:
+            return lease != self.name
+        message = await self._stream.last(SUBJECT + node, LEASE_SECONDS)
+        if message is None or message.content != id_.encode():
+            return True
+        sequence, since = self._observed.get(node, (0, 0.0))
+        if sequence != message.sequence:
+            self._observed[node] = message.sequence, time.monotonic()
+            return False
+        if time.monotonic() - since < LEASE_SECONDS:
+            return False
+        end = await self._stream.publish(
+            SUBJECT + node, expected=sequence, headers=_REPLACE, seconds=LEASE_SECONDS
+        )
+        return end is not None
 
 
 class TablesLog:
@@ -58,7 +158,7 @@ class TablesLog:
         self._kv = StreamKeyValue(self._records)
         self._lease = NodeLease(self._stream, node)
         self.holds, self.is_over = self._lease.holds, self._lease.is_over
-        self._calls = NodeCalls(connection, f"{namespace}.tables", node, present)
+        self._calls = Questions(connection, f"{namespace}.tables", node, present)
         self.send = self._calls.call
 
     async def create(self) -> None:
@@ -77,25 +177,20 @@ class TablesLog:
             await stream.purge(">")
 
     async def append(self, name: str, contents: Sequence[bytes], expected: int) -> int | None:
-        """See the protocol."""
         return await self._stream.publish_batch(token(name), contents, expected=expected)
 
     async def read(self, name: str, after: int) -> Sequence[LogMessage]:
-        """See the protocol."""
         page = await self._stream.page(token(name), after)
         return [LogMessage(message.sequence, message.content, message.time) for message in page]
 
     async def last(self, name: str) -> int:
-        """See the protocol."""
         message = await self._stream.last(token(name), LAST_SECONDS)
         return message.sequence if message is not None else 0
 
     def news(self, name: str, on_news: Callable[[int], None]) -> AbstractAsyncContextManager[None]:
-        """See the protocol."""
         return self._stream.news(token(name), on_news)
 
     def others(self) -> list[str]:
-        """See the protocol."""
         return sorted(self._present() - {self.node})
 
     async def leads(self) -> bool:
@@ -104,25 +199,22 @@ class TablesLog:
 
     @property
     def lease(self) -> str:
-        """See the protocol."""
         return self._lease.name
 
     @asynccontextmanager
     async def take_part(self, answer: Callable[[str, bytes], Awaitable[bytes]]) -> AsyncGenerator[None, None]:
-        """See the protocol."""
         async with self._calls.serve(answer), self._lease.held():
             yield
 
     # -- snapshots ---------------------------------------------------------------------------------------
 
-    def _blobs(self, name: str) -> StreamBlobs:
+    def _blobs(self, name: str) -> StreamContents:
         subject = token(name)
         records = JetStream(self._connection, RECORDS, f"{self._namespace}.snapshot-files.{subject}")
         contents = JetStream(self._connection, SNAPSHOTS, f"{self._namespace}.{subject}")
-        return StreamBlobs(contents, StreamKeyValue(records))
+        return StreamContents(contents, StreamKeyValue(records))
 
     async def snapshots(self, name: str) -> LogSnapshots:
-        """See the protocol."""
         return (await self._find(name))[0]
 
     async def _find(self, name: str) -> tuple[LogSnapshots, int | None]:
@@ -134,9 +226,8 @@ class TablesLog:
         return LogSnapshots(stored, document["trimmed"]), value.revision
 
     async def add_snapshot(self, name: str, snapshot: LogSnapshot, file: Path) -> None:
-        """See the protocol."""
         blobs, digest = self._blobs(name), Digest(snapshot.digest)
-        await upload_blob(blobs, digest, snapshot.size, partial(_chunks, file))
+        await blobs.store(file, digest)
         replaced = {snapshot.digest}
         while True:
             old, revision = await self._find(name)
@@ -151,7 +242,7 @@ class TablesLog:
                 break
         await self._clean(name, blobs, replaced)
 
-    async def _clean(self, name: str, blobs: StreamBlobs, replaced: set[str]) -> None:
+    async def _clean(self, name: str, blobs: StreamContents, replaced: set[str]) -> None:
         """Trim the log as its record says, and remove files that it does not name."""
         current = await self.snapshots(name)
         if current.trimmed:
@@ -161,19 +252,11 @@ class TablesLog:
         async for blob in blobs.list():
             if blob.digest not in named:
                 await blobs.delete(blob.digest, now + 1 if blob.digest in replaced else now - UNUSED_NS)
-        await blobs.delete_uploads(now - UNUSED_NS)
+        await blobs.purge_orphans(now - UNUSED_NS)
 
     async def read_snapshot(self, name: str, snapshot: LogSnapshot, target: Path) -> bool:
-        """See the protocol."""
         try:
             await self._blobs(name).copy_to(Digest(snapshot.digest), target)
         except (BlobMissing, BlobCorrupt):
             return False
         return True
-
-
-async def _chunks(file: Path, begin: int) -> AsyncGenerator[bytes, None]:
-    with file.open("rb") as source:
-        source.seek(begin)
-        while chunk := await asyncio.to_thread(source.read, MESSAGE_BYTES):
-            yield chunk

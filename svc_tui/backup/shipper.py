@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from doors.tables.migrations import applied
+from doors.tables.replication.copy import LogPosition, read_log_position, save_snapshot
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.journal import (
@@ -31,9 +32,7 @@ from doors.tables.replication.journal import (
     read_segment,
     segments,
 )
-from doors.tables.replication.log_position import LogPosition, read_log_position
 from doors.tables.replication.registry import find_replica
-from doors.tables.replication.snapshots import save_snapshot
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
     Error,

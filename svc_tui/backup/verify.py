@@ -8,11 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from doors.tables.replication.copy import digest_of
+from doors.tables.replication.copy import digest_of, read_log_position, save_snapshot
 from doors.tables.replication.errors import CannotApply
-from doors.tables.replication.log_position import read_log_position
 from doors.tables.replication.recorder import stored_tables
-from doors.tables.replication.snapshots import save_snapshot
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, open_replica
 from engine.deploy.verify import verify_bucket
 from engine.files.temporary import temporary_folder

@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shlex
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -271,14 +270,14 @@ def _not_running(folder: Path) -> SvcError:
 
 def _own_address() -> str:
     """Return this machine's address towards others."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(_PROBE)
-        except OSError as error:
-            raise InvalidUsage(
-                "this machine has no route to others", "Pass its address: --listen HOST"
-            ) from error
-        return str(probe.getsockname()[0])
+    from engine.fleet.node import NodeAddress, own_host
+
+    try:
+        return own_host(NodeAddress(*_PROBE))
+    except OSError as error:
+        raise InvalidUsage(
+            "this machine has no route to others", "Pass its address: --listen HOST"
+        ) from error
 
 
 def parse_address(option: str, text: str) -> "NodeAddress":

@@ -14,8 +14,8 @@ from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
-from engine.fleet.members import TABLES, Presence, Tables, find_tables
-from engine.fleet.questions import Document, NodeCalls, Preparation, Prepare, Questions
+from engine.fleet.members import TABLES, Tables, find_tables
+from engine.fleet.questions import Document, Prepare, Questions
 from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
 from engine.manifest.schema import is_name
@@ -71,8 +71,8 @@ class NodeOfFleet:
                     troubles.append({"project": name, "since": format_utc(since_ns), "problem": problem})
             return {"lag_ms": max(lags.values(), default=None), "troubles": troubles}
 
-        calls = NodeCalls(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
-        self._questions = questions = Questions(calls)
+        questions = Questions(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
+        self._questions = questions
         questions.answer(TABLES, tables)
         answer_reads(questions, partial(project_dir, self._data))
         questions.answer(REPAIR, replicas.offer)
@@ -82,9 +82,10 @@ class NodeOfFleet:
         await self.records.start()
         self._bucket, self.log = bucket, log
 
-    def prepare_everywhere(self, presence: Presence, prepare: Prepare) -> Preparation:
+    def prepare_everywhere(self, prepare: Prepare) -> Prepare:
         """Prepare deployments that other nodes activate from now on; return what asks them to."""
-        return Preparation(self._questions, presence.node, presence.present, prepare)
+        self._questions.prepare_with(prepare)
+        return self._questions.prepare_everywhere
 
     async def tables(self, nodes: Collection[str], project: str) -> Tables:
         """See `FindTables`."""

@@ -232,8 +232,7 @@ class Runtime:
             assert self.peers.records is not None and node.presence is not None
             self.peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
-            preparation = self.peers.prepare_everywhere(node.presence, deployer.prepare)
-            deployer.ready_elsewhere = preparation.everywhere
+            deployer.ready_elsewhere = self.peers.prepare_everywhere(deployer.prepare)
         if self._settings.serving:
             woken, store = deployer.domains_declared, deployer.domains
             spawn(self._following, check_all(store, self.domain_checks, deployer.reload, woken))

@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from doors.tables.replication.copy import digest_of
+from doors.tables.replication.copy import digest_of, read_log_position, seed
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.log_position import read_log_position
 from doors.tables.replication.recorder import Unsound, not_replicable, unsound_tables
 from doors.tables.replication.replicas import Replicas
-from doors.tables.replication.snapshots import seed
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -38,7 +36,7 @@ from engine.fleet.bucket import NAMESPACE, VALUES, JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.kv import token
 from engine.fleet.members import listening
-from engine.fleet.node import NODE_FOLDER, FleetNode, cluster_address, find_node
+from engine.fleet.node import NODE_FOLDER, UPLOADS, FleetNode, cluster_address, find_node
 from engine.fleet.registry import KEEPERS
 from engine.fleet.revival import revived
 from engine.fleet.stream import JetStream
@@ -59,8 +57,9 @@ async def open_bucket(data: Path, opened_by: str) -> AsyncIterator[Bucket]:
     """Open the bucket of a data directory, or that of the fleet whose node it is. Raises `SvcError`."""
     node = find_node(data)
     if node is not None and node.state == "member":
-        address = cluster_address(data / NODE_FOLDER, node)
-        bucket: Bucket = await JetStreamBucket.open(address, NAMESPACE, create=False)
+        folder = data / NODE_FOLDER
+        address = cluster_address(folder, node)
+        bucket: Bucket = await JetStreamBucket.open(address, NAMESPACE, folder / UPLOADS, create=False)
     elif (data / layout.VERSION).is_file():
         bucket = FolderBucket(data, opened_by)
     else:

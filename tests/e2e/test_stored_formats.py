@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from doors.tables.replication.log_position import CREATE
+from doors.tables.replication.copy import CREATE
 from engine.bucket import layout
 from engine.fleet.node import FORMAT, NODE_FILE, FleetNode
 from tests.support.service import Server, environ_of, login, prepare, static_project

@@ -11,7 +11,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Literal
 
-from doors.tables.replication.log_position import read_log_position
+from doors.tables.replication.copy import read_log_position
 from doors.tables.sqlite.connections import open_replica
 from engine.fleet.connection import NatsConnection
 from engine.fleet.tables_log import STREAM, TablesLog

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from doors.tables.replication.log_position import read_log_position
+from doors.tables.replication.copy import read_log_position
 from doors.tables.sqlite.connections import open_replica
 from engine.fleet.connection import NatsConnection
 from engine.fleet.node import FleetNode, cluster_address

@@ -1,28 +1,27 @@
-"""The local copy of replicated tables, as the thread that applies entries uses it, and its digest."""
+"""The local copy of replicated tables, as a thread uses it: its position in the log, digest and snapshots.
 
+The position is a row that each transaction of the log updates.
+"""
+
+import asyncio
+import hashlib
 import marshal
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from doors.tables.replication.entry import Assembler, Entry
-from doors.tables.replication.errors import STORAGE_ERRORS, CannotApply
-from doors.tables.replication.log_position import (
-    CREATE,
-    LogPosition,
-    read_log_position,
-    schema_version,
-    sequences_of,
-    store_log_position,
-)
+from doors.tables.replication.entry import MESSAGE_BYTES, Assembler, Entry, chain_of, messages_of
+from doors.tables.replication.errors import STORAGE_ERRORS, CannotApply, ReplicationError
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw, is_replica, open_replica
-from doors.tables.sqlite.errors import quoted, rows
-from engine.files.database_files import copy_database
-from engine.replication import LogMessage, LogSnapshot
+from doors.tables.sqlite.errors import SqlError, quoted, rows
+from engine.cancellation import finish
+from engine.files.database_files import copy_database, remove_database
+from engine.files.temporary import temporary_folder
+from engine.replication import LogMessage, LogSnapshot, ReplicatedLog
 
 BUSY_SECONDS = 0.05
 """Pause before the next try to replace a file that a transaction of this node is changing."""
@@ -31,6 +30,69 @@ _AS_BYTES = "typeof({0}), iif(typeof({0}) = 'text', CAST({0} AS BLOB), {0})"
 """A column that may have text that is not Unicode."""
 _FORMAT = 2
 """Version of `marshal` whose bytes depend on the values alone."""
+STEP_PAGES = 64
+"""Pages that are copied before they are written to the disk."""
+ENTRY_BYTES = 4096
+"""Size of an entry in the log besides its content: what it costs to store and apply it."""
+CREATE = f"""CREATE TABLE IF NOT EXISTS {REPLICA_TABLE} (
+    one INTEGER PRIMARY KEY CHECK (one = 1), log TEXT NOT NULL, sequence INTEGER NOT NULL,
+    chain TEXT NOT NULL, schema_shift INTEGER NOT NULL, logged INTEGER NOT NULL,
+    lease TEXT NOT NULL DEFAULT ''
+)"""
+
+
+class LogPosition(NamedTuple):
+    """The last entry of the log `log` that the file contains, and its hash.
+
+    `schema_shift` is the log's schema version minus that of the file. `logged` is the size of the log up to
+    there, which is the same on all nodes. `lease` is that of the node that writes to the tables after this
+    entry, empty for none.
+    """
+
+    log: str
+    sequence: int
+    chain: str
+    schema_shift: int
+    logged: int
+    lease: str = ""
+
+    def after(self, sequence: int, content: bytes, lease: str | None = None) -> "LogPosition":
+        """Return the position after an entry, which gives the tables to a `lease` unless that is None."""
+        return self._replace(
+            sequence=sequence,
+            chain=chain_of(content),
+            logged=self.logged + len(content) + ENTRY_BYTES,
+            lease=self.lease if lease is None else lease,
+        )
+
+
+CLOSED = LogPosition("", -1, "", 0, 0)
+"""The position of a file that is not open, or of no entry."""
+
+
+def read_log_position(connection: Connection) -> LogPosition:
+    """Return the position of a file that has one. Raises SQLite's errors."""
+    sql = f"SELECT log, sequence, chain, schema_shift, logged, lease FROM {REPLICA_TABLE}"
+    row = connection.execute(sql).fetchone()
+    return LogPosition(*row) if row else LogPosition("", 0, "", 0, 0)
+
+
+def store_log_position(connection: Connection, log_position: LogPosition) -> None:
+    """Store the position in the current transaction. Raises SQLite's errors."""
+    connection.execute(f"INSERT OR REPLACE INTO {REPLICA_TABLE} VALUES (1, ?, ?, ?, ?, ?, ?)", log_position)
+
+
+def schema_version(connection: Connection) -> int:
+    """Return SQLite's counter of schema changes."""
+    return int(connection.pragma("schema_version"))
+
+
+def sequences_of(connection: Connection) -> Mapping[str, int]:
+    """Return the last keys of tables with AUTOINCREMENT, which sessions do not record."""
+    try:
+        return dict(rows(connection, "SELECT name, seq FROM sqlite_sequence"))
+    except SqlError:  # No table has AUTOINCREMENT.
+        return {}
 
 
 class Content:
@@ -256,7 +318,7 @@ def digest_of(connection: Connection, only: str = "") -> str:
     """
     if rows(connection, "PRAGMA integrity_check(1)") != [("ok",)]:
         return ""
-    digest = sha256()
+    digest = hashlib.sha256()
     schema = (
         "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name <> ? AND name NOT LIKE 'sqlite\\_%'"
         " ESCAPE '\\' ORDER BY type, name"
@@ -290,3 +352,68 @@ def _add_rows(digest: Any, connection: Connection, sql: str) -> None:
         digest.update(marshal.dumps(chunk, _FORMAT))
         time.sleep(time.monotonic() - began)
         began = time.monotonic()
+
+
+def snapshot_file(path: Path) -> Path:
+    """Return the path of the snapshot of a database while it is taken."""
+    return path.with_name(path.name + ".snapshot")
+
+
+def save_snapshot(path: Path, target: Path) -> LogSnapshot:
+    """Copy a database file in one transaction. Raises SQLite's errors and OSError."""
+    remove_database(target)
+    with closing(open_replica(path)) as source, closing(Connection(str(target))) as copy:
+        copy.execute("PRAGMA synchronous = off")
+        source.execute("BEGIN")
+        version, log_position = schema_version(source), read_log_position(source)
+        with copy.backup("main", source, "main") as backup, target.open("rb") as content:
+            # Commits of others wait for what their disk has not written yet.
+            while not backup.step(STEP_PAGES):
+                os.fdatasync(content.fileno())
+    with target.open("rb") as content:
+        return LogSnapshot(
+            sequence=log_position.sequence,
+            schema=version + log_position.schema_shift,
+            logged=log_position.logged,
+            digest=hashlib.file_digest(content, "sha256").hexdigest(),
+            size=content.tell(),
+        )
+
+
+async def seed(log: ReplicatedLog, path: Path) -> None:
+    """Append the tables in a file to their empty log, and store the position in it. Raises `SvcError`.
+
+    No other process uses the file. Without a fleet, the next one that writes removes the position.
+    """
+    name, log_position = path.parent.parent.name, LogPosition(log.id, 0, "", 0, 0)
+    try:
+        with closing(open_replica(path)) as connection, temporary_folder("svc-seed-", path.parent) as folder:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(CREATE)
+            image, schema = folder / path.name, schema_version(connection)
+            await finish(asyncio.ensure_future(asyncio.to_thread(_save, path, image)))
+            with image.open("rb") as file:
+                size = image.stat().st_size
+                while piece := file.read(MESSAGE_BYTES):
+                    entry = Entry(
+                        kind="image",
+                        previous=log_position.chain,
+                        node=log.node,
+                        schema=schema,
+                        parts=(piece,),
+                        complete=file.tell() == size,
+                    )
+                    content = await asyncio.to_thread(entry.encode)
+                    stored = await log.append(name, messages_of(content), log_position.sequence)
+                    if stored is None:
+                        raise ReplicationError("busy", f"the tables of {name} are in the fleet already")
+                    log_position = log_position.after(stored, content)
+            store_log_position(connection, log_position)
+            connection.execute("COMMIT")
+    except (Error, OSError) as error:
+        raise ReplicationError("storage", f"the tables of {name} cannot be copied: {error}") from error
+
+
+def _save(path: Path, image: Path) -> None:
+    with closing(open_replica(path)) as connection:
+        connection.execute("VACUUM INTO ?", (str(image),))

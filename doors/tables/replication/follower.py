@@ -10,20 +10,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from doors.tables.replication.copy import Content, Copy
+from doors.tables.replication.copy import CLOSED, Content, Copy, LogPosition, save_snapshot, snapshot_file
 from doors.tables.replication.entry import Entry
 from doors.tables.replication.errors import CannotApply, ReplicationError, storage_failure
-from doors.tables.replication.log_position import CLOSED, LogPosition
-from doors.tables.replication.snapshots import SnapshotTaker, snapshot_file
 from doors.tables.sqlite.connections import Error, apsw
 from engine.cancellation import cancel, finish, spawn
 from engine.errors import SvcError
 from engine.files.database_files import move_database, remove_database
-from engine.replication import ReplicatedLog
+from engine.replication import LogSnapshots, ReplicatedLog
 
 if TYPE_CHECKING:
     from doors.tables.replication.replica import Replica
 
+SNAPSHOT_BYTES = 16 << 20
+"""Size of the log since the last snapshot at which another one is taken, or half the size of the file.
+
+The node whose entry makes the log so large takes it. All nodes observe the same sizes.
+"""
 NEWS_SECONDS = 5.0
 """How often a copy reads the log without news, which may be lost."""
 RETRY_SECONDS = 1.0
@@ -68,7 +71,9 @@ class CopyFollower:
         self._damage = self._failure = ""
         self._failing_ns = 0
         """Unix time since which the copy is not up to date, 0 while it is."""
-        self._snapshots = SnapshotTaker(log, name, path, self.in_thread, replica.check)
+        self._snapshot_due = math.inf
+        """Size of the log from which this node takes a snapshot."""
+        self._storing = asyncio.Lock()
         self._replica = replica
         self._tasks: set[asyncio.Task[None]] = set()
         self.spawn(self._follow())
@@ -221,7 +226,7 @@ class CopyFollower:
         elif copy.log_position.sequence < snapshots.trimmed:
             await self._rebuild()
         self.log_position = copy.log_position or CLOSED
-        self._snapshots.begin(snapshots)
+        self._snapshot_due = _logged(snapshots) + self._interval()
 
     def _on_entry_in_thread(self, *entry: Any) -> None:
         self._loop.call_soon_threadsafe(self._on_entry, *entry)
@@ -246,8 +251,48 @@ class CopyFollower:
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
-        if self._snapshots.is_due(log_position, node):
-            self.spawn(self._snapshots.take(log_position))
+        if log_position.logged < self._snapshot_due:
+            return
+        if node == self._log.node:
+            self._snapshot_due = math.inf
+            self.spawn(self._take_snapshot_if_due(log_position.logged))
+        else:
+            self._snapshot_due += self._interval() // 2  # That node takes it, unless it fails.
+
+    def _interval(self) -> int:
+        try:
+            return max(SNAPSHOT_BYTES, self._path.stat().st_size // 2)
+        except OSError:
+            return SNAPSHOT_BYTES
+
+    async def _take_snapshot_if_due(self, logged: int) -> None:
+        """Store a snapshot, unless another node has done so or no other copy is equal to this. Log errors."""
+        due = logged + self._interval() // 2
+        try:
+            last = _logged(await self._log.snapshots(self._name))
+            if logged - last >= self._interval() and await self._replica.check():
+                last = await self.take_snapshot()
+            due = last + self._interval()
+        except (SvcError, Error, OSError, TimeoutError) as error:
+            reason = error.message if isinstance(error, SvcError) else storage_failure(error)
+            _log.warning("no snapshot of the tables of %s could be taken: %s", self._name, reason)
+        finally:
+            self._snapshot_due = due
+
+    async def take_snapshot(self) -> int:
+        """Store a snapshot now, and return the size of the log up to there.
+
+        Raises `SvcError`, SQLite's errors and OSError.
+        """
+        file = snapshot_file(self._path)
+        async with self._storing:
+            try:
+                snapshot = await self.in_thread(save_snapshot, self._path, file)
+                await self._log.add_snapshot(self._name, snapshot, file)
+                return snapshot.logged
+            finally:
+                with suppress(OSError):
+                    await self.in_thread(remove_database, file)
 
     def _notify(self) -> None:
         self._changed.set()
@@ -271,10 +316,6 @@ class CopyFollower:
         self._damage = reason
         self._failing_ns = self._failing_ns or time.time_ns()
         self._wake.set()
-
-    async def take_snapshot(self) -> None:
-        """Store a snapshot now. Raises `SvcError`, SQLite's errors and OSError."""
-        await self._snapshots.store()
 
     async def _rebuild(self, reason: str = "") -> None:
         """Build the content of the file from a snapshot and the log; put a copy of it aside for a reason."""
@@ -355,6 +396,10 @@ class CopyFollower:
         self._after_entry(log_position, self._log.node)
         self.announce(0)
         self._notify()
+
+
+def _logged(snapshots: LogSnapshots) -> int:
+    return snapshots.stored[0].logged if snapshots.stored else 0
 
 
 def _ignore(*_entry: object) -> None:

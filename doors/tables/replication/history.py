@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from doors.tables.replication.copy import LogPosition, read_log_position
 from doors.tables.replication.entry import Entry, Origin
 from doors.tables.replication.errors import CannotApply
 from doors.tables.replication.journal import FOLDER, JournalEntry, read_segment, segments
-from doors.tables.replication.log_position import LogPosition, read_log_position
 from doors.tables.replication.recorder import NO_KEY
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.catalog import Table, find, read, reserved

@@ -21,9 +21,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from doors.tables.replication.copy import CLOSED, CREATE, LogPosition, store_log_position
 from doors.tables.replication.entry import Assembler
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.log_position import CLOSED, CREATE, LogPosition, store_log_position
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATA_FOLDER, Connection, is_replica, open_replica
 from engine.replication import LogMessage

@@ -9,19 +9,23 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from doors.tables.replication.entry import Entry, Origin, Part
-from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.replication.log_position import (
+from doors.tables.replication.copy import (
     LogPosition,
     read_log_position,
     schema_version,
     sequences_of,
     store_log_position,
 )
+from doors.tables.replication.entry import Entry, Origin, Part
+from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw
 from doors.tables.sqlite.errors import quoted, rows, scalar
+
+if TYPE_CHECKING:
+    from doors.tables.replication.journal import Journal
+    from doors.tables.replication.replica import Replica
 
 _WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*([a-z]+)", re.IGNORECASE)
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
@@ -44,37 +48,10 @@ def _first_word(sql: str) -> str:
     return words[1].lower() if words else ""
 
 
-class Sink(Protocol):
-    """A receiver of recorded transactions: the replica of a fleet's node, or the journal of one machine."""
-
-    node: str
-    refuses: bool
-    """Whether a transaction that cannot be recorded fails. Otherwise its entry is a gap."""
-
-    @property
-    def writes(self) -> bool:
-        """True while transactions of this machine are accepted."""
-
-    def acquire(self) -> None:
-        """Accept transactions of this machine until `release`. Raises `ReplicationError`."""
-
-    def release(self) -> None:
-        """End what `acquire` began."""
-
-    def publish(self, content: bytes, log_position: LogPosition) -> LogPosition:
-        """Append an entry after a position, and return that of the entry. Raises `ReplicationError`."""
-
-    def on_written(self, log_position: LogPosition | None) -> None:
-        """Note the end of a publication. The position is None if the file lacks it."""
-
-    def close(self) -> None:
-        """Close files that the connection has used."""
-
-
 class Recorder:
     """Records one connection."""
 
-    def __init__(self, connection: Connection, replica: Sink, *, exclusive: bool) -> None:
+    def __init__(self, connection: Connection, replica: "Replica | Journal", *, exclusive: bool) -> None:
         self._connection, self._replica, self._exclusive = connection, replica, exclusive
         self._acquired = self._writing = False
         # SQLite compiles DELETE without WHERE to a truncation, unless a session exists.

@@ -19,11 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from doors.tables.replication.copy import LogPosition
 from doors.tables.replication.entry import Assembler, Entry, messages_of
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.follower import CopyFollower
 from doors.tables.replication.journal import JournalEntry, logged
-from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
 from engine.cancellation import cancel
@@ -55,6 +55,7 @@ class Replica:
     """One replica."""
 
     refuses = True
+    """Whether a transaction that cannot be recorded fails. Otherwise its entry is a gap."""
 
     def __init__(self, log: ReplicatedLog, name: str, data: Path, threads: Executor) -> None:
         """`data` is the data folder of the project, `threads` runs SQLite."""

@@ -1,6 +1,7 @@
 """Routes of the fleet: its state and tokens for owners, and the admission of joining nodes."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import Field
@@ -164,6 +165,6 @@ def join_handler(fleet: Fleet) -> Handler:
     @public_route
     async def join(data: JoinRequest) -> dict[str, Any]:
         """Admit a node; a repeated request receives the same admission."""
-        return (await fleet.admit(data)).encode()
+        return asdict(await fleet.admit(data))
 
     return asgi_handler(create_app(AnyOf(), [routes]))

@@ -50,30 +50,6 @@ def test_copy_resumes_partial_uploads_and_skips_present_blobs(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
-def test_copy_continues_an_upload_that_grew_after_its_size_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Messages of an interrupted copy reach a cluster after the next copy has asked for the size."""
-
-    async def scenario() -> None:
-        async with two(tmp_path) as (source, target):
-            content = b"x" * 400_000
-            digest = await put(source.blobs, content)
-
-            async def part() -> AsyncIterator[bytes]:
-                yield content[:300_000]
-
-            async def size_before(digest: Digest) -> int:
-                return 0
-
-            assert await target.blobs.upload(digest, len(content), 0, part()) == 300_000
-            monkeypatch.setattr(target.blobs, "received", size_before)
-            await copy_bucket(source, target)
-            assert await target.blobs.get(digest) == content
-
-    asyncio.run(scenario())
-
-
 @pytest.mark.parametrize("key", ["accounts", "other"])
 def test_copy_into_bucket_with_other_values_is_refused(tmp_path: Path, key: str) -> None:
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""A cluster of nats-servers on loopback, with mutual TLS and nkeys, for tests."""
+"""A cluster of nats-servers on loopback, with mutual TLS and passwords, for tests."""
 
 import asyncio
 import fcntl
@@ -18,7 +18,6 @@ from engine.fleet.authority import Authority
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import LOG, NatsServer
-from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
     JOIN_OFFSET,
     MONITOR_OFFSET,
@@ -71,7 +70,7 @@ def create_nodes(folder: Path, count: int) -> tuple[list[tuple[Path, FleetNode]]
 
     The servers of the address are in the order of the nodes.
     """
-    authority, client, system = Authority.create("test"), Nkey.create(), Nkey.create()
+    authority, client, system = Authority.create("test"), secrets.token_hex(), secrets.token_hex()
     fleet, addresses = secrets.token_hex(4), tuple(free_addresses(count))
     root = folder / "fleet ü"
     root.mkdir()
@@ -82,8 +81,6 @@ def create_nodes(folder: Path, count: int) -> tuple[list[tuple[Path, FleetNode]]
             node=node_id(number),
             address=address,
             nodes=addresses,
-            client=client.public,
-            system=system.public,
             state="member",
         )
         path = root / f"node{number}"

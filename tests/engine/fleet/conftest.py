@@ -43,7 +43,7 @@ def use(cluster: Cluster, tmp_path: Path) -> Use:
 
     def use(scenario: Scenario) -> Any:
         async def main() -> Any:
-            bucket = await JetStreamBucket.open(cluster.address, namespace)
+            bucket = await JetStreamBucket.open(cluster.address, namespace, tmp_path / "uploads")
             try:
                 return await scenario(bucket)
             finally:

@@ -30,7 +30,7 @@ async def main(small: Path) -> None:
         try:
             for server in servers:
                 await server.ready(READY_SECONDS)
-            bucket = await JetStreamBucket.open(address, "full")
+            bucket = await JetStreamBucket.open(address, "full", Path(folder) / "uploads")
             await write(bucket, "before", 3)
             filler = small / "filler"
             fill(filler)

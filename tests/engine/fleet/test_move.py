@@ -84,7 +84,8 @@ def assert_moved(data: Path, address: ClusterAddress, namespace: str, target: Pa
     (data / MOVED).unlink()
 
     async def check() -> None:
-        bucket, folder = await JetStreamBucket.open(address, namespace), FolderBucket(data)
+        bucket = await JetStreamBucket.open(address, namespace, target.with_name("uploads"))
+        folder = FolderBucket(data)
         back = FolderBucket(target)
         try:
             registry = Registry(bucket.fleet, VERSION)
@@ -144,7 +145,7 @@ def fill_disk_for_tables(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
     def save(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("doors.tables.replication.snapshots._save", save)
+    monkeypatch.setattr("doors.tables.replication.copy._save", save)
 
 
 def lose_majority(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:

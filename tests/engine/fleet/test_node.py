@@ -33,7 +33,7 @@ def test_files_of_a_node_are_private_and_are_not_overwritten(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "not found"), ("{", "is corrupt"), ("[]", "is corrupt"), ('{"format": 3}', "has format 3")],
+    [(None, "not found"), ("{", "is corrupt"), ("[]", "is corrupt"), ('{"format": 4}', "has format 4")],
 )
 def test_unusable_node_folder_is_named(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:

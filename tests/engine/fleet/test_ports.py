@@ -16,8 +16,7 @@ from engine.fleet.authority import Authority, KeyPair
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import ClusterRefused, Unavailable
 from engine.fleet.nats_server import NatsServer
-from engine.fleet.nkeys import Nkey
-from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY
+from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, CLIENT, KEY, SYSTEM
 from tests.engine.fleet.cluster import Cluster, free_addresses
 
 STRANGERS = {
@@ -55,7 +54,7 @@ def test_ports_of_data_and_routes_say_nothing_to_strangers(
 ) -> None:
     server = cluster.nodes[0]
     node, folder = server.node, server.folder.parent
-    pair = fleet and stored(tmp_path, Authority.create(fleet).issue(node.node, ["127.0.0.1"]))
+    pair = fleet and stored(tmp_path, Authority.create(fleet).issue(node.node, "127.0.0.1"))
     assert spoken(str(node.address), pair or None, greeted=True) == b""
     assert spoken(node.address.route, pair or None, greeted=False) == b""
     own = folder / CERTIFICATE, folder / KEY
@@ -63,8 +62,8 @@ def test_ports_of_data_and_routes_say_nothing_to_strangers(
     assert spoken(node.address.route, own, greeted=False).startswith(b"INFO")
 
 
-def test_member_with_the_key_of_another_fleet_is_refused(cluster: Cluster) -> None:
-    address = replace(cluster.address, nkey=Nkey.create())
+def test_member_with_the_password_of_another_fleet_is_refused(cluster: Cluster) -> None:
+    address = replace(cluster.address, password="other")
     with pytest.raises(ClusterRefused, match="cannot connect to the fleet at 127"):
         asyncio.run(NatsConnection.open(address))
 
@@ -97,16 +96,11 @@ def test_agent_cannot_add_a_server_to_the_cluster(cluster: Cluster, tmp_path: Pa
     server, (address,) = cluster.nodes[0], free_addresses(1)
     folder = server.folder.parent
     authority = Authority(KeyPair((folder / AUTHORITY).read_bytes(), (folder / AUTHORITY_KEY).read_bytes()))
-    stored(tmp_path, authority.issue("n4-agent", ["127.0.0.1"]))
+    stored(tmp_path, authority.issue("n4-agent", "127.0.0.1"))
     (tmp_path / AUTHORITY).write_bytes((folder / AUTHORITY).read_bytes())
-    (tmp_path / AUTHORITY_KEY).write_bytes(b"a guess")
-    forged = replace(
-        server.node,
-        node="n4-agent",
-        address=address,
-        client=Nkey.create().public,
-        system=Nkey.create().public,
-    )
+    for name in (AUTHORITY_KEY, CLIENT, SYSTEM):
+        (tmp_path / name).write_text("a guess")
+    forged = replace(server.node, node="n4-agent", address=address)
 
     def routes() -> list[str]:
         document: Any = httpx.get(f"http://{server.node.address.monitor}/routez", trust_env=False).json()

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError
-from engine.fleet.questions import NodeCalls, Preparation, Questions
+from engine.fleet.questions import Questions
 from tests.engine.fleet.cluster import Cluster
 
 NODES = {"n1", "n2", "n3"}
@@ -37,20 +37,20 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
             for name in sorted(NODES):
                 connection = await NatsConnection.open(cluster.address)
                 stack.push_async_callback(connection.aclose)
-                questions = Questions(NodeCalls(connection, "preparing", name, lambda: present))
-                await stack.enter_async_context(questions.serve())
-                nodes[name] = Preparation(questions, name, lambda: present, prepare)
+                nodes[name] = Questions(connection, "preparing", name, lambda: present)
+                await stack.enter_async_context(nodes[name].serve())
+                nodes[name].prepare_with(prepare)
                 await connection.flush()
-            await nodes["n1"].everywhere("shop", "1")
+            await nodes["n1"].prepare_everywhere("shop", "1")
             assert prepared == [("shop", "1")] * 2
             with pytest.raises(FleetError, match=r"the node n[23] cannot serve .* a file is missing"):
-                await nodes["n1"].everywhere("shop", "corrupt")
+                await nodes["n1"].prepare_everywhere("shop", "corrupt")
             with pytest.raises(FleetError, match=r"the node n[23] cannot serve .* internal error"):
-                await nodes["n1"].everywhere("shop", "unexpected")
+                await nodes["n1"].prepare_everywhere("shop", "unexpected")
             monkeypatch.setattr("engine.fleet.questions.PREPARE_SECONDS", 0.3)
             with pytest.raises(FleetError, match=r"n2, n3 did not prepare the deployment within 0\.3 s"):
-                await nodes["n1"].everywhere("shop", "slow")
+                await nodes["n1"].prepare_everywhere("shop", "slow")
             present.clear()
-            await nodes["n1"].everywhere("shop", "slow")
+            await nodes["n1"].prepare_everywhere("shop", "slow")
 
     asyncio.run(main())

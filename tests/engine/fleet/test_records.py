@@ -14,7 +14,7 @@ import pytest
 from engine.cancellation import cancel
 from engine.fleet.connection import NatsConnection
 from engine.fleet.members import Presence
-from engine.fleet.questions import NodeCalls, Questions
+from engine.fleet.questions import Questions
 from engine.fleet.records import FleetRecords, ProjectFiles
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase
@@ -45,8 +45,7 @@ class Node:
         self.connection = await NatsConnection.open(cluster.address)
         self.presence = Presence(self.connection, self._namespace, self.name)
         self._tasks = [asyncio.create_task(self.presence.run(lambda: {}))]
-        calls = NodeCalls(self.connection, self._namespace, self.name, self.presence.present)
-        questions = Questions(calls)
+        questions = Questions(self.connection, self._namespace, self.name, self.presence.present)
         answer_reads(questions, lambda project: self._folder)
         self._stack = AsyncExitStack()
         await self._stack.enter_async_context(questions.serve())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
-from engine.fleet.authority import Authority, fingerprint, signing_request
+from engine.fleet.authority import Authority, fingerprint
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress
 from engine.fleet.registry import TOKEN_PREFIX, JoinRequest, JoinToken, Registry, new_member
@@ -17,7 +17,7 @@ NOW_NS = 1_800_000_000 * 10**9
 TOKEN = JoinToken.create((NodeAddress("fd00::1", 4300),), "ab" * 32)
 REQUEST = JoinRequest(
     secret=TOKEN.secret,
-    signing_request="first",
+    nonce="first",
     host="127.0.0.1",
     port=4222,
     version="1.0",
@@ -76,8 +76,8 @@ def test_token_admits_one_node_until_it_expires(tmp_path: Path) -> None:
         first, again = await asyncio.gather(registry.admit(REQUEST), registry.admit(REQUEST))
         assert first == again
         with pytest.raises(FleetError, match=f"used by the node {first.id}"):
-            await registry.admit(changed(REQUEST, signing_request="second"))
-        second = changed(REQUEST, secret=other.secret, signing_request="second")
+            await registry.admit(changed(REQUEST, nonce="second"))
+        second = changed(REQUEST, secret=other.secret, nonce="second")
         with pytest.raises(FleetError, match=rf"127\.0\.0\.1:4222 is the address of the node {first.id}"):
             await registry.admit(second)
         clock.now_ns += HOUR_NS
@@ -113,14 +113,11 @@ def test_token_text_is_complete_and_checked() -> None:
             JoinToken.parse(text)
 
 
-def test_authority_signs_requests_of_joining_nodes() -> None:
+def test_authority_issues_certificates_for_joining_nodes() -> None:
     authority = Authority.create("test")
-    pair = signing_request()
-    certificate = authority.sign(pair.certificate, "n2-abc", ["127.0.0.1"])
-    assert certificate.startswith(b"-----BEGIN CERTIFICATE")
-    assert fingerprint(certificate) != fingerprint(authority.pair.certificate)
-    with pytest.raises(ValueError):
-        authority.sign(b"nothing", "n2-abc", [])
+    pair = authority.issue("n2-abc", "127.0.0.1")
+    assert pair.certificate.startswith(b"-----BEGIN CERTIFICATE")
+    assert fingerprint(pair.certificate) != fingerprint(authority.pair.certificate)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +155,7 @@ def test_token_for_a_keeper_admits_up_to_five(tmp_path: Path) -> None:
         async def join(number: int, *, keeper: bool) -> bool:
             token = JoinToken.create(TOKEN.addresses, TOKEN.authority)
             await registry.add_token(token, HOUR_NS, keeper=keeper)
-            request = changed(REQUEST, secret=token.secret, signing_request=str(number), port=4222 + number)
+            request = changed(REQUEST, secret=token.secret, nonce=str(number), port=4222 + number)
             return (await registry.admit(request)).keeper
 
         assert [await join(number, keeper=False) for number in range(4)] == [True, True, True, False]

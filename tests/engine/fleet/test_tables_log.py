@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from engine.bucket.protocols import Bucket, Digest
-from engine.fleet.blobs import StreamBlobs
+from engine.bucket.protocols import Bucket
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection, Patience
 from engine.fleet.errors import Unavailable
-from engine.fleet.lease import LEASE_SECONDS, SUBJECT
 from engine.fleet.stream import JetStream
-from engine.fleet.tables_log import TablesLog
+from engine.fleet.tables_log import LEASE_SECONDS, SUBJECT, TablesLog
 from engine.replication import LogSnapshot
 from tests.doors.tables.replication.nodes import Node, answer, content
 from tests.engine.fleet.cluster import Cluster
@@ -89,12 +87,11 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         await log.create()
         node = Node(logs, tmp_path, "a")
         await node.change(TABLE)
-        taker = node.replicas.of(node.data)._copy._snapshots
-        monkeypatch.setattr(taker, "is_due", lambda *_: False)
+        copy = node.replicas.of(node.data)._copy
         number = completed = 0
         while completed < 3:
             await node.change(f"INSERT INTO t (v) VALUES (hex(randomblob({number})))")
-            total = await with_failing_request(logs.bucket, number, taker.store)
+            total = await with_failing_request(logs.bucket, number, copy.take_snapshot)
             late = Node(logs, tmp_path, f"late-{number}")
             assert await content(late) == await content(node)
             await late.close()
@@ -106,7 +103,7 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         assert first.sequence > found.trimmed > 0
         monkeypatch.setattr("engine.fleet.tables_log.UNUSED_NS", 0)
         await node.change("INSERT INTO t (v) VALUES ('last')")
-        await taker.store()
+        await copy.take_snapshot()
         blobs = log._blobs("shop")
         named = {each.digest for each in (await log.snapshots("shop")).stored}
         assert {blob.digest async for blob in blobs.list()} == named
@@ -147,36 +144,6 @@ def test_snapshots_of_two_nodes_at_once_leave_two_that_can_be_read(use: Use, tmp
                 copy.unlink()
             assert await first.last("shop") == sequence
         await other.bucket.aclose()
-
-    use(scenario)
-
-
-def test_snapshot_whose_upload_grew_after_its_size_was_read_is_complete(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Messages of an interrupted upload arrive late."""
-
-    async def scenario(bucket: Bucket) -> None:
-        log = FleetLogs(opened(bucket)).node("a")
-        await log.create()
-        sequence = await log.append("shop", [b"x"], 0)
-        assert sequence
-        content, file, copy = b"x" * 3_000_000, tmp_path / "file", tmp_path / "copy"
-        file.write_bytes(content)
-        snapshot = snapshot_of(content, sequence)
-
-        async def part() -> AsyncIterator[bytes]:
-            yield content[:1_000_000]
-
-        async def size_before(self: StreamBlobs, digest: Digest) -> int:
-            return 0
-
-        blobs = log._blobs("shop")
-        assert await blobs.upload(Digest(snapshot.digest), len(content), 0, part()) == 1_000_000
-        monkeypatch.setattr(StreamBlobs, "received", size_before)
-        await log.add_snapshot("shop", snapshot, file)
-        assert await log.read_snapshot("shop", snapshot, copy)
-        assert copy.read_bytes() == content
 
     use(scenario)
 
@@ -306,7 +273,7 @@ def test_lease_ends_at_once_when_its_node_stops_or_starts_again(use: Use) -> Non
 def test_writer_without_majority_answers_no_fresh_reads(cluster: Cluster, use: Use, tmp_path: Path) -> None:
     async def scenario(bucket: Bucket) -> None:
         address = replace(cluster.address, servers=cluster.address.servers[:1])
-        alone = await JetStreamBucket.open(address, opened(bucket).namespace, create=False)
+        alone = await JetStreamBucket.open(address, opened(bucket).namespace, tmp_path, create=False)
         logs = FleetLogs(alone)
         await logs.node("a").create()
         node = Node(logs, tmp_path, "a")

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from doors.tables.replication import recorder
-from doors.tables.replication.copy import digest_of
+from doors.tables.replication.copy import LogPosition, digest_of, read_log_position
 from doors.tables.replication.journal import FOLDER, Journal, read_segment, segments
-from doors.tables.replication.log_position import LogPosition, read_log_position
 from doors.tables.sqlite.connections import Connection, Error, close_owner, open_owner, open_replica
 from doors.tables.sqlite.errors import FullError
 from engine.bucket.folder import FolderBucket

@@ -12,8 +12,8 @@ from itertools import count
 from pathlib import Path
 
 from doors.tables.replication import follower
+from doors.tables.replication.copy import snapshot_file
 from doors.tables.replication.errors import storage_failure
-from doors.tables.replication.snapshots import snapshot_file
 from doors.tables.sqlite.errors import Connection, Error
 from tests.doors.tables.replication.memory_log import MemoryLogs
 from tests.doors.tables.replication.nodes import Node, answer, asides, content

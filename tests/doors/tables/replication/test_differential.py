@@ -49,7 +49,7 @@ TRANSACTION = st.tuples(st.integers(0, 1), st.lists(STATEMENT, min_size=1, max_s
 @pytest.fixture(autouse=True, scope="module")
 def frequent_snapshots() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("doors.tables.replication.snapshots.SNAPSHOT_BYTES", 15_000)
+        patch.setattr("doors.tables.replication.follower.SNAPSHOT_BYTES", 15_000)
         yield
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.replication.copy import read_log_position, schema_version
 from doors.tables.replication.entry import Entry, chain_of
 from doors.tables.replication.journal import FOLDER, read_segment, segments
-from doors.tables.replication.log_position import read_log_position, schema_version
 from doors.tables.sqlite.connections import Connection, close_owner, open_owner
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.replication.copy import seed
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.snapshots import seed
 from doors.tables.sqlite.connections import apsw, open_owner, set_storage_quota
 from engine.door import Session
 from tests.doors.tables.replication.memory_log import MemoryLog, MemoryLogs

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doors.tables import migrations
-from doors.tables.replication.copy import Copy
+from doors.tables.replication.copy import Copy, LogPosition
 from doors.tables.replication.entry import messages_of
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.log_position import LogPosition
 from doors.tables.replication.recorder import Recorder
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable, RenameColumn, RenameTable, SetNote

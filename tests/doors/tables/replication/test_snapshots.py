@@ -1,6 +1,7 @@
 """Snapshots of replicated tables, and nodes that begin with one."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,7 @@ INTERVAL = 50_000
 
 @pytest.fixture(autouse=True)
 def small_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doors.tables.replication.snapshots.SNAPSHOT_BYTES", INTERVAL)
+    monkeypatch.setattr("doors.tables.replication.follower.SNAPSHOT_BYTES", INTERVAL)
 
 
 async def write_until(
@@ -44,7 +45,7 @@ async def write_until(
 
 def takes_snapshot(node: Node) -> bool:
     copy = node.replicas.of(node.data)._copy
-    return copy.opened and copy._snapshots._busy
+    return copy.opened and math.isinf(copy._snapshot_due)
 
 
 def trimmed(snapshots: LogSnapshots) -> bool:
