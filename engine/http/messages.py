@@ -28,11 +28,11 @@ _ABSOLUTE = re.compile(rb"https?://([^/?#]+)([/?][!-~]*)?", re.IGNORECASE)
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):(" + _VALUE + rb")\r\n")
 _TRAILERS = re.compile(_FIELDS + rb"\r\n")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t -~\x80-\xff]*)?\r\n")
-# Lower case, as in ASGI: no spelling of a name evades `_CONNECTION_FIELDS`.
+# Lower case, as in ASGI: no spelling of a name evades `CONNECTION_FIELDS`.
 _RESPONSE_FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9a-z]+: [\t -~\x80-\xff]*\r\n)*")
 _FRAMING_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
-_CONNECTION_FIELDS = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
-_BODILESS = frozenset({204, 304})
+CONNECTION_FIELDS = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
+BODILESS = frozenset({204, 304})
 
 
 class MalformedRequest(Exception):
@@ -219,7 +219,7 @@ class ResponseEncoder:
 
         Raises ValueError when the head is invalid, or is the second one.
         """
-        lines = [b"%b: %b\r\n" % field for field in headers if field[0] not in _CONNECTION_FIELDS]
+        lines = [b"%b: %b\r\n" % field for field in headers if field[0] not in CONNECTION_FIELDS]
         block = b"".join(lines)
         if self.started or not 200 <= status <= 999:
             raise ValueError("not a status of a response, or a second head")
@@ -232,9 +232,9 @@ class ResponseEncoder:
                 raise ValueError("not a content-length")
             self._remaining = int(length)
         self.started = True
-        self._bodiless = self._method == "HEAD" or status in _BODILESS
+        self._bodiless = self._method == "HEAD" or status in BODILESS
         framing = b""
-        if self._remaining is None and status not in _BODILESS and self._chunked:
+        if self._remaining is None and status not in BODILESS and self._chunked:
             framing = b"transfer-encoding: chunked\r\n"
         end = b"connection: close\r\n\r\n" if close else b"\r\n"
         date = b"" if any(name == b"date" for name, _ in headers) else _date(int(time.time()))

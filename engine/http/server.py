@@ -1,8 +1,5 @@
 """The web server: accepts connections, runs the handler of each request, and shuts down gracefully.
 
-- Hypercorn's own loop around its server installs signal handlers, and from Python 3.12 on waits for open
-  connections before its time limit starts (pgjones/hypercorn issue 308). So this module starts and stops
-  connections itself.
 - Clients lose requests that they send while a server closes their connections. So shutdown is announced
   first, by `connection: close` in the next response, and by GOAWAY.
 - Python searches for reference cycles every few requests, which takes a twentieth of a short request's
@@ -25,7 +22,7 @@ from engine.http.connection_limits import ConnectionLimiter, client_key
 from engine.http.exchange import Handler
 from engine.http.frame_budget import FrameTurns
 from engine.http.h1 import Http1Connection
-from engine.http.h2 import Http2Connection, Hypercorn
+from engine.http.h2 import Http2Connection
 
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
@@ -71,7 +68,6 @@ class Server:
         self.unread = BufferedCounts()
         self.frame_turns = FrameTurns()
         self.pending_writes = PendingWrites()
-        self._hypercorn = Hypercorn()
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -121,7 +117,7 @@ class Server:
         """Continue a connection with HTTP/2, from these bytes on."""
         connection.cancel_timer()
         self._connections.discard(connection)
-        upgraded = Http2Connection(self, connection.release, self._hypercorn)
+        upgraded = Http2Connection(self, connection.release)
         task = asyncio.get_running_loop().create_task(upgraded.serve(connection.transport, data))
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)
@@ -133,7 +129,6 @@ class Server:
             connection.announce_shutdown()
         await self._wait(acceptor, min(grace, timeouts.SHUTDOWN_NOTICE_SECONDS))
         self.terminated = True
-        await self._hypercorn.context.terminated.set()
         for connection in list(self._connections):
             connection.close_if_idle()
         await self._wait(acceptor, grace)

@@ -7,6 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived
+from h2.settings import SettingCodes
 from hpack.hpack import Decoder
 from hyperframe.frame import (
     ContinuationFrame,
@@ -17,11 +21,10 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
-from priority.priority import DeadlockError
 
 from engine.http.exchange import Exchange
 from engine.http.frame_budget import FRAMES_PER_TURN, REQUEST_FRAMES
-from engine.http.h2_protocol import Protocol, SendOrder
+from engine.http.h2 import Http2Connection
 from tests.engine.uploading import PATIENCE, handled, respond
 
 START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SettingsFrame(0).serialize()
@@ -57,21 +60,21 @@ async def answered(exchange: Exchange) -> None:
 
 
 class Work:
-    """Counts what each iteration of the event loop handles, by a wrapper of `Protocol.handle`."""
+    """Counts what each iteration of the event loop handles, by a wrapper of `Http2Connection.receive`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.iteration = 0
         self.frames = Counter[int]()
         self.blocks = Counter[int]()
         self.decoded = Counter[int]()
-        handle, decode = Protocol.handle, Decoder.decode
+        receive, decode = Http2Connection.receive, Decoder.decode
 
-        async def counted(protocol: Protocol, event: Any) -> None:
-            data, at = getattr(event, "data", b"").removeprefix(START[:24]), 0
+        def counted(connection: Http2Connection, part: bytes) -> None:
+            data, at = part.removeprefix(START[:24]), 0
             while at < len(data):
                 self.frames[self.iteration] += 1
                 at += 9 + int.from_bytes(data[at : at + 3])
-            await handle(protocol, event)
+            receive(connection, part)
 
         def measured(decoder: Decoder, data: bytes, raw: bool = False) -> Any:
             self.blocks[self.iteration] += 1
@@ -79,7 +82,7 @@ class Work:
             self.decoded[self.iteration] += sum(len(name) + len(value) for name, value in fields)
             return fields
 
-        monkeypatch.setattr(Protocol, "handle", counted)
+        monkeypatch.setattr(Http2Connection, "receive", counted)
         monkeypatch.setattr(Decoder, "decode", measured)
 
     async def count(self) -> None:
@@ -168,13 +171,13 @@ def test_frames_that_cost_too_much_close_their_connection(
 
 
 def test_unknown_settings_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, create = [], Protocol.__init__
+    settings, create = [], Http2Connection.__init__
 
-    def created(self: Protocol, *args: Any) -> None:
+    def created(self: Http2Connection, *args: Any) -> None:
         create(self, *args)
-        settings.append(self.connection.remote_settings)
+        settings.append(self.protocol.remote_settings)
 
-    monkeypatch.setattr(Protocol, "__init__", created)
+    monkeypatch.setattr(Http2Connection, "__init__", created)
     frames = [SettingsFrame(0, settings={n: 1, 4: 7}).serialize() for n in range(100, 200)]
     assert b"the last" in flood(b"".join(frames), Work(monkeypatch))[0]
     assert len(settings[0]) < 10 and settings[0].initial_window_size == 7
@@ -203,15 +206,25 @@ def test_frames_of_a_client_that_left_are_not_handled(monkeypatch: pytest.Monkey
 
 
 def test_streams_send_in_turn_whatever_their_priorities() -> None:
-    streams = {1, 3, 5}
-    order = SendOrder(streams)
-    for stream in (1, 3, 5, 7):
-        order.unblock(stream)
-    order.reprioritize(stream_id=5, depends_on=1, weight=256, exclusive=True)
-    assert [next(order) for _ in range(6)] == [1, 3, 5] * 2
-    order.block(1)
-    order.remove_stream(3)
-    assert [next(order) for _ in range(2)] == [5, 5]
-    order.block(5)
-    with pytest.raises(DeadlockError):
-        next(order)
+    async def handler(exchange: Exchange) -> None:
+        await respond(exchange, bytes(10 * 16384))
+
+    async def main() -> list[int]:
+        order: list[int] = []
+        async with handled(handler) as (port, _), asyncio.timeout(PATIENCE):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            client = H2Connection(H2Configuration(client_side=True))
+            client.initiate_connection()
+            client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20})
+            client.increment_flow_control_window(1 << 20)
+            fields = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "x")]
+            for stream, weight in ((1, 1), (3, 256)):
+                client.send_headers(stream, fields, end_stream=True, priority_weight=weight)
+            writer.write(client.data_to_send())
+            while len(order) < 20:
+                for event in client.receive_data(await reader.read(65536)):
+                    order += [event.stream_id] if isinstance(event, DataReceived) and event.data else []
+            writer.transport.abort()
+        return order
+
+    assert asyncio.run(main())[:16] == [1, 3] * 8

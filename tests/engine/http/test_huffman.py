@@ -7,8 +7,7 @@ from hpack.huffman_table import decode_huffman as decode_by_hpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http import h2_protocol
-from engine.http.huffman import decode_huffman
+from engine.http.header_blocks import BlockDecoder, decode_huffman
 
 ENCODER = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
 
@@ -32,4 +31,4 @@ def test_any_bytes_are_decoded_or_refused_as_by_hpack(data: bytes) -> None:
 
 
 def test_heads_are_decoded_by_it() -> None:
-    assert h2_protocol.Decoder._decode_literal.__globals__["decode_huffman"] is decode_huffman
+    assert BlockDecoder.__base__._decode_literal.__globals__["decode_huffman"] is decode_huffman

@@ -58,11 +58,11 @@ class Servers(list[server.Server]):
 
     @property
     def streams(self) -> list[Any]:
-        """The HTTP/2 connections' stream buffers."""
+        """The exchanges of HTTP/2 connections."""
         connections = [
             each for server in self for each in server._connections if isinstance(each, Http2Connection)
         ]
-        return [buffer for each in connections for buffer in each._protocol.stream_buffers.values()]
+        return [exchange for each in connections for exchange in each.streams.values()]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_windows_of_zero_bound_the_bytes_of_their_connections(servers: Servers) 
             assert (await site.ask("/small", HOST)).content == b"small"
             slowest = max(slowest, time.monotonic() - began)
         size = await settled(lambda: servers.project)
-        buffered = sum(len(buffer.buffer) for buffer in servers.streams)
+        buffered = sum(exchange.unsent._buffered for exchange in servers.streams)
         grown, body = resident.read() - before, await read_all(site)
         for writer in writers:
             writer.transport.abort()
