@@ -82,13 +82,14 @@ class Questions:
 
         async def answer(message: Any) -> None:
             name, _, content = message.data.partition(_NAME)
+            reply = _FAILED
             try:
                 reply = _ANSWER + await (receive or self._receive)(name.decode(), content)
             except Exception:
                 _log.exception("a call of another node failed")
-                reply = _FAILED
-            with suppress(BucketError):
-                await self._connection.publish(message.reply, reply)
+            finally:  # Also at the end of the context, for which the caller would wait.
+                with suppress(BucketError):
+                    await self._connection.publish(message.reply, reply)
 
         async def on_message(message: Any) -> None:
             spawn(tasks, answer(message))
@@ -98,7 +99,8 @@ class Questions:
             yield
         finally:
             with suppress(Exception):
-                await subscription.unsubscribe()
+                async with asyncio.timeout(TRY_SECONDS):
+                    await subscription.drain()
             await cancel([*tasks, *self._asked.values()])
 
     def answer(self, kind: str, answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""Preparation of deployments on other nodes, on connections to one cluster."""
+"""Calls of other nodes, and preparation of deployments on them, on connections to one cluster."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
-from engine.fleet.errors import FleetError
+from engine.fleet.errors import FleetError, Unavailable
 from engine.fleet.questions import Questions
 from tests.engine.fleet.cluster import Cluster
 
@@ -35,8 +35,7 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
         async with AsyncExitStack() as stack:
             nodes = {}
             for name in sorted(NODES):
-                connection = await NatsConnection.open(cluster.address)
-                stack.push_async_callback(connection.aclose)
+                connection = await _connect(stack, cluster)
                 nodes[name] = Questions(connection, "preparing", name, lambda: present)
                 await stack.enter_async_context(nodes[name].serve())
                 nodes[name].prepare_with(prepare)
@@ -54,3 +53,39 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
             await nodes["n1"].prepare_everywhere("shop", "slow")
 
     asyncio.run(main())
+
+
+def test_node_that_stops_fails_the_calls_that_it_has_taken(cluster: Cluster) -> None:
+    async def main() -> None:
+        taken = asyncio.Event()
+
+        async def receive(_name: str, content: bytes) -> bytes:
+            if content == b"short":
+                return content
+            taken.set()
+            await asyncio.Event().wait()
+            return b""
+
+        async with AsyncExitStack() as stack:
+            first, second = [
+                Questions(await _connect(stack, cluster), "stopping", name, lambda: {"n1", "n2"})
+                for name in ("n1", "n2")
+            ]
+            async with first.serve(receive):
+                long = asyncio.create_task(second.call("n1", "log", b"long"))
+                await taken.wait()
+                short = [asyncio.create_task(second.call("n1", "log", b"short")) for _ in range(50)]
+                await asyncio.sleep(0)
+            async with asyncio.timeout(10):
+                with pytest.raises(Unavailable):
+                    await long
+                assert set(await asyncio.gather(*short)) <= {b"short", None}
+            assert await second.call("n1", "log", b"short") is None
+
+    asyncio.run(main())
+
+
+async def _connect(stack: AsyncExitStack, cluster: Cluster) -> NatsConnection:
+    connection = await NatsConnection.open(cluster.address)
+    stack.push_async_callback(connection.aclose)
+    return connection
