@@ -100,7 +100,7 @@ class Questions:
         finally:
             with suppress(Exception):
                 async with asyncio.timeout(TRY_SECONDS):
-                    await subscription.drain()
+                    await subscription.drain()  # type: ignore[no-untyped-call]
             await cancel([*tasks, *self._asked.values()])
 
     def answer(self, kind: str, answer: Answer) -> None:

@@ -35,8 +35,8 @@ WAIT_SECONDS = 5.0
 """How long a transaction of an owner waits for those on another node, as it waits for writers of its file."""
 WRITER_SECONDS = 15.0
 """How long a request waits for a writer: longer than the end of a lease and an election of the cluster."""
-CALL_SECONDS, ANSWER_SECONDS = 20.0, 2.0
-"""How long a write may take on another node, and a question before a read. One that was lost is repeated."""
+CALL_SECONDS, REPEAT_SECONDS = 20.0, 6.0
+"""How long an answer of the writer may take, and after which time a question may be repeated: it was lost."""
 PAUSE_SECONDS = 0.1
 COPIES, MAJORITY = 3, 2
 """A check compares so many copies; those that are equal to each other are sound."""
@@ -198,7 +198,7 @@ class Replica:
                 if node not in ("", self.node):
                     asking = self._log.lease if self._copy.verified else ""
                     content = _encode({**question, "lease": asking}, body)
-                    seconds = ANSWER_SECONDS if question["call"] in ("last", "check") else CALL_SECONDS
+                    seconds = REPEAT_SECONDS if repeatable else CALL_SECONDS
                     answer = await self._log.send(node, self._name, content, seconds)
             except SvcError as error:
                 if not repeatable:
