@@ -21,8 +21,7 @@ from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError
-from engine.fleet.members import Presence
-from engine.fleet.questions import Questions
+from engine.fleet.members import Presence, Questions
 from engine.timeline.bus import TimelineBus
 from engine.timeline.query import open_reader
 from engine.timeline.record import PlatformRecord

@@ -191,9 +191,9 @@ class JetStream:
             await self._connection.publish(self._root + subject, content, headers=headers)
         raise AssertionError
 
-    async def leader(self) -> str:
+    async def leader(self, seconds: float | None = None) -> str:
         """Return the server that leads the stream. Raises `BucketError`, as without a majority."""
-        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {})
+        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {}, seconds)
         return str(answer.get("cluster", {}).get("leader", ""))
 
     async def last(self, subject: str, seconds: float | None = None) -> Message | None:

@@ -150,7 +150,7 @@ def fill_disk_for_tables(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
 
 def lose_majority(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
     """Lose the majority after the streams were found."""
-    from engine.fleet.kv import StreamKeyValue
+    from engine.fleet.bucket import StreamKeyValue
 
     async def cas(*_: object) -> int:
         from engine.fleet.errors import Unavailable
