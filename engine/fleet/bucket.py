@@ -54,12 +54,6 @@ def token(part: str) -> str:
     return _NOT_PLAIN.sub(lambda match: b"=%02X" % match[0][0], part.encode()).decode() or "="
 
 
-def _part(token: str) -> str:
-    if token == "=":
-        return ""
-    return _ESCAPED.sub(lambda match: bytes.fromhex(match[1].decode()), token.encode()).decode()
-
-
 def subject_of(key: str) -> str:
     """Return the subject of a key."""
     return ".".join(map(token, key.split("/")))
@@ -67,7 +61,8 @@ def subject_of(key: str) -> str:
 
 def key_of(subject: str) -> str:
     """Return the key of a subject."""
-    return "/".join(map(_part, subject.split(".")))
+    parts = ("" if token == "=" else token for token in subject.split("."))
+    return _ESCAPED.sub(lambda match: bytes.fromhex(match[1].decode()), "/".join(parts).encode()).decode()
 
 
 def filter_of(prefix: str) -> str:

@@ -59,7 +59,6 @@ from engine.fleet.registry import (
     Registry,
     admit_member,
     join_fleet,
-    new_member,
     wait_for_nodes,
     wait_until,
 )
@@ -295,7 +294,8 @@ class Fleet:
                 "Run `svc fleet token` to add a node.",
             )
         node = self.node
-        await self.registry().add(new_member(node.node, node.address, self._version, keeper=True))
+        member = Member(id=node.node, **node.address._asdict(), version=self._version, keeper=True)
+        await self.registry().add(member)
         await self._form_when_complete()
 
     async def new_token(self, lifetime_ns: int, *, keeper: bool = False) -> JoinToken:

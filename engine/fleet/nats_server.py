@@ -287,8 +287,10 @@ class NatsServer:
                 failed = 0
                 continue
             failed += 1
-            process = self._process
-            if failed >= STORE_CHECKS and process is not None and self._has_space():
+            process, has_space = self._process, False
+            with suppress(OSError):
+                has_space = shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES
+            if failed >= STORE_CHECKS and process is not None and has_space:
                 failed = 0
                 self._log(
                     "warning",
@@ -296,12 +298,6 @@ class NatsServer:
                 )
                 with suppress(ProcessLookupError):
                     process.terminate()
-
-    def _has_space(self) -> bool:
-        try:
-            return shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES
-        except OSError:
-            return False
 
     async def _supervise(self) -> None:
         restarts = 0

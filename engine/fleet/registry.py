@@ -8,7 +8,6 @@ which admits it and returns the files of its node, until the fleet has enough no
 import asyncio
 import base64
 import hashlib
-import http.client
 import json
 import re
 import secrets
@@ -16,7 +15,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,7 +66,7 @@ class Member:
     port: int
     keeper: bool
     version: str
-    joined_ns: int
+    joined_ns: int = field(default_factory=time.time_ns)
 
     @property
     def address(self) -> NodeAddress:
@@ -83,13 +82,6 @@ class Member:
     def number(self) -> int:
         """The number in the id."""
         return int(self.id[1:].partition("-")[0])
-
-
-def new_member(id_: str, address: NodeAddress, version: str, *, keeper: bool) -> Member:
-    """Return a member that joins now."""
-    return Member(
-        id=id_, host=address.host, port=address.port, keeper=keeper, version=version, joined_ns=time.time_ns()
-    )
 
 
 def removed(id_: str) -> FleetError:
@@ -284,9 +276,13 @@ class Registry:
                 f"the fleet has {keepers} keepers, the maximum",
                 "Remove one with `svc fleet remove`, or create the token without --keeper.",
             )
-        address = NodeAddress(request.host, request.port)
-        id_ = node_id(1 + max((member.number for member in members), default=0))
-        return new_member(id_, address, request.version, keeper=keeper or keepers < KEEPERS)
+        return Member(
+            id=node_id(1 + max((member.number for member in members), default=0)),
+            host=request.host,
+            port=request.port,
+            keeper=keeper or keepers < KEEPERS,
+            version=request.version,
+        )
 
     async def serves(self) -> bool:
         """Return whether the fleet serves from this store."""
@@ -307,7 +303,6 @@ class Registry:
 REQUEST_FILE = "fleet.request"
 """File with the nonce of a request to join, the same after an interruption, in the data directory."""
 REQUEST_SECONDS = 10.0
-MAX_ANSWER_BYTES = 1 << 20
 POLL_SECONDS = 0.5
 SLOW_SECONDS = 10.0
 """After this time of waiting, the log says for what."""
@@ -325,15 +320,12 @@ class NodeUnreachable(FleetError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The answer to a joining node. `nodes` are those with a nats-server, `complete` once there are enough.
+    """The answer to a joining `node`. The fleet has so many `members`, `complete` once these are enough.
 
     `files` are certificates and keys, by their names in the folder of the node.
     """
 
-    fleet: str
-    node: str
-    keeper: bool
-    nodes: tuple[NodeAddress, ...]
+    node: FleetNode
     members: int
     complete: bool
     secrets_key: str
@@ -356,11 +348,16 @@ def admit_member(
     pair = authority.issue(member.id, member.host)
     keepers = tuple(each.address for each in members if each.keeper)
     files = {name: (folder / name).read_text() for name in (_KEEPER_FILES if member.keeper else _AGENT_FILES)}
-    return Admission(
+    admitted = FleetNode(
         fleet=node.fleet,
         node=member.id,
-        keeper=member.keeper,
+        address=member.address,
         nodes=keepers,
+        keeper=member.keeper,
+        state="joining",
+    )
+    return Admission(
+        node=admitted,
         members=len(members),
         complete=len(keepers) >= KEEPERS,
         secrets_key=key,
@@ -393,16 +390,7 @@ async def join_fleet(
     except OSError as error:
         raise disk_error(data, error) from error
     admission = await asyncio.to_thread(_join, token, nonce, address, version)
-    node = FleetNode(
-        fleet=admission.fleet,
-        node=admission.node,
-        address=address,
-        nodes=admission.nodes,
-        keeper=admission.keeper,
-        state="joining",
-        token=token.text,
-        nonce=nonce,
-    )
+    node = replace(admission.node, token=token.text, nonce=nonce)
     names = (*_KEEPER_FILES, CERTIFICATE, KEY)
     try:
         write_atomic(data / SECRETS_FILE, admission.secrets_key.encode(), sync=True)
@@ -429,7 +417,7 @@ async def wait_for_nodes(
             shown = admission.members
             joined = f"joined the fleet {node.fleet} as {node.node}: {shown} of {KEEPERS} nodes"
             log("info", f"{joined}; the next one joins with `svc serve --join`")
-        return admission.nodes if admission.complete else None
+        return admission.node.nodes if admission.complete else None
 
     return await wait_until(nodes, stop, log, "waiting for nodes of the fleet")
 
@@ -459,52 +447,32 @@ async def wait_until(
 
 def _join(token: JoinToken, nonce: str, listen: NodeAddress, version: str) -> Admission:
     """Ask the nodes of a token in turn for admission. Blocks. Raises `SvcError`."""
-    failure: Exception = OSError("no address")
-    body = {"secret": token.secret, "nonce": nonce, **listen._asdict(), "version": version}
-    for address in token.addresses:
-        try:
-            context = ssl.create_default_context(cadata=_authority(address.join, token))
-            status, answer = _request(
-                address.join, context, "POST", "/v1/join", {**body, "time_ns": time.time_ns()}
-            )
-            document = json.loads(answer)
-            if status == http.client.OK:
-                return TypeAdapter(Admission).validate_python(document)
-            raise SvcError(document["title"], document.get("hint", ""), code=document.get("code", "fleet"))
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-            failure = error
-    raise _unreachable(token, failure)
+    import httpx
 
-
-def _authority(address: NodeAddress, token: JoinToken) -> str:
-    """Return the certificate of the authority (PEM), which the token pins."""
     from engine.fleet.authority import fingerprint
 
-    unverified = ssl._create_unverified_context()
-    status, answer = _request(address, unverified, "GET", "/v1/join/authority")
-    if status != http.client.OK:
-        raise ValueError(f"status {status}")
-    certificate = str(json.loads(answer)["certificate"])
-    if fingerprint(certificate.encode()) != token.authority:
-        raise FleetError(
-            f"{address} is not a node of the fleet of this token",
-            "Check the address, and create a token with `svc fleet token`.",
-        )
-    return certificate
-
-
-def _request(
-    address: NodeAddress, context: ssl.SSLContext, method: str, path: str, body: Any = None
-) -> tuple[int, bytes]:
-    connection = http.client.HTTPSConnection(
-        address.host, address.port, timeout=REQUEST_SECONDS, context=context
-    )
-    try:
-        connection.request(method, path, json.dumps(body), {"content-type": "application/json"})
-        response = connection.getresponse()
-        return response.status, response.read(MAX_ANSWER_BYTES)
-    finally:
-        connection.close()
+    failure: Exception = OSError("no address")
+    body = {"secret": token.secret, "nonce": nonce, **listen._asdict(), "version": version}
+    options: Any = {"timeout": REQUEST_SECONDS, "trust_env": False}
+    for address in token.addresses:
+        url = f"https://{address.join}/v1/join"
+        try:
+            found = httpx.get(f"{url}/authority", verify=False, **options).raise_for_status()
+            certificate = str(found.json()["certificate"])
+            if fingerprint(certificate.encode()) != token.authority:
+                raise FleetError(
+                    f"{address.join} is not a node of the fleet of this token",
+                    "Check the address, and create a token with `svc fleet token`.",
+                )
+            context = ssl.create_default_context(cadata=certificate)
+            answer = httpx.post(url, json={**body, "time_ns": time.time_ns()}, verify=context, **options)
+            document = answer.json()
+            if answer.is_success:
+                return TypeAdapter(Admission).validate_python(document)
+            raise SvcError(document["title"], document.get("hint", ""), code=document.get("code", "fleet"))
+        except (OSError, httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            failure = error
+    raise _unreachable(token, failure)
 
 
 def _unreachable(token: JoinToken, failure: Exception) -> NodeUnreachable:
