@@ -73,14 +73,13 @@ def filter_of(prefix: str) -> str:
 class StreamKeyValue:
     """Implements `engine.bucket.protocols.KeyValue`."""
 
-    def __init__(self, stream: JetStream, seconds: float | None = None) -> None:
-        """`seconds` limits how long `get` repeats its question."""
-        self._stream, self._seconds = stream, seconds
+    def __init__(self, stream: JetStream) -> None:
+        self._stream = stream
 
     async def get(self, key: str) -> VersionedValue | None:
         """See the protocol. Raises `Unavailable`."""
         check_name(key)
-        message = await self._stream.last(subject_of(key), self._seconds)
+        message = await self._stream.last(subject_of(key))
         return _value(message) if message is not None else None
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
@@ -246,13 +245,9 @@ class StreamContents:
         entry = await self._record(as_digest(digest))
         if entry is None or not entry[0].complete or entry[0].used_ns >= before_ns:
             return False
-        return await self._remove(digest, *entry)
-
-    async def _remove(self, key: str, record: _Record, revision: int) -> bool:
-        """Remove a record, then its content; return whether the record was as given."""
-        if not isinstance(await self._records.cas(key, None, revision), int):
+        if not isinstance(await self._records.cas(digest, None, entry[1]), int):
             return False
-        await self._contents.purge(record.id)
+        await self._contents.purge(entry[0].id)
         return True
 
     async def store(self, path: Path, digest: Digest) -> None:

@@ -488,9 +488,11 @@ class Fleet:
         """
         assert self.cluster
         node = self.require_node().node
-        if self.presence is not None:
-            with suppress(TimeoutError):
-                return await self.presence.present_with_another(WAIT_SECONDS)
+        end = time.monotonic() + WAIT_SECONDS
+        while self.presence is not None and time.monotonic() < end:
+            if (present := self.presence.present()) - {node}:
+                return present
+            await asyncio.sleep(POLL_SECONDS)
         raise FleetError(
             f"{node} is the last node that runs: nothing can be changed without a majority of the keepers",
             "Start the services of other nodes first.",

@@ -20,7 +20,7 @@ from engine.bucket.protocols import BucketError
 from engine.cancellation import cancel, spawn
 from engine.control.schemas import StrictModel
 from engine.errors import SvcError
-from engine.fleet.bucket import StreamKeyValue
+from engine.fleet.bucket import REMOVED, subject_of
 from engine.fleet.connection import PAUSE_SECONDS, TRY_SECONDS, NatsConnection
 from engine.fleet.errors import FleetError, Unavailable
 from engine.fleet.node import FleetNode, NodeAddress, cluster_address
@@ -229,7 +229,6 @@ class Presence:
         self._subject = f"svc-nodes.{namespace}"
         self._session = secrets.token_hex(4)
         self._last: dict[str, Heartbeat] = {}
-        self._arrived = asyncio.Event()
 
     async def run(self, content: Callable[[], Mapping[str, Any]]) -> None:
         """Publish heartbeats until canceled or until the connection closes."""
@@ -238,7 +237,6 @@ class Presence:
             document = json.loads(message.data)
             skew = document["time_ns"] - time.time_ns()
             self._last[message.subject.rpartition(".")[2]] = Heartbeat(time.monotonic(), document, skew)
-            self._arrived.set()
 
         subscription = await self._connection.subscribe(f"{self._subject}.*", receive)
         try:
@@ -273,14 +271,6 @@ class Presence:
             if beat.arrived > oldest and bool(beat.content.get("starting")) is starting
         }
 
-    async def present_with_another(self, seconds: float) -> set[str]:
-        """Wait until another node is present, and return all that are. Raises `TimeoutError`."""
-        async with asyncio.timeout(seconds):
-            while not self.present() - {self.node}:
-                self._arrived.clear()
-                await self._arrived.wait()
-        return self.present()
-
 
 async def check_membership(folder: Path, node: FleetNode, namespace: str) -> None:
     """Raise `FleetError` if another node that runs knows that this one was removed.
@@ -295,8 +285,8 @@ async def check_membership(folder: Path, node: FleetNode, namespace: str) -> Non
         address = replace(cluster_address(folder, node), servers=servers)
         async with aclosing(await NatsConnection.open(address)) as connection:
             records = JetStream(connection, "svc-records", f"{namespace}.fleet")
-            value = await StreamKeyValue(records, PROBE_SECONDS).get(MEMBERS + node.node)
-        if value is None:
+            message = await records.last(subject_of(MEMBERS + node.node), PROBE_SECONDS)
+        if message is None or REMOVED in message.headers:
             raise removed(node.node)
 
 

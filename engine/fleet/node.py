@@ -1,7 +1,6 @@
 """Files of a fleet's node, which `svc fleet start` and `svc serve --join` make in its data directory."""
 
 import json
-import os
 import secrets
 import shutil
 import socket
@@ -180,10 +179,7 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, bytes]) -> No
                 shutil.rmtree(path)
         new.mkdir(mode=0o700)
         for name, content in {**files, NODE_FILE: node.encode()}.items():
-            with os.fdopen(os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-                file.write(content)
-                file.flush()
-                durable.sync(file.fileno())
+            write_atomic(new / name, content, sync=True)
         durable.rename(new, folder)
     except OSError as error:
         raise disk_error(folder, error) from error

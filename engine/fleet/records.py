@@ -135,14 +135,10 @@ class FleetRecords:
                     self._loop.call_soon_threadsafe(self._copy, node, project)
 
             files.recorder(CopiedBatch(node, message.data, on_written))
-            return
-        if kind != "usage":
-            self._copy(node, project)
-            return
-        if files.usage_recorder.full:
-            self._copy(node, project)
-        else:
+        elif kind == "usage" and not files.usage_recorder.full:
             files.usage_recorder.copy(node, json.loads(zlib.decompress(message.data)))
+        else:
+            self._copy(node, project)
 
     async def _watch(self) -> None:
         """Copy what this node lacks of nodes that appear, or that had or have another connection."""
