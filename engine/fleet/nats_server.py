@@ -212,10 +212,9 @@ class NatsServer:
 
     async def _status(self, path: str) -> bytes:
         """Return the status of a request, or nothing without an answer."""
-        host, _, port = self.node.address.monitor.rpartition(":")
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                reader, writer = await asyncio.open_connection(host, int(port))
+                reader, writer = await asyncio.open_connection(*self.node.address.monitor)
                 try:
                     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     status = await reader.readline()
