@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.processes import write_results
 from doors.tables.door import ProjectTables, TablesDoor
-from doors.tables.replication.replicas import Replicas
+from doors.tables.replication.replica import Replicas
 from doors.tables.sqlite.owner import open_for_writing
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 from engine.fleet.bucket import JetStreamBucket

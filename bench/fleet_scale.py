@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from doors.tables.replication.replicas import Replicas
+from doors.tables.replication.replica import Replicas
 from doors.tables.sqlite.connections import open_owner
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.tables_log import TablesLog

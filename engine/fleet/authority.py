@@ -45,35 +45,22 @@ class Authority:
     @classmethod
     def create(cls, fleet: str) -> "Authority":
         """Return a new authority, valid for ten years."""
-        key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"svc fleet {fleet}")
-        builder = (
-            _builder(name, name, key.public_key())
-            .add_extension(x509.BasicConstraints(True, 0), critical=True)
-            .add_extension(_key_usage(signs=True), critical=True)
-        )
-        certificate = builder.sign(key, hashes.SHA256())
-        return cls(KeyPair(certificate.public_bytes(Encoding.PEM), _pem(key)))
+        return cls(_certify(name, name, None, (x509.BasicConstraints(True, 0), True), _key_usage(signs=True)))
 
     def issue(self, node: str, address: str) -> KeyPair:
         """Return a certificate and a new key for a node at a host name or IP address."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName(node), _general_name(address)]
-        builder = (
-            _builder(_name(node), self._certificate.subject, key.public_key())
-            .add_extension(x509.BasicConstraints(False, None), critical=True)
-            .add_extension(_key_usage(signs=False), critical=True)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(
-                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
-                critical=False,
-            )
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return _certify(
+            _name(node),
+            self._certificate.subject,
+            self._key,
+            (x509.BasicConstraints(False, None), True),
+            _key_usage(signs=False),
+            (x509.SubjectAlternativeName([x509.DNSName(node), _general_name(address)]), False),
+            (x509.ExtendedKeyUsage(usages), False),
+            (x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), False),
         )
-        certificate = builder.sign(self._key, hashes.SHA256())
-        return KeyPair(certificate.public_bytes(Encoding.PEM), _pem(key))
 
 
 def fingerprint(certificate: bytes) -> str:
@@ -92,27 +79,24 @@ def _general_name(address: str) -> x509.GeneralName:
         return x509.DNSName(address)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
-    begin = datetime.datetime.now(datetime.UTC) - _BACKDATED
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + VALIDITY)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    )
+def _certify(
+    subject: x509.Name,
+    issuer: x509.Name,
+    signer: ec.EllipticCurvePrivateKey | None,
+    *extensions: tuple[x509.ExtensionType, bool],
+) -> KeyPair:
+    """Return a new key and its certificate by the key of a signer, or by itself."""
+    key, begin = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC) - _BACKDATED
+    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(begin).not_valid_after(begin + VALIDITY)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    for extension, critical in ((identifier, False), *extensions):
+        builder = builder.add_extension(extension, critical)
+    certificate = builder.sign(signer or key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    return KeyPair(certificate, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
-def _key_usage(*, signs: bool) -> x509.KeyUsage:
+def _key_usage(*, signs: bool) -> tuple[x509.KeyUsage, bool]:
     unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
     others = dict.fromkeys((*unused, "encipher_only", "decipher_only"), False)
-    return x509.KeyUsage(digital_signature=True, key_cert_sign=signs, crl_sign=signs, **others)
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return x509.KeyUsage(digital_signature=True, key_cert_sign=signs, crl_sign=signs, **others), True

@@ -8,8 +8,8 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,6 @@ class NatsConnection:
         self._client = client
         self.address = address
         self._closed = False
-        self._on_close: set[Callable[[], None]] = set()
         self._asking: set[asyncio.Future[Msg]] = set()
 
     @classmethod
@@ -242,15 +241,6 @@ class NatsConnection:
         except Exception as error:
             raise ConnectionInterrupted from error
 
-    @contextmanager
-    def on_close(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Call a function when the connection closes within the context."""
-        self._on_close.add(wake)
-        try:
-            yield
-        finally:
-            self._on_close.discard(wake)
-
     @property
     def reconnects(self) -> int:
         """The number of times that the connection was lost and opened again."""
@@ -271,8 +261,6 @@ class NatsConnection:
         """Finish running requests and close the connection."""
         if not self._closed:
             self._closed = True
-            for wake in self._on_close:
-                wake()
             if self._asking:
                 await asyncio.wait(self._asking)
             await _close(self._client)

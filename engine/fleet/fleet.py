@@ -4,31 +4,33 @@ A fleet is founded by a service with a data directory, which continues to serve 
 has joined, all start their nats-servers. Then the founder stops serving, and copies its storage. Its state
 `member`, stored after the copy, decides: before that the founder serves its folder at the next start, after
 that the fleet.
+
 """
 
 import asyncio
 import json
 import logging
 import secrets
+import shutil
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.bucket.copy import CopyReport
 from engine.bucket.layout import mark_moved
-from engine.bucket.protocols import Bucket, BucketError
+from engine.bucket.protocols import Bucket, BucketError, disk_error
 from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginEvent, LoginThrottle
+from engine.control.schemas import StrictModel
 from engine.errors import SvcError
 from engine.fleet.bucket import NAMESPACE, JetStreamBucket
-from engine.fleet.connection import NatsConnection
+from engine.fleet.connection import NatsConnection, Patience, error_code
 from engine.fleet.errors import FleetError, WorkersRefused
-from engine.fleet.joining import Admission, Log, admit_member, join_fleet, wait_for_nodes, wait_until
 from engine.fleet.members import FindTables, FleetOut, Presence, Tables, check_membership, observe
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import (
@@ -36,6 +38,8 @@ from engine.fleet.node import (
     CERTIFICATE,
     KEY,
     NODE_FOLDER,
+    STORE,
+    SYSTEM,
     UPLOADS,
     FleetNode,
     NodeAddress,
@@ -44,7 +48,20 @@ from engine.fleet.node import (
     find_node,
     found_node,
 )
-from engine.fleet.registry import KEEPERS, MEMBERS, JoinRequest, JoinToken, Member, Registry, new_member
+from engine.fleet.registry import (
+    KEEPERS,
+    MEMBERS,
+    Admission,
+    JoinRequest,
+    JoinToken,
+    Log,
+    Member,
+    Registry,
+    admit_member,
+    join_fleet,
+    wait_for_nodes,
+    wait_until,
+)
 from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
@@ -56,7 +73,27 @@ _REPEAT = "run `svc fleet start` to copy it"
 READY_SECONDS = 60.0
 READ_SECONDS = 3.0
 PORTS_SECONDS = 15.0
+WAIT_SECONDS = 4.0
+"""How long an operation waits for a heartbeat of another node."""
+COPIES = 3
+CURRENT_SECONDS = 120.0
+"""How long a new copy may take."""
+POLL_SECONDS = 0.2
+_NOT_A_MEMBER = 10044
+_IN_PROGRESS = 10202
+"""Error code while another server joins or is removed."""
+_STATUS = "Look at the nodes with `svc fleet status`."
+_START_OTHERS = (
+    "Start the services of the other keepers, and wait until `svc fleet status` shows them as present."
+)
 _log = logging.getLogger("svc.fleet")
+
+
+class DrainOut(StrictModel):
+    """A node that takes no requests, and how many streams other nodes lead instead of it."""
+
+    node: str
+    streams: int
 
 
 class Fleet:
@@ -257,7 +294,8 @@ class Fleet:
                 "Run `svc fleet token` to add a node.",
             )
         node = self.node
-        await self.registry().add(new_member(node.node, node.address, self._version, keeper=True))
+        member = Member(id=node.node, **node.address._asdict(), version=self._version, keeper=True)
+        await self.registry().add(member)
         await self._form_when_complete()
 
     async def new_token(self, lifetime_ns: int, *, keeper: bool = False) -> JoinToken:
@@ -365,6 +403,101 @@ class Fleet:
             nodes=[observe(member, node.node, self.presence, tables) for member in self._members],
         )
 
+    # -- a fleet that serves -------------------------------------------------------------------------------
+
+    async def drain(self) -> DrainOut:
+        """Stop taking requests, wait for the last one to end, and let other nodes lead. Raises `SvcError`."""
+        node, bucket = self.require_node(), self.cluster
+        await self._present()
+        self.draining.set()
+        await self.drained.wait()
+        led = [each.name for each in await stream_copies(bucket.connection) if each.leader == node.node]
+        for name in led:
+            await bucket.connection.api(f"STREAM.LEADER.STEPDOWN.{name}", {})
+        return DrainOut(node=node.node, streams=len(led))
+
+    async def prepare_upgrade(self, status: FleetOut) -> DrainOut:
+        """Drain this node for an upgrade, unless the others cannot do without it. Raises `SvcError`."""
+        node = self.require_node()
+        present = await self._present()
+        members = await self.registry().members()
+        if away := [member.id for member in members if member.id not in present]:
+            raise FleetError(f"{away[0]} is away: upgrade one node at a time, while all others run", _STATUS)
+        if busy := [each.id for each in status.nodes if each.draining and not each.this]:
+            raise FleetError(f"{busy[0]} is drained", "Start its service again first.")
+        late = behind(await stream_copies(self.cluster.connection), [each.id for each in members])
+        if late or not status.healthy:
+            raise FleetError(f"{(late or [node.node])[0]} lacks the last writes", "Wait until it has them.")
+        for id_, copy in [(each.id, copy) for each in status.nodes for copy in each.copies]:
+            raise FleetError(
+                f"the tables of {copy.project} on {id_} are not up to date: {copy.problem}",
+                f"Wait until they are. If they stay so: svc fleet repair {copy.project} --from NODE",
+            )
+        return await self.drain()
+
+    async def remove(self, id_: str) -> Member:
+        """Remove a node that does not run, and return it. Raises `SvcError`.
+
+        A keeper is removed once another one can store its data.
+        """
+        node, present = self.require_node(), await self._present()
+        members = {member.id: member for member in await self.registry().members()}
+        if id_ not in members:
+            raise FleetError(f"the fleet has no node {id_}", f"Its nodes are: {', '.join(sorted(members))}")
+        member = members[id_]
+        if id_ in present:
+            raise FleetError(
+                f"the node {id_} is running",
+                "Run `svc fleet drain` on its machine and stop the service there. Then repeat this.",
+            )
+        if member.keeper:
+            if not node.keeper:
+                raise FleetError(
+                    f"the node {node.node} cannot remove a keeper", "Run this on the machine of a keeper."
+                )
+            await self._remove_keeper(member, {each.id for each in members.values() if each.keeper} & present)
+        await self.registry().remove(id_)
+        return member
+
+    async def _remove_keeper(self, member: Member, keepers: set[str]) -> None:
+        if len(keepers) < COPIES:
+            raise FleetError(
+                f"without the keeper {member.id}, {len(keepers)} keepers run: another failure would stop all"
+                " changes",
+                "Add a keeper first: `svc fleet token --keeper`, and `SVC_JOIN=TOKEN svc serve` on its"
+                " machine.",
+            )
+        connection = self.cluster.connection
+        if late := behind(await stream_copies(connection), keepers):
+            raise FleetError(f"the keeper {late[0]} lacks the last writes", "Wait until it has them.")
+        address = cluster_address(self.folder, self.require_node(), SYSTEM)
+        patience = Patience("the removal of a node", CURRENT_SECONDS)
+        async with aclosing(await NatsConnection.open(address)) as system:
+            # After a lost answer the server is not a member any more.
+            allowed = (_NOT_A_MEMBER, _IN_PROGRESS)
+            removal = partial(system.api, "SERVER.REMOVE", {"peer": member.id}, allowed=allowed)
+            while error_code(await removal()) == _IN_PROGRESS:
+                await patience.pause()
+        await wait_current(connection, member.id)
+
+    async def _present(self) -> set[str]:
+        """Return the nodes that run, as this one observes them.
+
+        Raises `FleetError` before the fleet serves, and if no other node is present within `WAIT_SECONDS`:
+        the first heartbeats arrive soon after the start.
+        """
+        assert self.cluster
+        node = self.require_node().node
+        end = time.monotonic() + WAIT_SECONDS
+        while self.presence is not None and time.monotonic() < end:
+            if (present := self.presence.present()) - {node}:
+                return present
+            await asyncio.sleep(POLL_SECONDS)
+        raise FleetError(
+            f"{node} is the last node that runs: nothing can be changed without a majority of the keepers",
+            "Start the services of other nodes first.",
+        )
+
 
 async def share_attempts(connection: NatsConnection, namespace: str, throttle: LoginThrottle) -> None:
     """Count login attempts of other nodes, and send them those of this one, until the connection closes."""
@@ -385,3 +518,71 @@ async def share_attempts(connection: NatsConnection, namespace: str, throttle: L
 
     await connection.subscribe(subject, receive)
     throttle.announce = announce
+
+
+async def discard_copies(folder: Path, node: FleetNode) -> None:
+    """Delete the store of a keeper that does not run. Raises `SvcError` unless the others have all data."""
+    if node.state != "member":
+        raise FleetError(f"the fleet of {folder} does not serve yet", "Start the service first.")
+    others = tuple(f"tls://{address}" for address in node.nodes if address != node.address)
+    try:
+        address = replace(cluster_address(folder, node), servers=others)
+        async with aclosing(await NatsConnection.open(address)) as connection:
+            copies = await stream_copies(connection)
+    except BucketError as error:
+        raise FleetError(f"the other keepers do not answer: {error.message}", _START_OTHERS) from error
+    for each in copies:
+        if len(each.current - {node.node}) < COPIES - 1:
+            raise FleetError(f"{each.name} has no two current copies on other keepers", _START_OTHERS)
+    if not node.keeper:
+        return
+    store = folder / STORE
+    try:
+        await asyncio.to_thread(shutil.rmtree, store, ignore_errors=not store.exists())
+    except OSError as error:
+        raise disk_error(store, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCopies:
+    """One stream: its leader, and the servers with a current copy, the leader among them."""
+
+    name: str
+    leader: str
+    current: frozenset[str]
+    servers: frozenset[str]
+
+
+async def stream_copies(connection: NatsConnection) -> list[StreamCopies]:
+    """Return the copies of all streams. Raises `BucketError`."""
+    listed = await connection.api("STREAM.NAMES", {})
+    copies = []
+    for name in listed.get("streams") or ():
+        answer = await connection.api(f"STREAM.INFO.{name}", {})
+        cluster = answer["cluster"]
+        leader, others = cluster.get("leader", ""), cluster.get("replicas") or ()
+        present = {each["name"] for each in others if each.get("current") and not each.get("offline")}
+        servers = frozenset({leader, *(each["name"] for each in others)} - {""})
+        copies.append(StreamCopies(name, leader, frozenset({leader} - {""} | present), servers))
+    return copies
+
+
+def behind(copies: Sequence[StreamCopies], keepers: Collection[str]) -> list[str]:
+    """Return the keepers that lack a current copy of a stream that they store."""
+    return sorted({keeper for each in copies for keeper in each.servers - each.current if keeper in keepers})
+
+
+async def wait_current(connection: NatsConnection, without: str) -> None:
+    """Wait until each stream has three current copies, none on a server. Raises `FleetError`."""
+    end = asyncio.get_running_loop().time() + CURRENT_SECONDS
+    while True:
+        copies = await stream_copies(connection)
+        missing = [each.name for each in copies if len(each.current - {without}) < COPIES]
+        if not missing:
+            return
+        if asyncio.get_running_loop().time() > end:
+            raise FleetError(
+                f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s",
+                "Look at the nodes with `svc fleet status`; the copies continue.",
+            )
+        await asyncio.sleep(POLL_SECONDS)

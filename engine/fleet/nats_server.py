@@ -212,10 +212,9 @@ class NatsServer:
 
     async def _status(self, path: str) -> bytes:
         """Return the status of a request, or nothing without an answer."""
-        host, _, port = self.node.address.monitor.rpartition(":")
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                reader, writer = await asyncio.open_connection(host, int(port))
+                reader, writer = await asyncio.open_connection(*self.node.address.monitor)
                 try:
                     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     status = await reader.readline()
@@ -287,8 +286,10 @@ class NatsServer:
                 failed = 0
                 continue
             failed += 1
-            process = self._process
-            if failed >= STORE_CHECKS and process is not None and self._has_space():
+            process, has_space = self._process, False
+            with suppress(OSError):
+                has_space = shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES
+            if failed >= STORE_CHECKS and process is not None and has_space:
                 failed = 0
                 self._log(
                     "warning",
@@ -296,12 +297,6 @@ class NatsServer:
                 )
                 with suppress(ProcessLookupError):
                     process.terminate()
-
-    def _has_space(self) -> bool:
-        try:
-            return shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES
-        except OSError:
-            return False
 
     async def _supervise(self) -> None:
         restarts = 0

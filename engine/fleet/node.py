@@ -1,7 +1,6 @@
 """Files of a fleet's node, which `svc fleet start` and `svc serve --join` make in its data directory."""
 
 import json
-import os
 import secrets
 import shutil
 import socket
@@ -45,10 +44,7 @@ class NodeAddress(NamedTuple):
     port: int = DEFAULT_PORT
 
     def __str__(self) -> str:
-        return self._at(self.port)
-
-    def _at(self, port: int) -> str:
-        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def join(self) -> "NodeAddress":
@@ -56,14 +52,14 @@ class NodeAddress(NamedTuple):
         return NodeAddress(self.host, self.port + JOIN_OFFSET)
 
     @property
-    def route(self) -> str:
+    def route(self) -> "NodeAddress":
         """Address for other nodes."""
-        return self._at(self.port + ROUTE_OFFSET)
+        return NodeAddress(self.host, self.port + ROUTE_OFFSET)
 
     @property
-    def monitor(self) -> str:
+    def monitor(self) -> "NodeAddress":
         """Address for health checks, on loopback."""
-        return f"127.0.0.1:{self.port + MONITOR_OFFSET}"
+        return NodeAddress("127.0.0.1", self.port + MONITOR_OFFSET)
 
 
 State = Literal["founding", "joining", "member"]
@@ -180,10 +176,7 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, bytes]) -> No
                 shutil.rmtree(path)
         new.mkdir(mode=0o700)
         for name, content in {**files, NODE_FILE: node.encode()}.items():
-            with os.fdopen(os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-                file.write(content)
-                file.flush()
-                durable.sync(file.fileno())
+            write_atomic(new / name, content, sync=True)
         durable.rename(new, folder)
     except OSError as error:
         raise disk_error(folder, error) from error
@@ -219,15 +212,13 @@ def own_host(towards: NodeAddress) -> str:
 
 def check_address(address: NodeAddress) -> None:
     """Raise `FleetError` if a node cannot listen on one of its ports."""
-    for text in (str(address), str(address.join), address.route, address.monitor):
-        host, _, port = text.rpartition(":")
-        host = host.strip("[]")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for each in (address, address.join, address.route, address.monitor):
+        family = socket.AF_INET6 if ":" in each.host else socket.AF_INET
         try:
-            socket.create_server((host, int(port)), family=family).close()
+            socket.create_server(each, family=family).close()
         except OSError as error:
             cause = str(error.strerror).partition(" (while")[0]  # Without the address again.
             raise FleetError(
-                f"cannot listen on {text}: {cause}",
+                f"cannot listen on {each}: {cause}",
                 "Use an address of this machine with a free port, or stop the program that uses the port.",
             ) from error

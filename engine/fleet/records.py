@@ -21,8 +21,7 @@ from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError
-from engine.fleet.members import Presence
-from engine.fleet.questions import Questions
+from engine.fleet.members import Presence, Questions
 from engine.timeline.bus import TimelineBus
 from engine.timeline.query import open_reader
 from engine.timeline.record import PlatformRecord
@@ -136,14 +135,10 @@ class FleetRecords:
                     self._loop.call_soon_threadsafe(self._copy, node, project)
 
             files.recorder(CopiedBatch(node, message.data, on_written))
-            return
-        if kind != "usage":
-            self._copy(node, project)
-            return
-        if files.usage_recorder.full:
-            self._copy(node, project)
-        else:
+        elif kind == "usage" and not files.usage_recorder.full:
             files.usage_recorder.copy(node, json.loads(zlib.decompress(message.data)))
+        else:
+            self._copy(node, project)
 
     async def _watch(self) -> None:
         """Copy what this node lacks of nodes that appear, or that had or have another connection."""

@@ -1,24 +1,50 @@
-"""Members of a fleet and the tokens of joining nodes, as values of a key-value store.
+"""Members of a fleet, the tokens of joining nodes, and how a machine joins over HTTPS.
 
-The store is that of the founder's data directory until the fleet serves, then the cluster.
+Members and tokens are values of a key-value store: that of the founder's data directory until the fleet
+serves, then the cluster. A machine joins with a token, which pins the authority. It asks a node of the fleet,
+which admits it and returns the files of its node, until the fleet has enough nodes.
 """
 
+import asyncio
 import base64
 import hashlib
 import json
 import re
 import secrets
+import ssl
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import Field, TypeAdapter
 
 from engine.bucket.copy import FLEET_PREFIX
-from engine.bucket.protocols import KeyValue, StaleRevision
+from engine.bucket.layout import VERSION
+from engine.bucket.protocols import BucketError, KeyValue, StaleRevision, disk_error
 from engine.control.schemas import StrictModel
-from engine.fleet.errors import FleetError
-from engine.fleet.node import MAX_PORT, NodeAddress, node_id
+from engine.errors import SvcError
+from engine.files.atomic import write_atomic
+from engine.fleet.errors import FleetError, FleetStopped
+from engine.fleet.nats_server import find_program
+from engine.fleet.node import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    CERTIFICATE,
+    CLIENT,
+    KEY,
+    MAX_PORT,
+    SYSTEM,
+    FleetNode,
+    NodeAddress,
+    check_address,
+    create_node,
+    node_id,
+    own_host,
+)
+from engine.service.secrets_key import KEY_FILE as SECRETS_FILE
 
 MEMBERS, TOKENS, SERVES = FLEET_PREFIX + "members/", FLEET_PREFIX + "tokens/", FLEET_PREFIX + "serves"
 KEEPERS = 3
@@ -40,7 +66,7 @@ class Member:
     port: int
     keeper: bool
     version: str
-    joined_ns: int
+    joined_ns: int = field(default_factory=time.time_ns)
 
     @property
     def address(self) -> NodeAddress:
@@ -56,13 +82,6 @@ class Member:
     def number(self) -> int:
         """The number in the id."""
         return int(self.id[1:].partition("-")[0])
-
-
-def new_member(id_: str, address: NodeAddress, version: str, *, keeper: bool) -> Member:
-    """Return a member that joins now."""
-    return Member(
-        id=id_, host=address.host, port=address.port, keeper=keeper, version=version, joined_ns=time.time_ns()
-    )
 
 
 def removed(id_: str) -> FleetError:
@@ -257,9 +276,13 @@ class Registry:
                 f"the fleet has {keepers} keepers, the maximum",
                 "Remove one with `svc fleet remove`, or create the token without --keeper.",
             )
-        address = NodeAddress(request.host, request.port)
-        id_ = node_id(1 + max((member.number for member in members), default=0))
-        return new_member(id_, address, request.version, keeper=keeper or keepers < KEEPERS)
+        return Member(
+            id=node_id(1 + max((member.number for member in members), default=0)),
+            host=request.host,
+            port=request.port,
+            keeper=keeper or keepers < KEEPERS,
+            version=request.version,
+        )
 
     async def serves(self) -> bool:
         """Return whether the fleet serves from this store."""
@@ -275,3 +298,186 @@ class Registry:
     async def serve(self) -> None:
         """Mark this store as that from which the fleet serves."""
         await self._kv.cas(SERVES, b"", None)
+
+
+REQUEST_FILE = "fleet.request"
+"""File with the nonce of a request to join, the same after an interruption, in the data directory."""
+REQUEST_SECONDS = 10.0
+POLL_SECONDS = 0.5
+SLOW_SECONDS = 10.0
+"""After this time of waiting, the log says for what."""
+_AGENT_FILES = (AUTHORITY, CLIENT)
+_KEEPER_FILES = (*_AGENT_FILES, AUTHORITY_KEY, SYSTEM)
+"""Files that a node gets from the one that admits it, besides its certificate."""
+_T = TypeVar("_T")
+Log = Callable[[str, str], None]
+"""Takes a level and a line."""
+
+
+class NodeUnreachable(FleetError):
+    """No node of the token answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The answer to a joining `node`. The fleet has so many `members`, `complete` once these are enough.
+
+    `files` are certificates and keys, by their names in the folder of the node.
+    """
+
+    node: FleetNode
+    members: int
+    complete: bool
+    secrets_key: str
+    files: Mapping[str, str]
+
+
+# -- the node that admits --------------------------------------------------------------------------------
+
+
+def admit_member(
+    folder: Path, node: FleetNode, member: Member, members: Sequence[Member], key: str
+) -> Admission:
+    """Return the certificates and keys of a new member.
+
+    `folder` is that of this node, `members` are all members with the new one. `key` is that of the secrets.
+    """
+    from engine.fleet.authority import Authority, KeyPair
+
+    authority = Authority(KeyPair((folder / AUTHORITY).read_bytes(), (folder / AUTHORITY_KEY).read_bytes()))
+    pair = authority.issue(member.id, member.host)
+    keepers = tuple(each.address for each in members if each.keeper)
+    files = {name: (folder / name).read_text() for name in (_KEEPER_FILES if member.keeper else _AGENT_FILES)}
+    admitted = FleetNode(
+        fleet=node.fleet,
+        node=member.id,
+        address=member.address,
+        nodes=keepers,
+        keeper=member.keeper,
+        state="joining",
+    )
+    return Admission(
+        node=admitted,
+        members=len(members),
+        complete=len(keepers) >= KEEPERS,
+        secrets_key=key,
+        files={**files, CERTIFICATE: pair.certificate.decode(), KEY: pair.key.decode()},
+    )
+
+
+# -- the machine that joins ------------------------------------------------------------------------------
+
+
+async def join_fleet(
+    data: Path, folder: Path, token: JoinToken, listen: NodeAddress | None, version: str
+) -> FleetNode:
+    """Join the fleet of a token: create the folder of the node, and return it. Raises `SvcError`.
+
+    `data` is the data directory; `listen` the node's address (default: this machine's towards the fleet).
+    """
+    if (data / VERSION).exists():
+        raise FleetError(f"{data} stores another service", "Join with an empty data directory: --data DIR")
+    find_program()
+    try:
+        address = listen or NodeAddress(await asyncio.to_thread(own_host, token.addresses[0]))
+    except OSError as error:
+        raise _unreachable(token, error) from error
+    check_address(address)
+    try:
+        if not (request := data / REQUEST_FILE).exists():
+            write_atomic(request, secrets.token_urlsafe(32).encode(), sync=True)
+        nonce = request.read_text()
+    except OSError as error:
+        raise disk_error(data, error) from error
+    admission = await asyncio.to_thread(_join, token, nonce, address, version)
+    node = replace(admission.node, token=token.text, nonce=nonce)
+    names = (*_KEEPER_FILES, CERTIFICATE, KEY)
+    try:
+        write_atomic(data / SECRETS_FILE, admission.secrets_key.encode(), sync=True)
+        create_node(folder, node, {name: admission.files.get(name, "").encode() for name in names})
+        request.unlink()
+    except OSError as error:
+        raise disk_error(data, error) from error
+    return node
+
+
+async def wait_for_nodes(
+    node: FleetNode, version: str, log: Log, stop: asyncio.Event
+) -> tuple[NodeAddress, ...]:
+    """Repeat the request to join until the fleet has enough nodes; return those with a nats-server.
+
+    Raises `SvcError`, and `FleetStopped` when `stop` is set.
+    """
+    token, shown = JoinToken.parse(node.token), 0
+
+    async def nodes() -> tuple[NodeAddress, ...] | None:
+        nonlocal shown
+        admission = await asyncio.to_thread(_join, token, node.nonce, node.address, version)
+        if admission.members != shown and not admission.complete:
+            shown = admission.members
+            joined = f"joined the fleet {node.fleet} as {node.node}: {shown} of {KEEPERS} nodes"
+            log("info", f"{joined}; the next one joins with `svc serve --join`")
+        return admission.node.nodes if admission.complete else None
+
+    return await wait_until(nodes, stop, log, "waiting for nodes of the fleet")
+
+
+async def wait_until(
+    find: Callable[[], Awaitable[_T | None]], stop: asyncio.Event, log: Log, waiting: str
+) -> _T:
+    """Return what `find` finds, which may raise `BucketError` or `NodeUnreachable` before.
+
+    `waiting` says for what, in the log. Raises `FleetStopped` when `stop` is set.
+    """
+    begin, logged = time.monotonic(), False
+    while True:
+        reason = ""
+        try:
+            if found := await find():
+                return found
+        except (BucketError, NodeUnreachable) as error:
+            reason = f": {error.message}"
+        if not logged and time.monotonic() - begin > SLOW_SECONDS:
+            log("warning", f"{waiting}{reason}")
+            logged = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), POLL_SECONDS)
+            raise FleetStopped("the service was stopped while it waited for its fleet")
+
+
+def _join(token: JoinToken, nonce: str, listen: NodeAddress, version: str) -> Admission:
+    """Ask the nodes of a token in turn for admission. Blocks. Raises `SvcError`."""
+    import httpx
+
+    from engine.fleet.authority import fingerprint
+
+    failure: Exception = OSError("no address")
+    body = {"secret": token.secret, "nonce": nonce, **listen._asdict(), "version": version}
+    options: Any = {"timeout": REQUEST_SECONDS, "trust_env": False}
+    for address in token.addresses:
+        url = f"https://{address.join}/v1/join"
+        try:
+            found = httpx.get(f"{url}/authority", verify=False, **options).raise_for_status()
+            certificate = str(found.json()["certificate"])
+            if fingerprint(certificate.encode()) != token.authority:
+                raise FleetError(
+                    f"{address.join} is not a node of the fleet of this token",
+                    "Check the address, and create a token with `svc fleet token`.",
+                )
+            context = ssl.create_default_context(cadata=certificate)
+            answer = httpx.post(url, json={**body, "time_ns": time.time_ns()}, verify=context, **options)
+            document = answer.json()
+            if answer.is_success:
+                return TypeAdapter(Admission).validate_python(document)
+            raise SvcError(document["title"], document.get("hint", ""), code=document.get("code", "fleet"))
+        except (OSError, httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            failure = error
+    raise _unreachable(token, failure)
+
+
+def _unreachable(token: JoinToken, failure: Exception) -> NodeUnreachable:
+    addresses = ", ".join(str(address.join) for address in token.addresses)
+    return NodeUnreachable(
+        f"cannot reach the fleet at {addresses}: {failure}",
+        "Check that svc runs there, and that firewalls allow the ports 4222, 5222 and 6222.",
+    )

@@ -191,9 +191,9 @@ class JetStream:
             await self._connection.publish(self._root + subject, content, headers=headers)
         raise AssertionError
 
-    async def leader(self) -> str:
+    async def leader(self, seconds: float | None = None) -> str:
         """Return the server that leads the stream. Raises `BucketError`, as without a majority."""
-        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {})
+        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {}, seconds)
         return str(answer.get("cluster", {}).get("leader", ""))
 
     async def last(self, subject: str, seconds: float | None = None) -> Message | None:
@@ -312,7 +312,7 @@ class JetStream:
     async def news(self, subject: str, on_news: Callable[[int], None]) -> AsyncGenerator[None, None]:
         """Call a function with the sequence of each message of a subject or filter that is stored.
 
-        News may be lost. At the end of the connection the function is called with 0.
+        News may be lost.
         """
 
         async def receive(message: Any) -> None:
@@ -323,12 +323,11 @@ class JetStream:
         dest = f"{self.name}-news.{self._root.removeprefix(self.name + '.')}{subject}"
         subscription = await self._connection.subscribe(dest, receive)
         await self._connection.flush()
-        with self._connection.on_close(lambda: on_news(0)):
-            try:
-                yield
-            finally:
-                with suppress(Exception):
-                    await subscription.unsubscribe()
+        try:
+            yield
+        finally:
+            with suppress(Exception):
+                await subscription.unsubscribe()
 
     async def subjects(self, filter_: str) -> set[str]:
         """Return the subjects below a filter that have messages."""

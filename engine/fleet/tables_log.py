@@ -25,10 +25,9 @@ from pathlib import Path
 
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, BucketError, Digest
 from engine.cancellation import cancel
-from engine.fleet.blobs import StreamContents
+from engine.fleet.bucket import StreamContents, StreamKeyValue, key_of, token
 from engine.fleet.connection import NatsConnection
-from engine.fleet.kv import StreamKeyValue, key_of, token
-from engine.fleet.questions import Questions
+from engine.fleet.members import Questions
 from engine.fleet.stream import MAX_BATCH_MESSAGES, JetStream
 from engine.replication import LogMessage, LogSnapshot, LogSnapshots
 
@@ -193,9 +192,13 @@ class TablesLog:
     def others(self) -> list[str]:
         return sorted(self._present() - {self.node})
 
+    async def leader(self, seconds: float | None = None) -> str:
+        """Return the leader of the logs. Raises `BucketError`, as without a majority."""
+        return await self._stream.leader(seconds)
+
     async def leads(self) -> bool:
         """See the protocol. The server of a node has its name."""
-        return await self._stream.leader() == self.node
+        return await self.leader() == self.node
 
     @property
     def lease(self) -> str:

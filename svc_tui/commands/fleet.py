@@ -121,8 +121,8 @@ def reseed(data: Data = None, as_json: AsJson = False) -> None:
     """Discard this machine's copies of the data. The others replace them. Stop its service first."""
     from engine.bucket.layout import locked
     from engine.files.database_files import remove_database
+    from engine.fleet.fleet import discard_copies
     from engine.fleet.node import NODE_FOLDER, FleetNode
-    from engine.fleet.operations import discard_copies
 
     folder = _data_folder(data)
     node = FleetNode.read(folder / NODE_FOLDER)

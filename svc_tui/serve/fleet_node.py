@@ -1,21 +1,20 @@
 """The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
-import time
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from doors.tables.replication.replicas import Replicas
+from doors.tables.replication.replica import Replicas
 from doors.tables.sqlite.owner import database_path
 from engine.control.project_threads import ProjectThreads
 from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
-from engine.fleet.members import TABLES, Tables, find_tables
-from engine.fleet.questions import Document, Prepare, Questions
+from engine.fleet.members import ASK_SECONDS, TABLES, Document, Prepare, Questions, Tables
 from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
 from engine.manifest.schema import is_name
@@ -28,8 +27,6 @@ from svc_tui.serve.settings import project_dir
 REPAIR = "repair"
 REPAIR_SECONDS = 1200.0
 """Longer than a node compares its copy with those of other nodes."""
-LATE_NS = 5_000_000_000
-"""A copy that is behind for so long is reported."""
 MAX_WAITING = 512
 """Maximum questions about a project that wait for a thread."""
 USAGE_ROWS = 10_000
@@ -42,7 +39,6 @@ class NodeOfFleet:
         self.records: FleetRecords | None = None
         self.log: TablesLog | None = None
         self._data = data
-        self._bucket: JetStreamBucket | None = None
         self._stack = AsyncExitStack()
 
     async def start(self, bucket: JetStreamBucket, fleet: Fleet) -> None:
@@ -62,14 +58,13 @@ class NodeOfFleet:
             if project and database_path(folder).exists():
                 replicas.of(folder)
             opened = {name: each for name, each in replicas.opened().items() if project in ("", name)}
-            lags, troubles = await replicas.lags(opened), []
-            for name, replica in opened.items():
-                behind_ns = lags.get(name, 0) * 1_000_000
-                late = (time.time_ns() - behind_ns, "it is behind") if behind_ns >= LATE_NS else None
-                if (trouble := replica.trouble or late) is not None:
-                    since_ns, problem = trouble
-                    troubles.append({"project": name, "since": format_utc(since_ns), "problem": problem})
-            return {"lag_ms": max(lags.values(), default=None), "troubles": troubles}
+            troubles = [
+                {"project": name, "since": format_utc(trouble[0]), "problem": trouble[1]}
+                for name, replica in opened.items()
+                if (trouble := replica.trouble) is not None
+            ]
+            lags = [replica.lag_ms for replica in opened.values()]
+            return {"lag_ms": max(lags, default=None), "troubles": troubles}
 
         questions = Questions(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
         self._questions = questions
@@ -80,7 +75,7 @@ class NodeOfFleet:
         self.records = FleetRecords(bucket.connection, bucket.namespace, presence, questions)
         self._stack.push_async_callback(self.records.aclose)
         await self.records.start()
-        self._bucket, self.log = bucket, log
+        self.log = log
 
     def prepare_everywhere(self, prepare: Prepare) -> Prepare:
         """Prepare deployments that other nodes activate from now on; return what asks them to."""
@@ -89,16 +84,21 @@ class NodeOfFleet:
 
     async def tables(self, nodes: Collection[str], project: str) -> Tables:
         """See `FindTables`."""
-        if self._bucket is None:
+        if self.log is None:
             return Tables()
-        return await find_tables(self._bucket.connection, self._questions, nodes, project)
+        asking = [self._questions.ask(node, TABLES, {"project": project}, ASK_SECONDS) for node in nodes]
+        answers = await asyncio.gather(self.log.leader(ASK_SECONDS), *asking, return_exceptions=True)
+        found = {
+            node: answer for node, answer in zip(nodes, answers[1:], strict=True) if isinstance(answer, dict)
+        }
+        return Tables(answers[0] if isinstance(answers[0], str) else "", found)
 
     async def repair(self, project: str, node: str, commit: bool) -> list[str]:
         """Return the nodes whose copies of the tables differ from that of a node; `commit`: they take it.
 
         Raises `SvcError`.
         """
-        if self._bucket is None:
+        if self.log is None:
             raise FleetError("this service does not serve a fleet", "Create one with `svc fleet start`.")
 
         def ask(node: str, question: Document) -> Awaitable[Document]:

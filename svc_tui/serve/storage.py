@@ -1,12 +1,17 @@
 """The storage of a service, that of a data directory or of its fleet: opened, copied, checked and rescued.
 
 A rescue makes a service for one machine of what one keeper of a fleet has. The other keepers are lost.
+nats-server knows by their names the servers that store a stream, and needs a majority of them. So one server
+on loopback with the name of each keeper serves a copy of the store.
 """
 
 import asyncio
+import random
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+import secrets
+import shutil
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -14,7 +19,7 @@ from typing import NamedTuple, TypeVar
 from doors.tables.replication.copy import digest_of, read_log_position, seed
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.recorder import Unsound, not_replicable, unsound_tables
-from doors.tables.replication.replicas import Replicas
+from doors.tables.replication.replica import Replicas
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -32,18 +37,89 @@ from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.database_files import copy_database, remove_database
 from engine.files.temporary import temporary_folder
-from engine.fleet.bucket import NAMESPACE, VALUES, JetStreamBucket
+from engine.fleet.bucket import NAMESPACE, STREAMS, VALUES, JetStreamBucket, token
 from engine.fleet.errors import FleetError
-from engine.fleet.kv import token
 from engine.fleet.members import listening
-from engine.fleet.node import NODE_FOLDER, UPLOADS, FleetNode, cluster_address, find_node
+from engine.fleet.nats_server import NatsServer
+from engine.fleet.node import (
+    MAX_PORT,
+    NODE_FOLDER,
+    STORE,
+    UPLOADS,
+    FleetNode,
+    NodeAddress,
+    check_address,
+    cluster_address,
+    create_keeper,
+    find_node,
+)
 from engine.fleet.registry import KEEPERS
-from engine.fleet.revival import revived
 from engine.fleet.stream import JetStream
-from engine.fleet.tables_log import STREAM, TablesLog
+from engine.fleet.tables_log import SNAPSHOTS, STREAM, TablesLog
 from engine.service.secrets import KEY_PREFIX, SecretStore
 from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
 from engine.timeline.record import format_utc
+
+HOST = "127.0.0.1"
+READY_SECONDS = 120.0
+_STREAMS = Path("jetstream", "SVC", "streams")
+
+
+@asynccontextmanager
+async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Path, None]:
+    """Serve copies of the store of a keeper that does not run; yield a data directory of that fleet.
+
+    `data` is that of the keeper, `node` names all keepers, and `work` is an empty folder. Raises `SvcError`.
+    """
+    from engine.fleet.authority import Authority
+
+    store = data / NODE_FOLDER / STORE
+    for name in (*STREAMS, STREAM, SNAPSHOTS):
+        if not (store / _STREAMS / name).is_dir():
+            raise FleetError(
+                f"{data} has no copy of the stream {name}", "Use the data directory of another keeper."
+            )
+    authority, client, system = Authority.create(node.fleet), secrets.token_hex(), secrets.token_hex()
+    addresses = _free_addresses(len(node.keepers))
+    servers: list[NatsServer] = []
+    async with AsyncExitStack() as stack:
+        for keeper, address in zip(node.keepers, addresses, strict=True):
+            folder = work / keeper / NODE_FOLDER
+            own = replace(node, node=keeper, address=address, nodes=addresses)
+            try:
+                folder.parent.mkdir()
+                create_keeper(folder, own, authority, client, system)
+                await asyncio.to_thread(_copy_store, store, folder / STORE)
+            except OSError as error:
+                raise disk_error(work, error) from error
+            server = NatsServer(folder, own, lambda level, line: None)
+            await server.start()
+            stack.push_async_callback(server.kill)
+            servers.append(server)
+        for server in servers:
+            await server.ready(READY_SECONDS)
+        yield folder.parent
+
+
+def _free_addresses(count: int) -> tuple[NodeAddress, ...]:
+    """Return addresses on loopback for nats-servers."""
+    while True:
+        first = random.randrange(10_000, MAX_PORT - count)
+        addresses = tuple(NodeAddress(HOST, port) for port in range(first, first + count))
+        with suppress(FleetError):
+            for address in addresses:
+                check_address(address)
+            return addresses
+
+
+def _copy_store(source: Path, target: Path) -> None:
+    """Copy a folder. Raises OSError with its cause, which `shutil.copytree` would not."""
+    for path in source.rglob("*"):
+        copy = target / path.relative_to(source)
+        (copy if path.is_dir() else copy.parent).mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            shutil.copyfile(path, copy)
+
 
 RESCUE = "svc fleet rescue"
 _NODE_ID = re.compile(r"n[0-9]+-[0-9a-z]+")
@@ -234,7 +310,7 @@ async def rescue(
         target.parent.mkdir(parents=True, exist_ok=True)
         with layout.locked(data, RESCUE), temporary_folder(".svc-rescue-", target.parent) as work:
             copy = work / "data"
-            async with revived(data, node, work) as served, open_bucket(served, RESCUE) as bucket:
+            async with _revived(data, node, work) as served, open_bucket(served, RESCUE) as bucket:
                 assert isinstance(bucket, JetStreamBucket)
                 await _check_key(data, bucket)
                 rescued = await _copy(data, served, bucket, copy, progress)

@@ -13,7 +13,7 @@ import pytest
 
 from doors.tables.sqlite.connections import apsw
 from engine.files.database_files import remove_database
-from engine.fleet.operations import COPIES
+from engine.fleet.fleet import COPIES
 from tests.engine.fleet.machines import INSERT, TEXTS, Machines
 from tests.faults.faulty_fleet import FaultyFleet
 from tests.support.service import run

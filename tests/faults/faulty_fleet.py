@@ -13,8 +13,8 @@ from typing import TypeVar
 from doors.tables.replication.copy import read_log_position
 from doors.tables.sqlite.connections import open_replica
 from engine.fleet.connection import NatsConnection
+from engine.fleet.fleet import COPIES, StreamCopies, stream_copies
 from engine.fleet.node import FleetNode, cluster_address
-from engine.fleet.operations import COPIES, StreamCopies, stream_copies
 from engine.fleet.tables_log import STREAM
 from tests.faults.disks import Disk, Ext4Disk
 from tests.faults.log_check import LogReport, check_log

@@ -27,6 +27,8 @@ SNAPSHOT_BYTES = 16 << 20
 
 The node whose entry makes the log so large takes it. All nodes observe the same sizes.
 """
+LATE_MS = 5000
+"""A copy that is behind for so long is reported."""
 NEWS_SECONDS = 5.0
 """How often a copy reads the log without news, which may be lost."""
 RETRY_SECONDS = 1.0
@@ -63,6 +65,7 @@ class CopyFollower:
         self._content: Content | None = None
         """The content that is or was compared last."""
         self._announced = self._writing = 0
+        self._behind_since = time.monotonic()
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._rebuilt_at = -math.inf
@@ -106,6 +109,12 @@ class CopyFollower:
         return self.log_position.sequence
 
     @property
+    def lag_ms(self) -> int:
+        """For how many ms the copy has lacked an entry of which it knows, or was not open."""
+        lacks = self.position < max(self._announced, 0)
+        return int((time.monotonic() - self._behind_since) * 1000) if lacks else 0
+
+    @property
     def writing(self) -> bool:
         """Return whether a transaction of this node is being stored."""
         return self._writing > 0
@@ -115,7 +124,10 @@ class CopyFollower:
         """Since when (Unix time in ns) the copy is not up to date, and why; None while it is."""
         if self._damage:
             return self._failing_ns, f"it is built again: {self._damage}"
-        return (self._failing_ns, self._failure) if self._failing_ns else None
+        if self._failing_ns:
+            return self._failing_ns, self._failure
+        late = self.lag_ms >= LATE_MS
+        return (time.time_ns() - self.lag_ms * 1_000_000, "it is behind") if late else None
 
     # -- following ---------------------------------------------------------------------------------------
 
@@ -175,6 +187,8 @@ class CopyFollower:
 
     def announce(self, sequence: int) -> None:
         """Note that the log has an entry with a sequence, or more."""
+        if self._announced <= self.position < sequence:
+            self._behind_since = time.monotonic()
         self._announced = max(self._announced, sequence)
         if not self._writing and self._announced > self.position:
             self._wake.set()
@@ -219,6 +233,7 @@ class CopyFollower:
         """Compare the file with the log; build the file again unless the log continues it."""
         snapshots = await self._log.snapshots(self._name)
         last = await self._log.last(self._name)
+        self._announced = max(self._announced, last)
         if copy.log_position is None:
             await self._rebuild("the file does not belong to this fleet")
         elif copy.log_position.sequence > last:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from doors.tables.replication.replica import Replica
-    from doors.tables.replication.replicas import Replicas
+    from doors.tables.replication.replica import Replica, Replicas
 
 _active: "dict[Path, Replicas]" = {}
 _folders = lru_cache(1024)(lambda path: path.parents[1:3])

@@ -13,15 +13,16 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from doors.tables.replication import registry
 from doors.tables.replication.copy import LogPosition
 from doors.tables.replication.entry import Assembler, Entry, messages_of
-from doors.tables.replication.errors import Conflict, ReplicationError
+from doors.tables.replication.errors import Conflict, ReplicationError, storage_failure
 from doors.tables.replication.follower import CopyFollower
 from doors.tables.replication.journal import JournalEntry, logged
 from doors.tables.replication.recorder import Recorder
@@ -44,8 +45,6 @@ DIGEST_SECONDS = 600.0
 CHECK_SECONDS = 3600.0
 CHECK_PAUSE_SECONDS = 1.0
 """Time for more nodes to open their copies before a check, as after a start of all."""
-LAST_SECONDS, LAG_SECONDS = 1.0, 0.5
-"""How long a measurement of the lag waits for the log, and for the copy."""
 _log = logging.getLogger("svc.tables")
 Execute = Callable[[DoorRequest], Awaitable[DoorResponse]]
 _T = TypeVar("_T")
@@ -75,10 +74,9 @@ class Replica:
         self._without_owners.set()
         self._opened: set[str] = set()
         """Nodes that have opened their copy since the last check."""
+        self._asked_to_check = asyncio.Event()
         self._differing: tuple[int, str] | None = None
         """Since when the last comparison found no two equal copies, and what helps."""
-        self._missing = (-1, 0.0)
-        """An entry that the copy lacked when its lag was measured, and when (monotonic seconds)."""
         self._execute: Execute | None = None
         path = data / "tables" / DATABASE_NAME
         self._copy = CopyFollower(log, name, path, threads, self)
@@ -103,6 +101,11 @@ class Replica:
         """Since when (Unix time in ns) something is wrong with the copy, and what; None while it is right."""
         return self._copy.trouble or self._differing
 
+    @property
+    def lag_ms(self) -> int:
+        """For how many ms the copy has lacked an entry of which it knows."""
+        return self._copy.lag_ms
+
     async def reach(self, sequence: int) -> None:
         """Wait until the copy has an entry. Raises `ReplicationError`."""
         self._copy.announce(sequence)
@@ -111,23 +114,6 @@ class Replica:
     def repair(self, reason: str) -> None:
         """Build the file of the copy again, which turned out to be damaged. Call it on the event loop."""
         self._copy.repair(reason)
-
-    async def lag(self) -> int | None:
-        """Return for how many ms the copy has lacked an entry of the log; None if the log does not answer."""
-        if self._copy.position >= self._missing[0]:
-            since = time.monotonic()
-            try:
-                async with asyncio.timeout(LAST_SECONDS):
-                    self._missing = await self._log.last(self._name), since
-            except (SvcError, TimeoutError):
-                return None
-            if self._copy.position >= self._missing[0]:
-                return 0
-        sequence, since = self._missing
-        with suppress(SvcError, TimeoutError):
-            async with asyncio.timeout(LAG_SECONDS):
-                await self.reach(sequence)
-        return int((time.monotonic() - since) * 1000)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -320,9 +306,8 @@ class Replica:
                     await self._copy.take_snapshot()
                     return _encode({"stored": True})
                 case "check" if self._leads:
-                    if not self._opened:
-                        self._copy.spawn(self._check_opened())
                     self._opened.add(question["node"])
+                    self._asked_to_check.set()
                     return _encode({})
                 case "lease" | "write" if question["lease"]:
                     if (sequence := await self._give(question["lease"])) is not None:
@@ -491,22 +476,17 @@ class Replica:
         return {"digest": digest, "lease": self._log.lease} if at == sequence else {}
 
     async def _check_regularly(self) -> None:
-        """As the writer, compare the copies each hour."""
+        """As the writer, compare the copies each hour, and when nodes have opened theirs."""
         while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            with suppress(SvcError, Error, OSError):
-                await self.check()
-
-    async def _check_opened(self) -> None:
-        """Compare the copies that were opened since the last check."""
-        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._asked_to_check.wait()
+            self._asked_to_check.clear()
             await asyncio.sleep(CHECK_PAUSE_SECONDS)
-            while self._opened and self._leads:
+            try:
                 await self.check()
-        except (SvcError, Error, OSError) as error:
-            _log.warning("the copies of the tables of %s were not compared: %s", self._name, error)
-        finally:
-            self._opened.clear()
+            except (SvcError, Error, OSError, TimeoutError) as error:
+                _log.warning("the copies of the tables of %s were not compared: %s", self._name, error)
 
     # -- writing, on other threads -----------------------------------------------------------------------
 
@@ -617,3 +597,104 @@ def _encode(document: dict[str, Any], body: bytes = b"") -> bytes:
 def _decode(content: bytes) -> tuple[dict[str, Any], bytes]:
     line, _, body = content.partition(b"\n")
     return json.loads(line), body
+
+
+THREADS = 8
+RETRY_SECONDS = 1.0
+BESIDE_SECONDS = 30.0
+"""How often a node asks whether the leader of the logs is beside it, so that it should be the writer."""
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Asks a node, which may be this one, to `offer` its copy. Raises `SvcError`."""
+
+
+class Replicas:
+    """Use on one event loop, `of` on any thread."""
+
+    def __init__(self, log: ReplicatedLog, projects: Path) -> None:
+        """`projects` has the data folder of each project."""
+        self._log, self._projects = log, projects
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-apply")
+        self._replicas: dict[str, Replica] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Replicate the tables of this process from now on."""
+        registry.activate(self._projects, self)
+        self._tasks = [
+            self._loop.create_task(each) for each in (self._take_part(), self._write_beside_leader())
+        ]
+
+    async def _take_part(self) -> None:
+        while True:
+            with suppress(SvcError):
+                async with self._log.take_part(self._answer):
+                    await asyncio.Event().wait()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _write_beside_leader(self) -> None:
+        """While the leader of the logs is beside this node, be the writer of the tables that it has open."""
+        while True:
+            await asyncio.sleep(BESIDE_SECONDS)
+            with suppress(SvcError):
+                leads = await self._log.leads()
+                for replica in list(self._replicas.values()) if leads else ():
+                    await replica.write_here()
+
+    async def _answer(self, name: str, content: bytes) -> bytes:
+        return await self._create(self._projects / name).answer(content)
+
+    async def repair(self, name: str, node: str, ask: Ask, *, commit: bool) -> list[str]:
+        """Return the nodes whose copies differ from that of a node; `commit`: they take that one instead.
+
+        Raises `SvcError`.
+        """
+        if not await self._log.last(name):
+            raise ReplicationError("not-found", f"{name} has no tables in this fleet")
+        if node not in (self._log.node, *self._log.others()):
+            raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
+        try:
+            return list((await ask(node, {"project": name, "commit": commit}))["differing"])
+        except SvcError as error:
+            message = f"the copy of {node} cannot be taken: {error.message}"
+            raise ReplicationError("unavailable", message) from error
+
+    async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer the question of `repair`. Raises `SvcError`."""
+        replica = self._create(self._projects / question["project"])
+        try:
+            return {"differing": await replica.offer(commit=question["commit"])}
+        except TimeoutError:
+            raise ReplicationError("busy", "an owner is changing the tables") from None
+        except (Error, OSError) as error:
+            raise ReplicationError("storage", storage_failure(error)) from error
+
+    def opened(self) -> dict[str, Replica]:
+        """Return the replicas that were used since the start, by project."""
+        return dict(self._replicas)
+
+    def of(self, data: Path) -> Replica:
+        """Return the replica of a project's data folder."""
+        replica = self._replicas.get(data.name)
+        if replica is not None:
+            return replica
+        if asyncio._get_running_loop() is self._loop:
+            return self._create(data)
+
+        async def create() -> Replica:
+            return self._create(data)
+
+        return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
+
+    def _create(self, data: Path) -> Replica:
+        if (replica := self._replicas.get(data.name)) is None:
+            replica = self._replicas[data.name] = Replica(self._log, data.name, data, self._threads)
+        return replica
+
+    async def aclose(self) -> None:
+        """Stop following the logs. Writing connections must be closed."""
+        registry.deactivate(self._projects)
+        await cancel(self._tasks)
+        for replica in self._replicas.values():
+            await replica.aclose()
+        self._threads.shutdown()

@@ -10,8 +10,7 @@ from engine.control.access import ALL_PROJECTS, AnyOf
 from engine.control.app import Routes, create_app, public_route, require
 from engine.control.auth.routes import auth_blueprint
 from engine.control.schemas import StrictModel
-from engine.fleet import operations
-from engine.fleet.fleet import Fleet
+from engine.fleet.fleet import DrainOut, Fleet
 from engine.fleet.members import FindTables, FleetOut
 from engine.fleet.node import MAX_PORT, NodeAddress
 from engine.fleet.registry import JoinRequest
@@ -134,18 +133,18 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Routes:
         return FleetTokenOut(token=created.text, missing=max(0, state.needed - len(state.nodes)))
 
     @routes.post("/v1/fleet/drain")
-    async def drain(data: DrainRequest) -> operations.DrainOut:
+    async def drain(data: DrainRequest) -> DrainOut:
         """Stop taking requests on this node, and wait until the last one has ended."""
         require(ALL_PROJECTS, "owner")
         if data.upgrade:
-            return await operations.prepare_upgrade(fleet, await fleet.status(tables, ""))
-        return await operations.drain(fleet)
+            return await fleet.prepare_upgrade(await fleet.status(tables, ""))
+        return await fleet.drain()
 
     @routes.delete("/v1/fleet/nodes/<node>")
     async def remove(node: str) -> RemovedOut:
         """Remove another node, which does not run."""
         require(ALL_PROJECTS, "owner")
-        member = await operations.remove(fleet, node)
+        member = await fleet.remove(node)
         return RemovedOut(id=member.id, address=str(member.address), role=member.role)
 
     return routes

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from engine.fleet import nats_server
 from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.fleet import stream_copies
 from engine.fleet.nats_server import NatsServer
 from engine.fleet.node import STORE, cluster_address
-from engine.fleet.operations import stream_copies
 from tests.engine.fleet.cluster import READY_SECONDS, create_nodes
 
 BLOCK = b"x" * 200_000

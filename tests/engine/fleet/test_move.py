@@ -25,7 +25,7 @@ from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.node import NODE_FOLDER, FleetNode
-from engine.fleet.registry import Registry, new_member
+from engine.fleet.registry import Member, Registry
 from engine.http.sockets import authority, bind
 from svc_tui.serve.server import _become_fleet
 from svc_tui.serve.settings import ServiceSettings
@@ -55,7 +55,7 @@ def data(cluster: Cluster, tmp_path: Path, namespace: str) -> Path:
         bucket = FolderBucket(data)
         registry = Registry(bucket.kv, VERSION)
         for id_, address in zip((node.node, "n2-a", "n3-b"), free_addresses(3), strict=True):
-            await registry.add(new_member(id_, address, VERSION, keeper=True))
+            await registry.add(Member(id=id_, **address._asdict(), version=VERSION, keeper=True))
         await bucket.aclose()
 
     asyncio.run(fill())
@@ -150,7 +150,7 @@ def fill_disk_for_tables(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
 
 def lose_majority(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
     """Lose the majority after the streams were found."""
-    from engine.fleet.kv import StreamKeyValue
+    from engine.fleet.bucket import StreamKeyValue
 
     async def cas(*_: object) -> int:
         from engine.fleet.errors import Unavailable

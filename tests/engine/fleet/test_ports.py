@@ -16,7 +16,7 @@ from engine.fleet.authority import Authority, KeyPair
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import ClusterRefused, Unavailable
 from engine.fleet.nats_server import NatsServer
-from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, CLIENT, KEY, SYSTEM
+from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, CLIENT, KEY, SYSTEM, NodeAddress
 from tests.engine.fleet.cluster import Cluster, free_addresses
 
 STRANGERS = {
@@ -33,13 +33,12 @@ def stored(folder: Path, pair: KeyPair) -> tuple[Path, Path]:
     return folder / CERTIFICATE, folder / KEY
 
 
-def spoken(address: str, pair: tuple[Path, Path] | None, *, greeted: bool) -> bytes:
+def spoken(address: NodeAddress, pair: tuple[Path, Path] | None, *, greeted: bool) -> bytes:
     """Return what a port sends after a TLS handshake and a command. `greeted` is for a greeting before."""
     tls = ssl._create_unverified_context()
     if pair is not None:
         tls.load_cert_chain(*pair)
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), 30) as plain:
+    with socket.create_connection(address, 30) as plain:
         if greeted:
             assert plain.recv(10_000).startswith(b"INFO")
         with suppress(OSError), tls.wrap_socket(plain) as encrypted:
@@ -55,10 +54,10 @@ def test_ports_of_data_and_routes_say_nothing_to_strangers(
     server = cluster.nodes[0]
     node, folder = server.node, server.folder.parent
     pair = fleet and stored(tmp_path, Authority.create(fleet).issue(node.node, "127.0.0.1"))
-    assert spoken(str(node.address), pair or None, greeted=True) == b""
+    assert spoken(node.address, pair or None, greeted=True) == b""
     assert spoken(node.address.route, pair or None, greeted=False) == b""
     own = folder / CERTIFICATE, folder / KEY
-    assert spoken(str(node.address), own, greeted=True) == b"-ERR 'Authorization Violation'\r\n"
+    assert spoken(node.address, own, greeted=True) == b"-ERR 'Authorization Violation'\r\n"
     assert spoken(node.address.route, own, greeted=False).startswith(b"INFO")
 
 

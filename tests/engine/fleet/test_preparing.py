@@ -8,7 +8,7 @@ import pytest
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError, Unavailable
-from engine.fleet.questions import Questions
+from engine.fleet.members import Questions
 from tests.engine.fleet.cluster import Cluster
 
 NODES = {"n1", "n2", "n3"}
@@ -17,7 +17,7 @@ NODES = {"n1", "n2", "n3"}
 def test_deployment_is_prepared_on_all_present_nodes_or_refused(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.fleet.questions.TRY_SECONDS", 0.2)
+    monkeypatch.setattr("engine.fleet.members.TRY_SECONDS", 0.2)
     prepared: list[tuple[str, str]] = []
     present = set(NODES)
 
@@ -46,7 +46,7 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
                 await nodes["n1"].prepare_everywhere("shop", "corrupt")
             with pytest.raises(FleetError, match=r"the node n[23] cannot serve .* internal error"):
                 await nodes["n1"].prepare_everywhere("shop", "unexpected")
-            monkeypatch.setattr("engine.fleet.questions.PREPARE_SECONDS", 0.3)
+            monkeypatch.setattr("engine.fleet.members.PREPARE_SECONDS", 0.3)
             with pytest.raises(FleetError, match=r"n2, n3 did not prepare the deployment within 0\.3 s"):
                 await nodes["n1"].prepare_everywhere("shop", "slow")
             present.clear()

@@ -13,8 +13,7 @@ import pytest
 
 from engine.cancellation import cancel
 from engine.fleet.connection import NatsConnection
-from engine.fleet.members import Presence
-from engine.fleet.questions import Questions
+from engine.fleet.members import Presence, Questions
 from engine.fleet.records import FleetRecords, ProjectFiles
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import TimelineDatabase

@@ -10,7 +10,7 @@ from engine.bucket.folder import FolderBucket
 from engine.fleet.authority import Authority, fingerprint
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress
-from engine.fleet.registry import TOKEN_PREFIX, JoinRequest, JoinToken, Registry, new_member
+from engine.fleet.registry import TOKEN_PREFIX, JoinRequest, JoinToken, Member, Registry
 
 HOUR_NS = 3600 * 10**9
 NOW_NS = 1_800_000_000 * 10**9
@@ -134,8 +134,8 @@ def test_node_starts_with_a_version_next_to_that_of_the_others(
 ) -> None:
     async def test(registry: Registry, clock: Clock) -> None:
         address = NodeAddress("10.0.0.1")
-        await registry.add(new_member("n1-abc", address, "1.0", keeper=True))
-        await registry.add(new_member("n2-abc", address, "1.0", keeper=True))
+        await registry.add(Member(id="n1-abc", **address._asdict(), version="1.0", keeper=True))
+        await registry.add(Member(id="n2-abc", **address._asdict(), version="1.0", keeper=True))
         started = Registry(registry._kv, version)
         if message is None:
             await started.check_version("n1-abc")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from doors.tables.door import ProjectTables, TablesDoor
-from doors.tables.replication.replicas import Replicas
+from doors.tables.replication.replica import Replicas
 from doors.tables.sqlite.errors import transaction
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, Session

@@ -52,7 +52,7 @@ def test_write_of_any_node_runs_on_the_writer(tmp_path: Path) -> None:
 
 
 def test_node_beside_the_leader_becomes_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doors.tables.replication.replicas.BESIDE_SECONDS", 0.01)
+    monkeypatch.setattr("doors.tables.replication.replica.BESIDE_SECONDS", 0.01)
     numbers = count()
 
     async def written(nodes: list[Node], logs: MemoryLogs, leader: str) -> None:
