@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from doors.tables.migrations import applied
-from doors.tables.replication.copy import LogPosition, read_log_position, save_snapshot
+from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.journal import (
@@ -516,25 +516,21 @@ class Backup:
         project = path.parent.parent.name
         shipped = self._shipped[project]
         with temporary_folder("svc-backup-", path.parent) as folder:
-            file = folder / path.name
-            saved = save_snapshot(path, file)
-            snapshot_ns, before = max(time.time_ns(), shipped.snapshot_ns + 1), shipped.bytes
-            with closing(open_replica(file)) as connection:
-                journal = read_log_position(connection).log
-                connection.execute("pragma journal_mode = delete")
-            self._store.put_file(
-                Snapshot(project, journal, saved.sequence, snapshot_ns, saved.schema).name, file
-            )
+            with still_file(path) as (position, schema, pieces):
+                snapshot_ns, before = max(time.time_ns(), shipped.snapshot_ns + 1), shipped.bytes
+                name = Snapshot(project, position.log, position.sequence, snapshot_ns, schema).name
+                write_stepwise(folder / path.name, self._store.sealed(name, pieces))
+            self._store.put_file(name, folder / path.name, is_sealed=True)
         with shipped.lock:
             shipped.snapshot_ns, shipped.snapshot_end = snapshot_ns, time.monotonic()
             self._verified.setdefault(project, snapshot_ns)
-            if shipped.journal == journal and shipped.sequence >= saved.sequence:
-                shipped.parts = [each for each in shipped.parts if each.last > saved.sequence]
+            if shipped.journal == position.log and shipped.sequence >= position.sequence:
+                shipped.parts = [each for each in shipped.parts if each.last > position.sequence]
                 shipped.bytes -= before
             else:
-                shipped.journal, shipped.sequence, shipped.end = journal, saved.sequence, 0
+                shipped.journal, shipped.sequence, shipped.end = position.log, position.sequence, 0
                 shipped.parts, shipped.bytes, shipped.gap = [], 0, 0
-            if shipped.gap <= saved.sequence:
+            if shipped.gap <= position.sequence:
                 shipped.gap = 0
 
     def _join(self, path: Path, joined: list[Entries]) -> None:
