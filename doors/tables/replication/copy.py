@@ -375,12 +375,12 @@ def still_file(path: Path) -> Iterator[tuple[LogPosition, int, Iterator[bytes]]]
             with suppress(apsw.BusyError):  # Without the lock, a commit may come between; that is noticed.
                 writer.execute("BEGIN IMMEDIATE")
             before = reader.pragma("data_version")
-            _, logged, copied = reader.execute(_CHECKPOINT).fetchall()[0]
+            busy, logged, copied = reader.execute(_CHECKPOINT).fetchall()[0]
             reader.execute("BEGIN")
             version, log_position = schema_version(reader), read_log_position(reader)
             if writer.in_transaction:
                 writer.execute("ROLLBACK")
-            if logged == copied and reader.pragma("data_version") == before:
+            if not busy and logged == copied and reader.pragma("data_version") == before:
                 break
             reader.execute("ROLLBACK")
             if time.monotonic() > end:
