@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from doors.tables.migrations import applied
-from doors.tables.replication.copy import LogPosition, read_log_position, save_snapshot
+from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import storage_failure
 from doors.tables.replication.journal import (
@@ -109,6 +109,8 @@ class StoredTables:
 
     journal: str = ""
     sequence: int = 0
+    end: int = 0
+    """Where the entry of `sequence` ends in its segment, 0 if unknown."""
     bytes: int = 0
     parts: list[Entries] = field(default_factory=list)
     snapshot_ns: int = 0
@@ -301,20 +303,18 @@ class Backup:
         end = time.monotonic() + seconds
         if self._fleet is not None and not await self._leads(self._fleet[1]):
             self._has_begun = False
-            await self._wait(end=0.0)
             return
-        if self._has_begun and time.monotonic() > self._checked + CHECK_SECONDS:
-            self._checked = time.monotonic()
-            self._has_begun = await self._in(self._threads, self._owner) == self._own
         if not self._has_begun:
             if not (self._beside or self._restoring):
                 self._start("begin", "", self._in(self._threads, self._begin))
             await self._wait(end)
         if self._has_begun:
             projects, changed = await self._in(self._threads, self._changed)
-            self._start("values", "", self._ship_values())
             for path in changed:
                 self._start("tables", path.parent.parent.name, self._ship_tables(path))
+            self._start("values", "", self._ship_values())
+            if time.monotonic() > self._checked + CHECK_SECONDS:
+                self._start("check", "", self._check())
             if not ends:
                 self._start_verification(projects)
                 if time.monotonic() > self._pruned + PRUNE_SECONDS:
@@ -369,6 +369,11 @@ class Backup:
         self._store.mark(VERIFIED, project, time_ns)
         self._verified[project] = time_ns
 
+    async def _check(self) -> None:
+        """Find out whether the store is still that of this service."""
+        self._checked = time.monotonic()
+        self._has_begun = await self._in(self._threads, self._owner) == self._own
+
     def _start(self, kind: str, project: str, work: Coroutine[Any, Any, None]) -> None:
         """Begin work unless it is under way, or failed a short while ago."""
         key = kind, project
@@ -377,21 +382,22 @@ class Backup:
             work.close()
         else:
             self._beside[key] = asyncio.create_task(work)
+            # Work that ends a moment after `_wait` begins again in the next interval.
+            self._beside[key].add_done_callback(partial(self._ended, key))
+
+    def _ended(self, key: tuple[str, str], task: "asyncio.Task[None]") -> None:
+        """Note the end of work, and what failed."""
+        del self._beside[key]
+        failure = self._failed.pop(key, None)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            count = failure.count + 1 if failure is not None else 0
+            retry = time.monotonic() + min(SECONDS * 2**count, MAX_RETRY_SECONDS)
+            self._failed[key] = _Failure(error, count, retry)
 
     async def _wait(self, end: float) -> None:
-        """Wait until all work has ended, or until a time (monotonic). Note what failed."""
-        while self._beside:
-            await asyncio.wait(self._beside.values(), timeout=max(0.0, end - time.monotonic()))
-            for key, task in list(self._beside.items()):
-                if task.done():
-                    del self._beside[key]
-                    failure = self._failed.pop(key, None)
-                    if isinstance(error := task.exception(), Exception):
-                        count = failure.count + 1 if failure is not None else 1
-                        retry = time.monotonic() + min(SECONDS * 2**count, MAX_RETRY_SECONDS)
-                        self._failed[key] = _Failure(error, count, retry)
-            if time.monotonic() >= end:
-                return
+        """Wait until all work has ended, or until a time (monotonic)."""
+        while self._beside and (seconds := end - time.monotonic()) > 0:
+            await asyncio.wait(self._beside.values(), timeout=seconds)
 
     async def _in(self, threads: Executor, work: Callable[..., _T], *arguments: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
@@ -433,13 +439,15 @@ class Backup:
         self._values = revisions
 
     async def _ship_tables(self, path: Path) -> None:
+        project = path.parent.parent.name
         while True:
             begin = time.monotonic()
             log = self.log
             ship = self._ship_log(log, path) if log else self._in(self._threads, self._ship_journal, path)
             if await ship:
-                snapshot = self._in(self._slow_threads, self._ship_snapshot, path)
-                self._start("snapshot", path.parent.parent.name, snapshot)
+                self._start("snapshot", project, self._in(self._slow_threads, self._ship_snapshot, path))
+            elif not log and len(parts := list(self._shipped[project].parts)) >= MAX_PARTS:
+                self._start("join", project, self._in(self._slow_threads, self._join, path, parts))
             if time.monotonic() < begin + SECONDS:
                 return
             # Changes since then have waited for a second already.
@@ -479,8 +487,6 @@ class Backup:
                 self._ship_entries(project, shipped, journal / position.log, position.sequence)
             if position.log != shipped.journal:
                 return True
-            if len(shipped.parts) >= MAX_PARTS:
-                self._join(project, shipped, journal / position.log)
             if shipped.snapshot_due:
                 return True
             shipped.seen = None if shipped.gap else seen
@@ -488,12 +494,12 @@ class Backup:
 
     def _ship_entries(self, project: str, shipped: StoredTables, journal: Path, last: int) -> None:
         """Store the entries up to one that is committed. A gap in them demands a snapshot."""
-        for entries in _batches(_entries(journal, shipped.sequence, last)):
+        for entries in _batches(_entries(journal, shipped.sequence, last, shipped.end)):
             if entries[0].sequence != shipped.sequence + 1:
                 break
             part = self._put_entries(project, journal.name, entries)
             shipped.parts.append(part)
-            shipped.sequence = part.last
+            shipped.sequence, shipped.end = part.last, entries[-1].end
             shipped.bytes += sum(len(each.content) for each in entries)
             shipped.gap = part.last if part.gaps else shipped.gap
         if shipped.sequence < last:
@@ -510,38 +516,36 @@ class Backup:
         project = path.parent.parent.name
         shipped = self._shipped[project]
         with temporary_folder("svc-backup-", path.parent) as folder:
-            file = folder / path.name
-            saved = save_snapshot(path, file)
-            snapshot_ns, before = max(time.time_ns(), shipped.snapshot_ns + 1), shipped.bytes
-            with closing(open_replica(file)) as connection:
-                journal = read_log_position(connection).log
-                connection.execute("pragma journal_mode = delete")
-            self._store.put_file(
-                Snapshot(project, journal, saved.sequence, snapshot_ns, saved.schema).name, file
-            )
+            with still_file(path) as (position, schema, pieces):
+                snapshot_ns, before = max(time.time_ns(), shipped.snapshot_ns + 1), shipped.bytes
+                name = Snapshot(project, position.log, position.sequence, snapshot_ns, schema).name
+                write_stepwise(folder / path.name, self._store.sealed(name, pieces))
+            self._store.put_file(name, folder / path.name, is_sealed=True)
         with shipped.lock:
             shipped.snapshot_ns, shipped.snapshot_end = snapshot_ns, time.monotonic()
             self._verified.setdefault(project, snapshot_ns)
-            if shipped.journal == journal and shipped.sequence >= saved.sequence:
-                shipped.parts = [each for each in shipped.parts if each.last > saved.sequence]
+            if shipped.journal == position.log and shipped.sequence >= position.sequence:
+                shipped.parts = [each for each in shipped.parts if each.last > position.sequence]
                 shipped.bytes -= before
             else:
-                shipped.journal, shipped.sequence = journal, saved.sequence
+                shipped.journal, shipped.sequence, shipped.end = position.log, position.sequence, 0
                 shipped.parts, shipped.bytes, shipped.gap = [], 0, 0
-            if shipped.gap <= saved.sequence:
+            if shipped.gap <= position.sequence:
                 shipped.gap = 0
 
-    def _join(self, project: str, shipped: StoredTables, journal: Path) -> None:
-        """Replace many objects with entries by few."""
-        last = before = shipped.parts[0].first - 1
-        parts = list[Entries]()
-        for entries in _batches(_entries(journal, before, shipped.sequence)):
+    def _join(self, path: Path, joined: list[Entries]) -> None:
+        """Replace many objects with entries by few, while later entries are stored on other threads."""
+        shipped = self._shipped[path.parent.parent.name]
+        last = before = joined[0].first - 1
+        journal, parts = path.parent / FOLDER / joined[0].journal, list[Entries]()
+        for entries in _batches(_entries(journal, before, joined[-1].last)):
             if entries[0].sequence == last + 1:
-                parts.append(self._put_entries(project, journal.name, entries))
+                parts.append(self._put_entries(joined[0].project, journal.name, entries))
                 last = parts[-1].last
-        if last == shipped.sequence:
-            self._store.delete({each.name for each in shipped.parts} - {each.name for each in parts})
-        shipped.parts = []
+        with shipped.lock:
+            shipped.parts = [each for each in shipped.parts if each not in joined]
+        if last == joined[-1].last:
+            self._store.delete({each.name for each in joined} - {each.name for each in parts})
 
     async def restore(self, project: str, time_ns: int, deployment: str) -> LiveRestore:
         """Replace the tables of a project by those of a time, or of the moment before a deployment.
@@ -661,8 +665,12 @@ def _base_ns(bases: dict[str, Snapshot], project: str) -> int:
 
 def _seen(path: Path) -> object:
     """Return what changes when a database does."""
-    log = path.with_name(f"{path.name}-wal")
-    return [(each.stat().st_mtime_ns, each.stat().st_size) for each in (path, log) if each.exists()]
+    seen = []
+    for each in (path, path.with_name(f"{path.name}-wal")):
+        with suppress(FileNotFoundError):  # The last connection that closes removes the log.
+            stat = each.stat()
+            seen.append((stat.st_mtime_ns, stat.st_size))
+    return seen
 
 
 def _position(path: Path) -> LogPosition:
@@ -674,11 +682,13 @@ def _position(path: Path) -> LogPosition:
         close_owner(open_owner(path))
 
 
-def _entries(journal: Path, after: int, last: int) -> Iterator[JournalEntry]:
+def _entries(journal: Path, after: int, last: int, end: int = 0) -> Iterator[JournalEntry]:
+    """Yield entries of a journal. `end` is where the one before ends in its segment, 0 if unknown."""
     files = segments(journal)
     for segment, following in zip(files, [*files[1:], None], strict=False):
         if following is None or int(following.name) > after + 1:
-            yield from (each for each in read_segment(segment) if after < each.sequence <= last)
+            begin = end if int(segment.name) <= after else 0
+            yield from (each for each in read_segment(segment, begin) if after < each.sequence <= last)
 
 
 def _batches(entries: Iterable[JournalEntry]) -> Iterator[list[JournalEntry]]:

@@ -103,7 +103,7 @@ class BackupStore:
         """Store an object unless one of that name exists; return whether it was stored."""
         with self._translated("be written"):
             try:
-                self._obstore.put(self._store, name, b"".join(self._sealed(name, [content])), mode="create")
+                self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])), mode="create")
             except self._errors.AlreadyExistsError:
                 return False
         return True
@@ -111,7 +111,7 @@ class BackupStore:
     def put(self, name: str, content: bytes) -> None:
         """Store an object."""
         with self._translated("be written"):
-            self._obstore.put(self._store, name, b"".join(self._sealed(name, [content])))
+            self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])))
 
     def mark(self, kind: str, subject: str, time_ns: int) -> None:
         """Store the time of an event in the name of an object, instead of an earlier one."""
@@ -119,12 +119,13 @@ class BackupStore:
         self.put(name, b"")
         self.delete({each.name for each in self.list(f"{kind}/{subject}")} - {name})
 
-    def put_file(self, name: str, file: Path) -> None:
+    def put_file(self, name: str, file: Path, *, is_sealed: bool = False) -> None:
         """Store the content of a file, a few parts at a time."""
         with file.open("rb") as source, self._translated("be written"):
-            pieces = self._sealed(name, iter(lambda: source.read(PIECE_BYTES), b""))
+            pieces = iter(lambda: source.read(PIECE_BYTES), b"")
+            content = pieces if is_sealed else self.sealed(name, pieces)
             self._obstore.put(
-                self._store, name, pieces, chunk_size=PART_BYTES, max_concurrency=PARALLEL_PARTS
+                self._store, name, content, chunk_size=PART_BYTES, max_concurrency=PARALLEL_PARTS
             )
 
     def remove_partial(self) -> None:
@@ -202,7 +203,8 @@ class BackupStore:
             )
         return cipher, nonce
 
-    def _sealed(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def sealed(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the stored form of an object. Raises `BackupError` at the end of the service."""
         cipher, nonce = self._keys[self.key_id], os.urandom(_NONCE_BYTES)
         yield _MAGIC + self.key_id.encode() + nonce
         waiting, place = b"", 0

@@ -27,6 +27,7 @@ from pathlib import Path
 import httpx
 
 from engine.service.secrets_key import SecretsKey
+from svc_tui.backup.names import TABLES, parse_tables
 from svc_tui.backup.restore import restore
 from svc_tui.backup.store import BackupStore
 from svc_tui.client import Client
@@ -171,6 +172,18 @@ class Service:
             thread.join()
         return killed
 
+    def timeline(self, killed: float) -> str:
+        """Return when the last parts of the journal were begun and stored, in seconds before a kill."""
+        at_ns = time.time_ns() - int((time.monotonic() - killed) * 1e9)
+        _, entries = parse_tables(each.name for each in self.store.list(TABLES))
+        parts = sorted(entries, key=lambda each: each.time_ns)[-5:]
+        stored_ns = [(self.root / "store" / each.name).stat().st_mtime_ns for each in parts]
+        times = [
+            ((at_ns - each.time_ns) / 1e9, (at_ns - ns) / 1e9)
+            for each, ns in zip(parts, stored_ns, strict=True)
+        ]
+        return ", ".join(f"begun {begun:.2f} stored {stored:.2f}" for begun, stored in times)
+
     def restored(self) -> Counter[str]:
         """Return the texts of a restore, with their numbers."""
         target = self.root / "restored"
@@ -209,7 +222,8 @@ def run(service: Service, kills: int, seed: int, say: Callable[[str], None]) -> 
             oldest = max(missing.values())
             yield (
                 f"kill {number}: {len(missing)} writes are missing, the oldest of {oldest:.1f} s before"
-                f" (a thread here was {service.late:.1f} s late, load {os.getloadavg()[0]:.0f})"
+                f" (a thread here was {service.late:.1f} s late, load {os.getloadavg()[0]:.0f};"
+                f" parts, in seconds before: {service.timeline(killed)})"
             )
         longest, count, stored = max([longest, *lost.values()]), count + len(lost), set(rows)
         if number % 10 == 0 or number == kills:

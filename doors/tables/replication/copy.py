@@ -8,8 +8,8 @@ import hashlib
 import marshal
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,8 +30,9 @@ _AS_BYTES = "typeof({0}), iif(typeof({0}) = 'text', CAST({0} AS BLOB), {0})"
 """A column that may have text that is not Unicode."""
 _FORMAT = 2
 """Version of `marshal` whose bytes depend on the values alone."""
-STEP_PAGES = 64
-"""Pages that are copied before they are written to the disk."""
+STILL_SECONDS = 60.0
+"""How long a snapshot waits for connections that read older rows."""
+_CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 ENTRY_BYTES = 4096
 """Size of an entry in the log besides its content: what it costs to store and apply it."""
 CREATE = f"""CREATE TABLE IF NOT EXISTS {REPLICA_TABLE} (
@@ -359,21 +360,62 @@ def snapshot_file(path: Path) -> Path:
     return path.with_name(path.name + ".snapshot")
 
 
+@contextmanager
+def still_file(path: Path) -> Iterator[tuple[LogPosition, int, Iterator[bytes]]]:
+    """Give the position and the schema version of a database, and the bytes of its file, in pieces.
+
+    The file does not change meanwhile: later commits stay in the write-ahead log. So no copy is written, for
+    which commits of others would wait. Raises SQLite's errors.
+    """
+    with closing(open_replica(path)) as reader, closing(open_replica(path)) as writer:
+        writer.set_busy_timeout(int(BUSY_SECONDS * 1000))
+        end = time.monotonic() + STILL_SECONDS
+        while True:
+            reader.execute(_CHECKPOINT)
+            with suppress(apsw.BusyError):  # Without the lock, a commit may come between; that is noticed.
+                writer.execute("BEGIN IMMEDIATE")
+            before = reader.pragma("data_version")
+            busy, logged, copied = reader.execute(_CHECKPOINT).fetchall()[0]
+            reader.execute("BEGIN")
+            version, log_position = schema_version(reader), read_log_position(reader)
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+            if not busy and logged == copied and reader.pragma("data_version") == before:
+                break
+            reader.execute("ROLLBACK")
+            if time.monotonic() > end:
+                raise apsw.BusyError("another connection reads the tables for too long")
+            time.sleep(BUSY_SECONDS)
+        # SQLite opens the file: another descriptor that is closed would end the locks of this process on it.
+        file = apsw.VFSFile(
+            "", str(path.resolve()), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
+        )
+        try:
+            size = file.xFileSize()
+            pieces = (file.xRead(min(MESSAGE_BYTES, size - at), at) for at in range(0, size, MESSAGE_BYTES))
+            yield log_position, version + log_position.schema_shift, pieces
+        finally:
+            file.xClose()
+
+
+def write_stepwise(target: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file. Each piece is synced, because commits of others wait for what their disk has to write."""
+    with target.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+            file.flush()
+            os.fdatasync(file.fileno())
+
+
 def save_snapshot(path: Path, target: Path) -> LogSnapshot:
-    """Copy a database file in one transaction. Raises SQLite's errors and OSError."""
+    """Copy a database file as it is at a position. Raises SQLite's errors and OSError."""
     remove_database(target)
-    with closing(open_replica(path)) as source, closing(Connection(str(target))) as copy:
-        copy.execute("PRAGMA synchronous = off")
-        source.execute("BEGIN")
-        version, log_position = schema_version(source), read_log_position(source)
-        with copy.backup("main", source, "main") as backup, target.open("rb") as content:
-            # Commits of others wait for what their disk has not written yet.
-            while not backup.step(STEP_PAGES):
-                os.fdatasync(content.fileno())
+    with still_file(path) as (log_position, schema, pieces):
+        write_stepwise(target, pieces)
     with target.open("rb") as content:
         return LogSnapshot(
             sequence=log_position.sequence,
-            schema=version + log_position.schema_shift,
+            schema=schema,
             logged=log_position.logged,
             digest=hashlib.file_digest(content, "sha256").hexdigest(),
             size=content.tell(),

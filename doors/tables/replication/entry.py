@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 from doors.tables.replication.errors import CannotApply
 from engine.replication import LogMessage
 
-FORMAT = 2
-"""Format 1 lacks `origins`."""
+FORMAT = 3
+"""Format 1 lacks `origins`. Entries without `undo` have format 2, which an earlier svc reads."""
 MESSAGE_BYTES = 1 << 20
 SINGLE_BYTES = 32 << 10
 """A larger entry ends with an empty message, so that the last message of a log is always small."""
@@ -65,12 +65,18 @@ class Entry:
     """False for all pieces of an image but the last one."""
     origins: Sequence[Origin] = ()
     """That of each part, or one of all; empty in entries of an earlier svc."""
+    undo: Sequence[tuple[int, str, bool]] = ()
+    """For parts that change tables: statements that undo it, and whether rows are then as they were."""
     lacks: str = ""
     """The changes that a gap lacks. Those of tables with a primary key may be complete."""
 
     def encode(self) -> bytes:
         """Return the stored form."""
-        head: dict[str, Any] = {"format": FORMAT, "kind": self.kind, "previous": self.previous}
+        head: dict[str, Any] = {
+            "format": FORMAT if self.undo else 2,
+            "kind": self.kind,
+            "previous": self.previous,
+        }
         head |= {"node": self.node, "schema": self.schema}
         if self.sequences:
             head["sequences"] = dict(self.sequences)
@@ -82,6 +88,8 @@ class Entry:
             head["complete"] = False
         if any(map(any, self.origins)):
             head["origins"] = self.origins
+        if self.undo:
+            head["undo"] = self.undo
         if self.lacks:
             head["lacks"] = self.lacks
         body = b"".join(_encode_parts(self.parts))

@@ -15,7 +15,7 @@ from doors.tables.replication.copy import LogPosition, read_log_position
 from doors.tables.replication.entry import Entry, Origin
 from doors.tables.replication.errors import CannotApply
 from doors.tables.replication.journal import FOLDER, JournalEntry, read_segment, segments
-from doors.tables.replication.recorder import NO_KEY
+from doors.tables.replication.recorder import NO_KEY, stored_tables
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.catalog import Table, find, read, reserved
 from doors.tables.sqlite.connections import (
@@ -27,7 +27,7 @@ from doors.tables.sqlite.connections import (
     open_replica,
     recorder_of,
 )
-from doors.tables.sqlite.errors import TablesError, Value
+from doors.tables.sqlite.errors import TablesError, Value, fold
 from doors.tables.types.grid_cell import CUT, full_cell, stored
 from engine.control.schemas import StrictModel
 from engine.files.temporary import temporary_folder
@@ -193,9 +193,8 @@ def _row_write(write: Write, table: Table | None, change: Any) -> RowWrite:
     )
 
 
-def key_of(connection: Connection, table: str, cells: Sequence[Any]) -> list[Value]:
+def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
     """Return the stored key of a row for its cells. Raises `TablesError`."""
-    found = find(read(connection), table, "not-found")
     if len(found.key) != len(cells) or not cells:
         names = ", ".join(found.key)
         raise TablesError(
@@ -219,6 +218,40 @@ def _in_changeset(value: Value) -> bytes:
     return value.encode(errors="surrogatepass") if isinstance(value, str) else b""
 
 
+class _Past:
+    """The schema as it was, entry by entry back, and a table that is followed through its changes."""
+
+    def __init__(self, connection: Connection, table: str = "") -> None:
+        """Begin with the schema of a connection."""
+        self._schema = open_replica(Path(":memory:"))
+        self._schema.pragma("legacy_alter_table", True)  # Others need not exist.
+        for _, sql in stored_tables(connection).values():
+            self._schema.execute(sql)
+        self._table = self._followed = table
+        self.tables = read(self._schema)
+        self.close = self._schema.close
+
+    @property
+    def table(self) -> Table | None:
+        """The followed table; None while it did not exist."""
+        names = (each for each in self.tables.values() if fold(each.name) == fold(self._followed))
+        return next(names, None)
+
+    def undo(self, entry: Entry, part: int) -> bool:
+        """Undo a statement of an entry. Return whether the schema before it is known."""
+        sql = next((sql for index, sql, _ in entry.undo if index == part), "")
+        text = entry.parts[part]
+        if not sql:
+            return not isinstance(text, str) or _LOSES_ROWS.match(text) is None
+        before = {fold(name): root for root, (name, _) in stored_tables(self._schema).items()}
+        self._schema.execute(sql)
+        after = {root: name for root, (name, _) in stored_tables(self._schema).items()}
+        followed = after.get(before.get(fold(self._followed), 0), self._followed)
+        self._followed = followed if followed in after.values() else self._table
+        self.tables = read(self._schema)
+        return True
+
+
 def find_writes(
     connection: Connection,
     *,
@@ -228,53 +261,71 @@ def find_writes(
     request: str = "",
     limit: int = MAX_WRITES,
 ) -> History:
-    """Return what wrote a row, or one cell of it, or what a request wrote. Raises `TablesError`."""
-    catalog, end = read(connection), time.monotonic() + SECONDS
-    position = _position(connection)
-    name, values = "", list[Value]()
-    if not request:
-        found = find(catalog, table, "not-found")
-        name, values = found.name, key_of(connection, table, key)
-        column = found.column(column).name if column else ""
-    needles = [each for each in (name.encode(), *map(_in_changeset, values)) if each]
+    """Return what wrote a row, or one cell of it, or what a request wrote. Raises `TablesError`.
+
+    A row of a table that was dropped, created again or renamed is followed by its key.
+    """
+    position, end = _position(connection), time.monotonic() + SECONDS
     rows: list[RowWrite] = []
     lacks: dict[str, None] = {}
-    since_ns, complete = time.time_ns(), True
-    for stored_entry, entry in _entries(Path(connection.filename), position):
-        if len(rows) >= limit or time.monotonic() > end:
-            complete = False
-            break
-        since_ns = stored_entry.time_ns
-        if entry.lacks:
-            lacks[entry.lacks] = None
-        if request.encode() not in stored_entry.content:
-            continue
-        for index, part in reversed([*enumerate(entry.parts)]):
-            origin = _origin(entry, index)
-            if isinstance(part, str) or (request and request not in origin.requests):
+    since_ns, complete, is_known = time.time_ns(), True, True
+    with closing(_Past(connection, table)) as past:
+        values = _key_of(found, key) if (found := past.table) is not None else None
+        column = found.column(column).name if column and found is not None else column
+        for stored_entry, entry in _entries(Path(connection.filename), position):
+            if len(rows) >= limit or time.monotonic() > end:
+                complete = False
+            if not complete or not is_known:
+                break
+            since_ns = stored_entry.time_ns
+            if entry.lacks:
+                lacks[entry.lacks] = None
+            if request.encode() not in stored_entry.content and not entry.undo:
                 continue
-            if not all(needle in part for needle in needles):
-                continue
-            write = _write_of(position.log, stored_entry, origin)
-            for change in apsw.Changeset.iter(part):
-                if reserved(change.name) or (name and change.name != name):
-                    continue
-                if values:
-                    row = (change.new if change.op == "INSERT" else change.old) or ()
-                    in_key = [each.name for each in found.columns if not each.generated]
-                    if [row[in_key.index(each)] for each in found.key] != values:
-                        continue
-                each = _row_write(write, catalog.get(change.name), change)
-                if column and column not in each.key:
-                    before, after = (
-                        None if side is None else {k: v for k, v in side.items() if k == column}
-                        for side in (each.before, each.after)
-                    )
-                    if not before and not after:
-                        continue
-                    each = replace(each, before=before, after=after)
-                rows.append(each)
+            for index, part in reversed([*enumerate(entry.parts)]):
+                origin = _origin(entry, index)
+                if isinstance(part, str):
+                    is_known = is_known and past.undo(entry, index)
+                    if found != (found := past.table):
+                        values = _key_of(found, key) if found is not None else values
+                elif is_known and (request in origin.requests if request else found is not None):
+                    write = _write_of(position.log, stored_entry, origin)
+                    rows += _changes(write, part, past.tables, found, values or (), column)
+    if table and values is None:
+        find(read(connection), table, "not-found")
     return History(rows[:limit], since_ns, complete and len(rows) <= limit, list(lacks))
+
+
+def _changes(
+    write: Write,
+    part: bytes,
+    tables: Mapping[str, Table],
+    found: Table | None,
+    values: Sequence[Value],
+    column: str,
+) -> Iterator[RowWrite]:
+    """Yield the changes of a changeset, or only those of one row of a table, or of its column."""
+    names = [each.name for each in found.columns if not each.generated] if found is not None else []
+    places = [names.index(each) for each in found.key] if found is not None else []
+    needles = [found.name.encode(), *map(_in_changeset, values)] if found is not None else []
+    if not all(needle in part for needle in needles):
+        return
+    for change in apsw.Changeset.iter(part):
+        if reserved(change.name) or (found is not None and change.name != found.name):
+            continue
+        row = (change.new if change.op == "INSERT" else change.old) or ()
+        if [row[place] for place in places] != [*values]:
+            continue
+        each = _row_write(write, tables.get(change.name), change)
+        if column and column not in each.key:
+            before, after = (
+                None if side is None else {k: v for k, v in side.items() if k == column}
+                for side in (each.before, each.after)
+            )
+            if not before and not after:
+                continue
+            each = replace(each, before=before, after=after)
+        yield each
 
 
 @contextmanager
@@ -374,6 +425,7 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
     lacks: dict[str, None] = {}
     undone, numbered = 0, set[str]()
     end = time.monotonic() + SECONDS
+    copy.pragma("legacy_alter_table", True)
     copy.execute("BEGIN IMMEDIATE")
     for stored_entry, entry in _entries(path, position):
         if stored_entry.sequence <= last:
@@ -395,8 +447,9 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
         numbered |= entry.sequences.keys()
         if entry.kind == "gap" and not entry.lacks.endswith(NO_KEY):
             raise TablesError(f"the transaction at {at} has no record: {entry.lacks}", "Name a later moment.")
-        for part in reversed(entry.parts):
-            if isinstance(part, str):
+        exact = {index: sql for index, sql, is_exact in entry.undo if is_exact}
+        for index, part in reversed([*enumerate(entry.parts)]):
+            if isinstance(part, str) and index not in exact:
                 if _LOSES_ROWS.match(part):
                     raise TablesError(
                         f"the tables before {at} had another schema: {' '.join(part.split())[:80]}",
@@ -404,6 +457,9 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
                     )
                 continue
             try:
+                if isinstance(part, str):
+                    copy.execute(exact[index])
+                    continue
                 inverse = apsw.Changeset.invert(part)
                 undone += sum(not reserved(each.name) for each in apsw.Changeset.iter(inverse))
                 apsw.Changeset.apply(inverse, copy)
@@ -431,6 +487,15 @@ class Reverted:
     applied: bool
 
 
+def _fits(then: Table, now: Table | None) -> bool:
+    """Return whether changes of a table can be applied now: columns may have been added at its end."""
+    names, current = (
+        [each.name for each in table.columns if not each.generated] if table is not None else []
+        for table in (then, now)
+    )
+    return now is not None and current[: len(names)] == names and now.key == then.key
+
+
 def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Reverted:
     """Undo one entry in a transaction, or plan it. `skip` leaves out rows that have changed since.
 
@@ -439,9 +504,25 @@ def revert(connection: Connection, entry: str, *, plan: bool, skip: bool) -> Rev
     path, catalog = Path(connection.filename), read(connection)
     position = read_log_position(connection)
     sequence = _sequence(position, entry)
-    found = next((each for each in _entries(path, position) if each[0].sequence <= sequence), None)
+    found, is_known = None, True
+    with closing(_Past(connection)) as past:
+        for found in _entries(path, position):
+            if found[0].sequence <= sequence:
+                break
+            for index in reversed(range(len(found[1].parts))):
+                is_known = is_known and past.undo(found[1], index)
+        then = past.tables
     if found is None or found[0].sequence != sequence:
         raise TablesError(f"the history has no entry {entry}", "It may be too old.", code="not-found")
+    written = {
+        each.name for part in found[1].parts if isinstance(part, bytes) for each in apsw.Changeset.iter(part)
+    }
+    for name in sorted(each for each in written if not reserved(each)):
+        if not is_known or name not in then or not _fits(then[name], catalog.get(name)):
+            raise TablesError(
+                f"the entry {entry} cannot be reverted: the schema of {name} has changed since",
+                "Change the rows by hand.",
+            )
     if found[1].lacks or any(isinstance(part, str) for part in found[1].parts):
         reason = f"its record lacks {found[1].lacks}" if found[1].lacks else "it changed the schema"
         raise TablesError(f"the entry {entry} cannot be reverted: {reason}", "Change the rows by hand.")

@@ -45,11 +45,12 @@ _MAGIC = b"svcj"
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """An entry, and when it was appended (Unix time in ns)."""
+    """An entry, when it was appended (Unix time in ns), and where it ends in its file."""
 
     sequence: int
     time_ns: int
     content: bytes
+    end: int = 0
 
     def frame(self) -> bytes:
         """Return the stored form."""
@@ -186,9 +187,10 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def read_segment(segment: Path) -> Iterator[JournalEntry]:
-    """Yield the entries of a segment, up to the first incomplete or damaged one. Raises OSError."""
+def read_segment(segment: Path, begin: int = 0) -> Iterator[JournalEntry]:
+    """Yield the entries of a segment from a place on, up to the first damaged one. Raises OSError."""
     with segment.open("rb") as file:
+        file.seek(begin)
         yield from read_frames(file)
 
 
@@ -201,7 +203,7 @@ def read_frames(file: BinaryIO) -> Iterator[JournalEntry]:
         content = file.read(size)
         if len(content) < size or zlib.crc32(content) != checksum:
             return
-        yield JournalEntry(sequence, time_ns, content)
+        yield JournalEntry(sequence, time_ns, content, file.tell())
 
 
 def trim(folder: Path, max_bytes: int, before_ns: int = 0) -> None:

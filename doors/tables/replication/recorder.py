@@ -6,9 +6,10 @@ machine it is an entry without content, a gap.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from doors.tables.replication.copy import (
@@ -34,6 +35,8 @@ _CACHED_SQL = 2048
 NO_KEY = ", which has no primary key"
 """End of the reason for a gap whose parts are complete for other tables."""
 _OUTSIDE = "a change outside of a transaction"
+DROPPED_BYTES = 16 << 20
+"""Size of a table up to which its rows are recorded when it is dropped."""
 MAX_CHANGES = 256 << 20
 """Size of the changes of a transaction. On one machine, one with more is a gap."""
 Unsound = tuple[str, str, bool]
@@ -63,8 +66,11 @@ class Recorder:
         self.origin: Origin = Origin()
         """That of what is written now."""
         self._requests: list[str] = []
-        self._pending: tuple[str, bytes, Mapping[int, tuple[str, str]]] | None = None
-        """A statement that may change the schema, and the changed rows and the tables before it."""
+        self._undo: list[tuple[int, str, bool]] = []
+        self._pending: tuple[str, bytes, Mapping[int, tuple[str, str]], Mapping[str, bytes]] | None = None
+        """A statement that may change the schema, the changed rows and the tables before it, and the removal
+        of the rows that it drops.
+        """
         self._internal = False
         self._total = 0
         """SQLite's counter of changed rows at the begin of the transaction."""
@@ -175,7 +181,35 @@ class Recorder:
             self._older = self._unsound
             self._begin_session()
         if not rows:
-            self._pending = sql, self._session.changeset(), stored_tables(self._connection)
+            tables = stored_tables(self._connection)
+            self._pending = sql, self._session.changeset(), tables, self._dropped_rows(sql, tables)
+
+    def _dropped_rows(self, sql: str, tables: Mapping[int, tuple[str, str]]) -> Mapping[str, bytes]:
+        """Return the removal of all rows of each table that a statement drops, unless one is large."""
+        connection, removed = self._connection, dict[str, bytes]()
+        if _first_word(sql[:_CACHED_SQL]) != "drop" or connection.pragma("foreign_keys"):
+            return removed
+        steps = connection.execute(f"EXPLAIN {sql}").fetchall()
+        dropped = {each[5] for each in steps if each[1:3] == ("DropTable", 0)}
+        for name in (name for name, _ in tables.values() if name in dropped):
+            reason, _, writable = self._unsound.get(name, ("", "", True))
+            limit = (DROPPED_BYTES - sum(map(len, self._parts))) // connection.pragma("page_size")
+            pages = connection.execute("SELECT 1 FROM dbstat WHERE name = ?", (name,))
+            if not writable or reason.endswith(NO_KEY) or next(islice(pages, max(0, limit), None), None):
+                continue
+            self._session.enabled = False
+            triggers = connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, -1)
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+            with closing(apsw.Session(connection, "main")) as session:
+                session.attach(name)
+                connection.execute("SAVEPOINT svc_drop")
+                connection.execute(f"DELETE FROM main.{quoted(name)}")
+                removed[name] = session.changeset()
+                connection.execute("ROLLBACK TO svc_drop")
+                connection.execute("RELEASE svc_drop")
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, triggers)
+            self._session.enabled = not self._oversized
+        return removed
 
     def _begin_session(self) -> None:
         self._session = apsw.Session(self._connection, "main")
@@ -187,7 +221,7 @@ class Recorder:
     def _end_statement(self) -> None:
         """Record the pending statement if it has changed the schema."""
         assert self._pending is not None
-        (sql, changes, before), self._pending = self._pending, None
+        (sql, changes, before, dropped), self._pending = self._pending, None
         connection, version = self._connection, schema_version(self._connection)
         # Rows of ANALYZE have no key, and a statement that failed has changed none.
         analyzed = _first_word(sql[:_CACHED_SQL]) == "analyze" and self._session.changeset() != changes
@@ -209,7 +243,9 @@ class Recorder:
         for table in self._unsound.keys() - self._older.keys():
             if self._replica.refuses:
                 self._refuse(*self._unsound[table][:2])
-        self._add_parts(changes, sql)
+        self._add_parts(changes, *dropped.values(), sql)
+        if before != tables:
+            self._undo.append((len(self._parts) - 1, *_undo_of(before, tables, dropped)))
 
     def _add_parts(self, *parts: Part) -> None:
         added = [part for part in parts if part]
@@ -296,6 +332,7 @@ class Recorder:
             node=self._replica.node,
             schema=self._schema + log_position.schema_shift,
             parts=() if self._oversized else self._parts,
+            undo=() if self._oversized else self._undo,
             lacks=self._lacks,
             sequences=sequences,
             origins=self._origins
@@ -326,6 +363,7 @@ class Recorder:
             self._session.close()
         self._parts.clear()
         self._origins.clear()
+        self._undo.clear()
         self._session = self._pending = self._refused = None
         self._writing = self._oversized = False
         self._lacks = ""
@@ -338,6 +376,22 @@ class Recorder:
         self._discard()
         self._sentinel.close()
         self._replica.close()
+
+
+def _undo_of(
+    before: Mapping[int, tuple[str, str]], after: Mapping[int, tuple[str, str]], dropped: Container[str]
+) -> tuple[str, bool]:
+    """Return statements that undo a change of tables, and whether rows are then as they were."""
+    both = before.keys() & after.keys()
+    if renamed := [(after[root][0], before[root][0]) for root in both if before[root][0] != after[root][0]]:
+        return ";".join(f"ALTER TABLE {quoted(new)} RENAME TO {quoted(old)}" for new, old in renamed), True
+    missing = [before[root] for root in before.keys() - after.keys()]
+    changed = [before[root] for root in both if before[root] != after[root]]
+    names = [after[root][0] for root in after.keys() - before.keys()] + [
+        name for name, _ in missing + changed
+    ]
+    steps = [f"DROP TABLE IF EXISTS {quoted(name)}" for name in names] + [sql for _, sql in missing + changed]
+    return ";".join(steps), not changed and all(name in dropped for name, _ in missing)
 
 
 def not_replicable(reason: str, hint: str = "Nothing was changed.") -> ReplicationError:

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,13 @@ from doors.tables.replication.entry import Entry, Origin
 from doors.tables.replication.history import At, History, Reverted, find_writes, revert, tables_at
 from doors.tables.replication.journal import FOLDER, read_segment, segments, trim_days
 from doors.tables.sqlite.connections import DATABASE_NAME, apsw
-from doors.tables.sqlite.errors import TablesError
+from doors.tables.sqlite.errors import TablesError, transaction
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
 from engine.trace import Call, Capture
 from tests.doors.tables.tables_door import Answer, Tables
 from tests.support.examples import examples
 
+CREATE = "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, price INTEGER)"
 SCHEMA = (
     "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, v, w BLOB)",
     "CREATE TABLE b (k TEXT, n, d TEXT AS (k || n) STORED, PRIMARY KEY (k, n)) WITHOUT ROWID",
@@ -97,7 +100,7 @@ class Shop(Tables):
 @pytest.fixture
 def shop(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Shop]:
     shop = Shop(tmp_path / "shop", loop)
-    shop.schema("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, price INTEGER)")
+    shop.schema(CREATE)
     yield shop
     shop.close()
 
@@ -206,6 +209,159 @@ def test_moment_before_a_dropped_column_is_refused(shop: Shop) -> None:
     shop.schema("ALTER TABLE item DROP COLUMN price")
     with pytest.raises(TablesError, match="had another schema: ALTER TABLE item DROP COLUMN price"):
         shop.rows_at("SELECT * FROM item", At(time_ns=then))
+
+
+REBUILD = (
+    "CREATE TABLE new (id INTEGER PRIMARY KEY, price INTEGER, label TEXT)",
+    "INSERT INTO new SELECT id, price, name FROM item",
+    "DROP TABLE item",
+    "ALTER TABLE new RENAME TO item",
+)
+
+
+def test_row_is_followed_through_a_table_that_is_built_again(shop: Shop) -> None:
+    shop.as_request("r1", "INSERT INTO item VALUES (1, 'tea', 10)")
+    then = time.time_ns()
+    with (
+        open_for_writing(shop.data, origin=Origin("migration", user="ann")) as connection,
+        transaction(connection, "the migration"),
+    ):
+        for statement in REBUILD:
+            connection.execute(statement)
+    shop.as_request("r2", "UPDATE item SET price = 11, label = 'green tea'")
+    found = shop.history(table="item", key=["1"])
+    assert [(each.write.by, each.table, each.operation, each.before, each.after) for each in found.rows] == [
+        ("request", "item", "update", {"price": 10, "label": "tea"}, {"price": 11, "label": "green tea"}),
+        ("migration", "new", "insert", None, {"id": 1, "price": 10, "label": "tea"}),
+        ("request", "item", "insert", None, {"id": 1, "name": "tea", "price": 10}),
+    ]
+    assert [each.after for each in shop.history(request="r1").rows] == [{"id": 1, "name": "tea", "price": 10}]
+    assert shop.rows_at("SELECT id, name, price FROM item", At(time_ns=then)) == [(1, "tea", 10)]
+    assert shop.rows_at("SELECT count(*) FROM sqlite_schema WHERE name = 'new'", At(time_ns=then)) == [(0,)]
+    first, last = found.rows[-1].write.entry, found.rows[0].write.entry
+    with pytest.raises(TablesError, match="cannot be reverted: the schema of item has changed since"):
+        shop.revert(first)
+    shop.schema("ALTER TABLE item ADD COLUMN unit TEXT")
+    assert shop.revert(last).applied
+    assert shop.query("SELECT price, label FROM item").rows == [{"price": 10, "label": "tea"}]
+
+
+def test_table_that_is_dropped_and_created_again_has_the_history_of_both(shop: Shop) -> None:
+    shop.schema("CREATE TABLE note (v TEXT, k TEXT NOT NULL PRIMARY KEY, w BLOB)")
+    shop.exec("INSERT INTO note VALUES ('x', '1', x'00')")
+    first, then = shop.history(table="note", key=["1"]).rows[0].write.entry, time.time_ns()
+    shop.edit("UPDATE note SET v = 'y'", origin=Origin("sql"))
+    drop(shop, "DROP TABLE note")
+    assert [each.operation for each in shop.history(table="NOTE", key=["1"]).rows] == [
+        "delete",
+        "update",
+        "insert",
+    ]
+    shop.schema("CREATE TABLE note (k INTEGER PRIMARY KEY)")
+    shop.exec("INSERT INTO note VALUES (1)")
+    found = shop.history(table="note", key=["1"]).rows
+    assert [each.after for each in found] == [
+        {"k": 1},
+        None,
+        {"v": "y"},
+        {"v": "x", "k": "1", "w": {"base64": "AA=="}},
+    ]
+    assert shop.rows_at("SELECT v, k FROM note", At(time_ns=then)) == [("x", "1")]
+    with pytest.raises(TablesError, match="the schema of note has changed since"):
+        shop.revert(first)
+
+
+def test_large_table_that_is_dropped_is_followed_and_not_shown(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "DROPPED_BYTES", 4096)
+    shop.exec("INSERT INTO item VALUES (1, ?, 10)", "x" * 10_000)
+    then = time.time_ns()
+    drop(shop, "DROP TABLE item")
+    [row] = shop.history(table="item", key=["1"], column="price").rows
+    assert row.after == {"price": 10}
+    with pytest.raises(TablesError, match="had another schema: DROP TABLE item"):
+        shop.rows_at("SELECT 1", At(time_ns=then))
+
+
+def test_drop_without_a_record_of_its_rows_ends_the_history(shop: Shop) -> None:
+    """As an earlier svc has written it."""
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Entry, "encode", lambda entry, encode=Entry.encode: encode(replace(entry, undo=())))
+        drop(shop, "DROP TABLE item")
+        shop.schema(CREATE)
+    shop.exec("INSERT INTO item VALUES (1, 'salt', 3)")
+    assert [each.after for each in shop.history(table="item", key=["1"]).rows] == [
+        {"id": 1, "name": "salt", "price": 3}
+    ]
+
+
+def test_failed_drop_changes_no_rows(shop: Shop) -> None:
+    shop.exec("INSERT INTO item VALUES (1, 'tea', 10)")
+    shop.schema("CREATE TRIGGER gone AFTER DELETE ON item BEGIN INSERT INTO item VALUES (2, 'copy', 1); END")
+    with open_for_writing(shop.data) as connection:
+        connection.execute("pragma foreign_keys = off")
+        connection.execute("begin immediate")
+        connection.execute("insert into item values (3, 'salt', 2)")
+        cursor = connection.cursor()
+        cursor.execute("select * from item")
+        with pytest.raises(apsw.LockedError):
+            connection.execute("drop table item")
+        cursor.close()
+        connection.execute("commit")
+    assert shop.query("SELECT id FROM item").rows == [{"id": 1}, {"id": 3}]
+    assert [each.operation for each in shop.history(table="item", key=["3"]).rows] == ["insert"]
+
+
+def drop(shop: Shop, statement: str) -> None:
+    """Drop tables as the Console and migrations do."""
+    with open_for_writing(shop.data) as connection, transaction(connection, "the tables"):
+        connection.execute(statement)
+
+
+SCHEMAS = (
+    "CREATE TABLE x (id INTEGER PRIMARY KEY AUTOINCREMENT, v)",
+    "CREATE TABLE x (v, w, k TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE y (id INTEGER PRIMARY KEY, v UNIQUE)",
+    "DROP TABLE x",
+    "DROP TABLE y",
+    "ALTER TABLE x RENAME TO y",
+    "ALTER TABLE y RENAME TO x",
+    "CREATE INDEX i ON x (v)",
+    "INSERT INTO x (v) VALUES (1), (2), (3)",
+    "INSERT INTO x (v, k) VALUES (1, hex(randomblob(4)))",
+    "INSERT INTO y (v) VALUES (random())",
+    "UPDATE x SET v = random()",
+    "UPDATE y SET v = random() WHERE rowid % 2",
+    "DELETE FROM x WHERE v % 2",
+)
+
+
+def contents_of(connection: apsw.Connection) -> dict[str, Any]:
+    sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name IN ('x', 'y') ORDER BY name"
+    return {
+        name: (sql, connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall())
+        for name, sql in connection.execute(sql).fetchall()
+    }
+
+
+def test_tables_at_each_moment_are_as_they_were_across_changes_of_the_schema(shop: Shop) -> None:
+    chosen, moments, done = random.Random(11), [], 0
+    for _ in range(examples(250)):
+        with suppress(TablesError):
+            drop(shop, chosen.choice(SCHEMAS))
+            done += 1
+        with open_for_reading(shop.data) as connection:
+            moments.append((time.time_ns(), contents_of(connection)))
+    assert done > 80
+    for time_ns, expected in chosen.sample(moments[1:], 25):
+        with (
+            open_for_reading(shop.data) as connection,
+            tables_at(connection, At(time_ns=time_ns)) as (path, _, _),
+            closing(apsw.Connection(str(path))) as copy,
+        ):
+            assert contents_of(copy) == expected
 
 
 def test_table_without_a_key_is_named(shop: Shop) -> None:

@@ -112,6 +112,7 @@ def test_two_services_with_one_prefix(
     service.store.delete(["service"])
     second._begin()
     monkeypatch.setattr(shipper, "CHECK_SECONDS", 0)
+    service.ship()
     before = service.store.list("tables")
     service.write("insert into item values (1, 'only here')")
     for _ in range(2):

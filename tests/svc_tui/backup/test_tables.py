@@ -260,6 +260,7 @@ def test_store_that_is_emptied_is_filled_again(service: Service, monkeypatch: py
     service.store.delete(each.name for each in service.store.list())
     service.write("insert into item values (1)")
     service.ship()
+    service.ship()
     assert digest(service.restore()) == digest(service.path)
 
 
@@ -320,6 +321,58 @@ def test_entries_are_stored_while_old_objects_are_removed(
         asyncio.run(scenario())
     finally:
         store.go.set()
+    assert digest(service.restore()) == digest(service.path)
+
+
+class WaitingParts(BackupStore):
+    """A store whose entries wait for an event."""
+
+    go: threading.Event
+
+    def put(self, name: str, content: bytes) -> None:
+        if "/entries/" in name:
+            assert self.go.wait(60)
+        super().put(name, content)
+
+
+def test_entries_are_stored_in_the_interval_after_an_upload_that_outlasts_its_own(service: Service) -> None:
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    store = WaitingParts(service.store.url, KEY)
+    store.go = threading.Event()
+    service.store = store
+    service.start()
+
+    async def scenario() -> None:
+        service.write("insert into item values (1)")
+        await service.backup._ship(0.01)
+        upload = service.backup._beside["tables", "shop"]
+        service.write("insert into item values (2)")
+        store.go.set()
+        await upload
+        await service.backup._ship(60)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        store.go.set()
+    assert service.backup._shipped["shop"].sequence == 3
+    assert digest(service.restore()) == digest(service.path)
+
+
+def test_stored_part_of_a_segment_is_not_read_again(service: Service) -> None:
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    service.write("insert into item values (1)")
+    service.ship()
+    with service.connected() as connection:  # It writes where the segment ended, and reads nothing before.
+        run(connection, "insert into item values (2)")
+        [segment] = service.journal()
+        with segment.open("r+b") as file:
+            file.write(b"damage")
+        run(connection, "insert into item values (3)")
+    service.ship()
+    assert len(parse_tables(each.name for each in service.store.list())[0]) == 1
     assert digest(service.restore()) == digest(service.path)
 
 

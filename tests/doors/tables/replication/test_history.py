@@ -74,6 +74,26 @@ def test_history_on_each_node_has_what_all_nodes_wrote(tmp_path: Path) -> None:
     run_nodes(tmp_path, scenario)
 
 
+def test_dropped_table_has_a_history_on_each_node(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], _: MemoryLogs) -> None:
+        await nodes[0].change(CREATE)
+        assert (await nodes[1].send("exec", "INSERT INTO item VALUES (1, 'tea', 10)"))[0] == 200
+        before_ns = time.time_ns()
+        await nodes[2].change("DROP TABLE item", CREATE)
+        assert (await nodes[1].send("exec", "INSERT INTO item VALUES (1, 'salt', 3)"))[0] == 200
+        for node in nodes:
+            assert await node.rows(PRICES) == [(1, 3)]
+            found = await history(node, table="item", key=["1"], column="price")
+            assert [(each.operation, each.after) for each in found.rows] == [
+                ("insert", {"price": 3}),
+                ("delete", None),
+                ("insert", {"price": 10}),
+            ]
+            assert await prices_at(node, At(time_ns=before_ns)) == [(1, 10)]
+
+    run_nodes(tmp_path, scenario)
+
+
 def test_history_begins_after_the_trimmed_part_of_the_log(tmp_path: Path) -> None:
     async def scenario(nodes: list[Node], _: MemoryLogs) -> None:
         node = nodes[0]

@@ -2,12 +2,17 @@
 
 import asyncio
 import math
+import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from doors.tables.replication.copy import still_file
+from doors.tables.sqlite.connections import apsw, close_owner, open_owner
 from engine.replication import LogSnapshots
 from tests.doors.tables.replication.memory_log import MemoryLogs
 from tests.doors.tables.replication.nodes import Node, asides, content, run_nodes
@@ -153,3 +158,70 @@ def test_log_and_files_stay_bounded(tmp_path: Path) -> None:
             assert not list(node.path.parent.glob("*.new*"))
 
     scenario_on("abc", scenario, tmp_path)
+
+
+MOVE = (
+    "UPDATE t SET n = n + 1, pad = randomblob(length(pad) % 4000 + 99) WHERE id = ?",
+    "UPDATE t SET n = n - 1 WHERE id = ?",
+)
+
+
+def test_file_is_one_state_while_others_commit(tmp_path: Path) -> None:
+    path = tmp_path / "tables" / "tables.db"
+    path.parent.mkdir()
+    owner = open_owner(path)
+    owner.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, pad BLOB)")
+    for _ in range(1000):
+        owner.execute("INSERT INTO t (n, pad) VALUES (0, randomblob(1000))")
+    ends, committed = threading.Event(), threading.Event()
+
+    def write() -> None:
+        connection = open_owner(path)
+        for number in count():
+            if ends.is_set():
+                break
+            connection.execute("BEGIN IMMEDIATE")
+            for statement, id in zip(MOVE, (number % 1000 + 1, number * 7 % 1000 + 1), strict=True):
+                connection.execute(statement, (id,))
+            connection.execute("COMMIT")
+            committed.set()
+        close_owner(connection)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(10):
+            copied = tmp_path / f"{number}.db"
+            with still_file(path) as (position, _, pieces), copied.open("wb") as file:
+                for piece in pieces:
+                    committed.clear()
+                    assert committed.wait(60)
+                    file.write(piece)
+            with closing(sqlite3.connect(copied)) as copy:
+                assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+                assert copy.execute("SELECT sum(n), count(*) FROM t").fetchone() == (0, 1000)
+                assert copy.execute("SELECT sequence FROM _svc_replica").fetchone() == (position.sequence,)
+    finally:
+        ends.set()
+        writer.join()
+        close_owner(owner)
+
+
+def test_snapshot_waits_for_transactions_that_read_older_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.replication.copy.STILL_SECONDS", 0)
+    path = tmp_path / "tables" / "tables.db"
+    path.parent.mkdir()
+    owner, reader = open_owner(path), open_owner(path)
+    owner.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM t").get == 0
+    owner.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(apsw.BusyError, match="another connection reads the tables"), still_file(path):
+        pass
+    reader.execute("COMMIT")
+    with still_file(path) as (_, _, pieces):
+        assert len(b"".join(pieces)) == path.stat().st_size
+    close_owner(reader)
+    close_owner(owner)
