@@ -34,8 +34,10 @@ AT_ONCE = 32
 MARGIN_SECONDS = 60.0
 """A try that does not end within this and the limit of its resource is lost."""
 TICK_SECONDS = 60.0
-"""How often the clock is read in any case, and in a fleet the jobs of all projects: it can jump, and the node
-that ran the jobs can be lost."""
+"""How often the clock is read in any case, and in a fleet the jobs of all projects: it can jump, and other
+nodes add jobs."""
+FLEET_SECONDS = 1.0
+"""How often a node looks for another one that is lost, whose jobs it runs."""
 BUSY_SECONDS = 0.1
 RETRY_SECONDS = 5.0
 """Pause after the tables failed."""
@@ -58,15 +60,15 @@ class JobRunner:
         share: BackgroundShare,
         *,
         node: str = "",
-        fleet: bool = False,
+        present: Callable[[], set[str]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`projects` returns those that are served, `send` is the gateway.
 
-        `node` is this one of those that use the same tables; nodes have different names.
+        `node` is this one of a fleet, and `present` returns those that run; nodes have different names.
         """
         self._projects, self._store_of, self._send, self._timeline_of = projects, store_of, send, timeline_of
-        self._share, self._node, self._fleet, self._clock = share, node, fleet, clock
+        self._share, self._node, self._present, self._clock = share, node, present, clock
         self._owner = f"{node}.{secrets.token_hex(6)}"
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
@@ -118,12 +120,15 @@ class JobRunner:
             self._changed.set()
 
     async def _run(self) -> None:
-        looked = -math.inf
+        looked, before, tick = -math.inf, set[str](), TICK_SECONDS
         while True:
             now, projects = self._clock(), self._projects()
-            if self._fleet and not 0 <= now - looked < TICK_SECONDS:
-                self._served |= projects.keys()
-                looked = now
+            if self._present is not None:
+                present, tick = self._present(), FLEET_SECONDS
+                if before - present or not 0 <= now - looked < TICK_SECONDS:
+                    self._served |= projects.keys()
+                    looked = now
+                before = present
             while self._served:
                 await self._look(self._served.pop())
             while self._heap and self._heap[0][0] <= self._clock():
@@ -135,10 +140,10 @@ class JobRunner:
                     self._active[name] = asyncio.create_task(self._claim_all(name))
                 elif name in projects:
                     self._plan(name, now + BUSY_SECONDS)
-            wait = self._heap[0][0] - self._clock() if self._heap else TICK_SECONDS
+            wait = self._heap[0][0] - self._clock() if self._heap else tick
             self._changed.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(max(wait, 0.0), TICK_SECONDS)):
+                async with asyncio.timeout(min(max(wait, 0.0), tick)):
                     await self._changed.wait()
 
     async def _look(self, name: str) -> None:

@@ -227,6 +227,25 @@ def test_jobs_at_the_limit_are_refused_with_their_rows(tmp_path: Path) -> None:
     play(tmp_path, test)
 
 
+def test_a_node_runs_the_jobs_of_one_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.jobs.runner.FLEET_SECONDS", 0.01)
+    present = {"a", "b"}
+
+    async def test(world: World) -> None:
+        world.start("a", lambda: set(present))
+        await asyncio.sleep(0.05)
+        runner, world.runner = world.runner, None  # The other node writes, and its runner gets to know.
+        id_ = await world.add()
+        await asyncio.sleep(0.05)
+        world.runner = runner
+        assert not world.begun
+        present.discard("b")
+        await world.until_idle()
+        assert world.begun == {id_: 1}
+
+    play(tmp_path, test)
+
+
 def test_many_jobs_run_a_few_at_once(tmp_path: Path) -> None:
     async def answer(_world: World, exchange: MemoryExchange) -> None:
         await asyncio.sleep(0.01)

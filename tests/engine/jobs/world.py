@@ -95,14 +95,20 @@ class World:
         finally:
             self.running -= 1
 
-    def start(self, node: str = "") -> None:
+    def start(self, node: str = "", present: Callable[[], set[str]] | None = None) -> None:
         """Start a process."""
         self.killed.clear()
         self.process += 1
         timeline, share = self.timeline, BackgroundShare(pool(), Quotas())
         store: JobStore = SteppingStore(self, self.store)
         self.runner = JobRunner(
-            lambda: self.projects, lambda _: store, self.send, lambda _: timeline, share, node=node
+            lambda: self.projects,
+            lambda _: store,
+            self.send,
+            lambda _: timeline,
+            share,
+            node=node,
+            present=present,
         )
         self.runner.start()
 
