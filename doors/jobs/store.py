@@ -141,11 +141,11 @@ class ProjectJobs:
                 statements.append((_OLDEST, ()))
         await self._statements.run(*statements)
 
-    async def reclaim(self, node: str, owner: str) -> None:
-        """Make jobs due that other processes of this node had claimed."""
-        sql = f"""UPDATE _svc_jobs SET due = {NOW} WHERE state = 'running'
-            AND substr(owner, 1, $1) = $2 AND owner <> $3"""
-        await self._statements.run((sql, (len(node) + 1, f"{node}.", owner)))
+    async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
+        """Make jobs due that other processes of this node had claimed, and this one without running them."""
+        sql = f"""UPDATE _svc_jobs SET due = {NOW}, tries = tries - (owner = $3) WHERE state = 'running'
+            AND substr(owner, 1, $1) = $2 AND (owner <> $3 OR id NOT IN (SELECT value FROM json_each($4)))"""
+        await self._statements.run((sql, (len(node) + 1, f"{node}.", owner, json.dumps(running))))
 
     async def list(
         self, *, state: JobState | None = None, after: str = "", limit: int

@@ -39,6 +39,8 @@ nodes add jobs."""
 FLEET_SECONDS = 1.0
 """How often a node looks for another one that is lost, whose jobs it runs."""
 BUSY_SECONDS = 0.1
+GATHER_SECONDS = 0.02
+"""How long other tries may end after one, so that the next ones are claimed together."""
 RETRY_SECONDS = 5.0
 """Pause after the tables failed."""
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 3600.0
@@ -73,7 +75,7 @@ class JobRunner:
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
         self._known: set[str] = set()
-        """Projects whose jobs of earlier processes are due again."""
+        """Projects whose jobs of earlier processes, and of claims without an answer, are due again."""
         self._served: set[str] = set()
         """Projects whose jobs are still to be looked up."""
         self._active: dict[str, asyncio.Task[None]] = {}
@@ -165,6 +167,7 @@ class JobRunner:
         except Exception as error:
             trace = None if isinstance(error, SvcError) else error
             _log.error("the jobs of %s do not run: %s", name, error, exc_info=trace)
+            self._known.discard(name)  # The claim may be stored.
             self._plan(name, self._clock() + RETRY_SECONDS)
         finally:
             del self._active[name]
@@ -174,10 +177,10 @@ class JobRunner:
         store, project = self._store_of(name), self._projects().get(name)
         if store is None or project is None:
             return None
-        if name not in self._known:
-            await store.reclaim(self._node, self._owner)
-            self._known.add(name)
         tries = self._tries.setdefault(name, set())
+        if name not in self._known:
+            await store.reclaim(self._node, self._owner, [each.get_name() for each in tries])
+            self._known.add(name)
         while True:
             free = min(AT_ONCE - len(tries), self._share.free(name))
             if free <= 0:
@@ -186,7 +189,7 @@ class JobRunner:
             until = int((self._clock() + limit + MARGIN_SECONDS) * 1000)
             claim = await store.claim(self._owner, until=until, count=free)
             for job in claim.jobs:
-                spawn(tries, self._try(name, store, job))
+                spawn(tries, self._try(name, store, job)).set_name(job.id)
             if len(claim.jobs) < free:
                 return claim.next / 1000 if claim.next is not None else None
 
@@ -209,7 +212,7 @@ class JobRunner:
                 break  # The claim ends by itself, and the job runs again.
             await asyncio.sleep(RETRY_SECONDS)
         if not self._stopping:
-            self.wake(name)
+            self._plan(name, self._clock() + GATHER_SECONDS)
 
     async def _outcome(self, name: str, store: JobStore, job: Job, request: str) -> Ended | None:
         if job.tries > job.max_tries:
