@@ -25,7 +25,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls bench-density compat soak fuzz fleet-faults backup-faults clean
+.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls bench-density bench-jobs compat soak fuzz fleet-faults backup-faults clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -142,6 +142,10 @@ bench-console: $(VENV)/.installed-dev
 # Memory, disk, start and requests of a service with N projects.
 bench-density: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.density $(N)
+
+# Visitors beside N jobs (default: 10,000) that are due at once.
+bench-jobs: $(VENV)/.installed-dev
+	@"$(BIN)/python" -m bench.jobs $(N)
 
 # npm packages, frameworks and web APIs in js resources, for docs/reference/compatibility.md; modules of Go, crates, and
 # components of other tools, behaviors beside wasmtime. WPT= names a checkout of the web platform tests; CASES= limits

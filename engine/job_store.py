@@ -73,8 +73,11 @@ class JobStore(Protocol):
     async def end(self, owner: str, ended: Sequence[Ended]) -> None:
         """Store the ends of tries of this process."""
 
-    async def reclaim(self, node: str, owner: str) -> None:
-        """Make jobs due that other processes of this node had claimed: those have ended."""
+    async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
+        """Make jobs due that other processes of this node had claimed: those have ended.
+
+        So are those of this process that are not `running`: the claim failed after it was stored.
+        """
 
     async def list(
         self, *, state: JobState | None = None, after: str = "", limit: int

@@ -28,6 +28,7 @@ _CLAIM = f"""UPDATE _svc_jobs SET state = 'running', tries = tries + 1, owner = 
     WHERE n IN (SELECT n FROM _svc_jobs WHERE {LIVE} AND due <= {NOW} ORDER BY due LIMIT $3)
     RETURNING {_COLUMNS}, IIF(octet_length(body) <= {INLINE_BYTES}, CAST(body AS BLOB), NULL) AS body"""
 _NEXT = f"SELECT min(due) AS due FROM _svc_jobs WHERE {LIVE}"
+_LOOK = f"SELECT COALESCE(min(due), 0) FROM _svc_jobs WHERE {LIVE}"
 _EXPIRE = f"""DELETE FROM _svc_jobs WHERE n IN (
     SELECT n FROM _svc_jobs WHERE state = 'dead' AND due < {NOW} - {DEAD_MS} ORDER BY due LIMIT 100)"""
 _MINE = "WHERE id = $1 AND owner = $2 AND state = 'running'"
@@ -109,8 +110,8 @@ class ProjectJobs:
 
     async def next_due(self) -> int | None:
         """Return when a job is due; None without jobs."""
-        due: int | None = await self._statements.glance(_NEXT)
-        return due
+        due: int | None = await self._statements.glance(_LOOK)
+        return due or None
 
     async def claim(self, owner: str, *, until: int, count: int) -> Claim:
         """Begin tries of jobs that are due."""
@@ -140,11 +141,11 @@ class ProjectJobs:
                 statements.append((_OLDEST, ()))
         await self._statements.run(*statements)
 
-    async def reclaim(self, node: str, owner: str) -> None:
-        """Make jobs due that other processes of this node had claimed."""
-        sql = f"""UPDATE _svc_jobs SET due = {NOW} WHERE state = 'running'
-            AND substr(owner, 1, $1) = $2 AND owner <> $3"""
-        await self._statements.run((sql, (len(node) + 1, f"{node}.", owner)))
+    async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
+        """Make jobs due that other processes of this node had claimed, and this one without running them."""
+        sql = f"""UPDATE _svc_jobs SET due = {NOW}, tries = tries - (owner = $3) WHERE state = 'running'
+            AND substr(owner, 1, $1) = $2 AND (owner <> $3 OR id NOT IN (SELECT value FROM json_each($4)))"""
+        await self._statements.run((sql, (len(node) + 1, f"{node}.", owner, json.dumps(running))))
 
     async def list(
         self, *, state: JobState | None = None, after: str = "", limit: int

@@ -256,10 +256,16 @@ class ProjectTables:
             self._door.on_closed(self)
 
     async def glance(self, sql: str, *, fresh: bool = False) -> Any:
-        """Return the first value of a query of svc, on a connection of its own; None if it cannot be read."""
+        """Return the first value of a query of svc, on a connection of its own; None if it cannot be read.
+
+        Once there is a value, the copy of a node follows the log.
+        """
         if fresh and is_active() and (replica := find_replica(self.path)) is not None:
             await replica.open(fresh=True)
-        return await asyncio.to_thread(first_value, self.path, sql)
+        value = await asyncio.to_thread(first_value, self.path, sql)
+        if value is not None:
+            find_replica(self.path)
+        return value
 
     def limit_storage(self, mebibytes: int | None) -> None:
         """Set the quota of the file; the next request opens it again."""

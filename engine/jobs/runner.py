@@ -34,9 +34,13 @@ AT_ONCE = 32
 MARGIN_SECONDS = 60.0
 """A try that does not end within this and the limit of its resource is lost."""
 TICK_SECONDS = 60.0
-"""How often the clock is read in any case, and in a fleet the jobs of all projects: it can jump, and the node
-that ran the jobs can be lost."""
+"""How often the clock is read in any case, and in a fleet the jobs of all projects: it can jump, and other
+nodes add jobs."""
+FLEET_SECONDS = 1.0
+"""How often a node looks for another one that is lost, whose jobs it runs."""
 BUSY_SECONDS = 0.1
+GATHER_SECONDS = 0.02
+"""How long other tries may end after one, so that the next ones are claimed together."""
 RETRY_SECONDS = 5.0
 """Pause after the tables failed."""
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 3600.0
@@ -58,20 +62,20 @@ class JobRunner:
         share: BackgroundShare,
         *,
         node: str = "",
-        fleet: bool = False,
+        present: Callable[[], set[str]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`projects` returns those that are served, `send` is the gateway.
 
-        `node` is this one of those that use the same tables; nodes have different names.
+        `node` is this one of a fleet, and `present` returns those that run; nodes have different names.
         """
         self._projects, self._store_of, self._send, self._timeline_of = projects, store_of, send, timeline_of
-        self._share, self._node, self._fleet, self._clock = share, node, fleet, clock
+        self._share, self._node, self._present, self._clock = share, node, present, clock
         self._owner = f"{node}.{secrets.token_hex(6)}"
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
         self._known: set[str] = set()
-        """Projects whose jobs of earlier processes are due again."""
+        """Projects whose jobs of earlier processes, and of claims without an answer, are due again."""
         self._served: set[str] = set()
         """Projects whose jobs are still to be looked up."""
         self._active: dict[str, asyncio.Task[None]] = {}
@@ -118,12 +122,15 @@ class JobRunner:
             self._changed.set()
 
     async def _run(self) -> None:
-        looked = -math.inf
+        looked, before, tick = -math.inf, set[str](), TICK_SECONDS
         while True:
             now, projects = self._clock(), self._projects()
-            if self._fleet and not 0 <= now - looked < TICK_SECONDS:
-                self._served |= projects.keys()
-                looked = now
+            if self._present is not None:
+                present, tick = self._present(), FLEET_SECONDS
+                if before - present or not 0 <= now - looked < TICK_SECONDS:
+                    self._served |= projects.keys()
+                    looked = now
+                before = present
             while self._served:
                 await self._look(self._served.pop())
             while self._heap and self._heap[0][0] <= self._clock():
@@ -135,10 +142,10 @@ class JobRunner:
                     self._active[name] = asyncio.create_task(self._claim_all(name))
                 elif name in projects:
                     self._plan(name, now + BUSY_SECONDS)
-            wait = self._heap[0][0] - self._clock() if self._heap else TICK_SECONDS
+            wait = self._heap[0][0] - self._clock() if self._heap else tick
             self._changed.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(max(wait, 0.0), TICK_SECONDS)):
+                async with asyncio.timeout(min(max(wait, 0.0), tick)):
                     await self._changed.wait()
 
     async def _look(self, name: str) -> None:
@@ -160,6 +167,7 @@ class JobRunner:
         except Exception as error:
             trace = None if isinstance(error, SvcError) else error
             _log.error("the jobs of %s do not run: %s", name, error, exc_info=trace)
+            self._known.discard(name)  # The claim may be stored.
             self._plan(name, self._clock() + RETRY_SECONDS)
         finally:
             del self._active[name]
@@ -169,10 +177,10 @@ class JobRunner:
         store, project = self._store_of(name), self._projects().get(name)
         if store is None or project is None:
             return None
-        if name not in self._known:
-            await store.reclaim(self._node, self._owner)
-            self._known.add(name)
         tries = self._tries.setdefault(name, set())
+        if name not in self._known:
+            await store.reclaim(self._node, self._owner, [each.get_name() for each in tries])
+            self._known.add(name)
         while True:
             free = min(AT_ONCE - len(tries), self._share.free(name))
             if free <= 0:
@@ -181,7 +189,7 @@ class JobRunner:
             until = int((self._clock() + limit + MARGIN_SECONDS) * 1000)
             claim = await store.claim(self._owner, until=until, count=free)
             for job in claim.jobs:
-                spawn(tries, self._try(name, store, job))
+                spawn(tries, self._try(name, store, job)).set_name(job.id)
             if len(claim.jobs) < free:
                 return claim.next / 1000 if claim.next is not None else None
 
@@ -204,7 +212,7 @@ class JobRunner:
                 break  # The claim ends by itself, and the job runs again.
             await asyncio.sleep(RETRY_SECONDS)
         if not self._stopping:
-            self.wake(name)
+            self._plan(name, self._clock() + GATHER_SECONDS)
 
     async def _outcome(self, name: str, store: JobStore, job: Job, request: str) -> Ended | None:
         if job.tries > job.max_tries:

@@ -193,9 +193,10 @@ class Runtime:
             return self.serving.projects
 
         timeline, alert = self.tenants.timeline, partial(self.monitor.report, "schedule")
+        present = self._node.presence.present if self._node.presence is not None else None
         return Scheduler(
             lambda: self._bucket.kv, projects, gateway, timeline, node=name, turn=share.run, alert=alert
-        ), JobRunner(projects, self.jobs_of, gateway, timeline, share, node=name, fleet=bool(name))
+        ), JobRunner(projects, self.jobs_of, gateway, timeline, share, node=name, present=present)
 
     async def _collect(self, *, files_only: bool = False) -> GcReport:
         journals = self._settings.data.glob(f"projects/*/{JOURNAL}")

@@ -1,6 +1,7 @@
-"""Jobs of a js resource on `svc serve`: with rows in one transaction, tries, commands, and a kill."""
+"""Jobs of resources on `svc serve`: with rows in one transaction, tries, commands, and a kill."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.e2e.test_files import CARGO, COMPILED, GUESTS
 from tests.support.service import Server, environ_of, login, prepare, run
 from tests.support.waiting import until
 
@@ -173,5 +175,66 @@ def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
         assert (
             log.count("begins /slow") == 2 and "begins /slow 2" in log and log.count("begins /later 1") == 1
         )
+    finally:
+        server.stop()
+
+
+COMPILED_MIGRATION = """
+CREATE TABLE orders (id TEXT PRIMARY KEY, lane TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (id INTEGER PRIMARY KEY, lane TEXT, path TEXT, job TEXT, try TEXT, body BLOB);
+"""
+
+
+@pytest.mark.slow(seconds=40)
+def test_jobs_of_go_and_rust_run_on_a_service(tmp_path: Path, cache: Path, rust_toolchain: None) -> None:
+    here, environ = Path(__file__).parent, environ_of(tmp_path / "home")
+    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    project = tmp_path / "shop"
+    for folder in ("go", "rust/src", "tables"):
+        (project / folder).mkdir(parents=True)
+    (project / "svc.toml").write_text(COMPILED)
+    (project / "tables" / "001_orders.sql").write_text(COMPILED_MIGRATION)
+    (project / "go" / "go.mod").write_text("module shop\n\ngo 1.24\n")
+    shutil.copy(here / "jobs.go", project / "go" / "main.go")
+    shutil.copytree(GUESTS, project / "rust" / "svc-guest", ignore=shutil.ignore_patterns("target"))
+    (project / "rust" / "Cargo.toml").write_text(CARGO)
+    shutil.copy(here / "jobs.rs", project / "rust" / "src" / "lib.rs")
+    server = Server(tmp_path / "data", environ)
+
+    def ask(lane: str, path: str) -> httpx.Response:
+        headers = {"host": f"{lane}--shop.localhost", "x-svc-job": "forged"}
+        return httpx.post(f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=60)
+
+    def runs(lane: str, path: str) -> list[dict[str, Any]]:
+        sql = "SELECT job, try, hex(body) AS body FROM runs WHERE lane = $1 AND path = $2 ORDER BY id"
+        shown = run(project, environ, "tables", "--service", "query", sql, lane, path, "--json")
+        assert shown.returncode == 0, shown.stderr
+        return [json.loads(line) for line in shown.stdout.splitlines()]
+
+    try:
+        login(server, project, environ)
+        prepare(project, environ, "deploy")
+        for lane in ("go", "rust"):
+            assert ask(lane, f"/order?{lane}1").json() is True
+            refused = ask(lane, f"/order?{lane}1")
+            assert refused.status_code == 400 and "UNIQUE" in refused.text
+            again, gone = (ask(lane, path).json() for path in ("/again", "/gone"))
+            assert again["added"] and gone["added"]
+            later = ask(lane, "/later?k").json()
+            assert ask(lane, "/later?k").json() == {"id": later["id"], "added": False}
+            assert ask(lane, "/remove?k").json() is True and ask(lane, "/remove?k").json() is False
+            bad = ask(lane, f"/later?{'k' * 256}")
+            assert bad.status_code == 400 and "key has 256 characters; the maximum is 255" in bad.text
+            until(lambda: idle(project, environ), 60)
+            (order,) = runs(lane, "/order")
+            assert bytes.fromhex(order["body"]).decode() == '{"text":"ü"}' and len(order["job"]) == 16
+            tries = [tuple(each.values()) for each in runs(lane, "/again")]
+            assert tries == [(again["id"], "1", "00FF"), (again["id"], "2", "00FF")]
+            (dead,) = listed(project, environ, "--state", "dead")["jobs"]
+            assert (dead["id"], dead["resource"], dead["error"]) == (gone["id"], lane, "status 410")
+            assert run(project, environ, "jobs", "retry", gone["id"]).returncode == 0
+            until(lambda: idle(project, environ), 60)
+            assert [each["try"] for each in runs(lane, "/gone")] == ["1", "1"]
+            assert run(project, environ, "jobs", "remove", "--dead").stdout == "1 job removed\n"
     finally:
         server.stop()

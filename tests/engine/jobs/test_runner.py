@@ -227,6 +227,54 @@ def test_jobs_at_the_limit_are_refused_with_their_rows(tmp_path: Path) -> None:
     play(tmp_path, test)
 
 
+def test_a_node_runs_the_jobs_of_one_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.jobs.runner.FLEET_SECONDS", 0.01)
+    present = {"a", "b"}
+
+    async def test(world: World) -> None:
+        world.start("a", lambda: set(present))
+        await asyncio.sleep(0.05)
+        runner, world.runner = world.runner, None  # The other node writes, and its runner gets to know.
+        id_ = await world.add()
+        await asyncio.sleep(0.05)
+        world.runner = runner
+        assert not world.begun
+        present.discard("b")
+        await world.until_idle()
+        assert world.begun == {id_: 1}
+
+    play(tmp_path, test)
+
+
+def test_jobs_of_a_claim_that_was_not_confirmed_run_with_all_their_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.jobs.runner.RETRY_SECONDS", 0.01)
+    finish = asyncio.Event()
+
+    async def answer(_world: World, exchange: MemoryExchange) -> None:
+        await finish.wait()
+        await exchange.send_head(204, [])
+
+    async def test(world: World) -> None:
+        world.answer = answer
+        world.start()
+        running = await world.add("/a", max_tries=1)
+
+        async def begun(count: int) -> bool:
+            return len(world.begun) == count
+
+        await world.until(lambda: begun(1))
+        world.unanswered = 1
+        claimed = await world.add("/b", max_tries=1)
+        await world.until(lambda: begun(2))
+        finish.set()
+        await world.until_idle()
+        assert world.begun == {running: 1, claimed: 1} and not (await world.store.list(limit=1))[0]
+
+    play(tmp_path, test)
+
+
 def test_many_jobs_run_a_few_at_once(tmp_path: Path) -> None:
     async def answer(_world: World, exchange: MemoryExchange) -> None:
         await asyncio.sleep(0.01)
@@ -258,5 +306,24 @@ def test_background_runs_have_half_of_the_instances_of_a_project() -> None:
         assert share.free("shop") == 1
         quotas.set("shop", Quota(instances=1))
         assert BackgroundShare(pool(), quotas).free("shop") == 1
+
+    asyncio.run(test())
+
+
+def test_background_runs_begin_one_by_one_between_requests() -> None:
+    async def test() -> None:
+        share, begun, between = BackgroundShare(pool(), Quotas()), 0, list[int]()
+
+        async def run() -> None:
+            nonlocal begun
+            async with share.run("shop"):
+                begun += 1
+
+        runs = asyncio.gather(*(run() for _ in range(9)))
+        while not runs.done():
+            before = begun
+            await asyncio.sleep(0)
+            between.append(begun - before)
+        assert begun == 9 and max(between) == 1
 
     asyncio.run(test())

@@ -13,6 +13,7 @@ from doors.tables.door import TablesDoor
 from engine.cancellation import cancel
 from engine.deploy.doors import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
+from engine.errors import SvcError
 from engine.http.exchange import Exchange, MemoryExchange
 from engine.job_store import Claim, Ended, Job, JobState, JobStore
 from engine.jobs.runner import JobRunner
@@ -53,6 +54,8 @@ class World:
         self.timeline.subscribe(self._record)
         self.runner: JobRunner | None = None
         self.most = self.running = self.process = 0
+        self.unanswered = 0
+        """How many claims fail after they were stored."""
         self.last: dict[str, int] = {}
         self.stored: set[str] = set()
         kinds = (TablesDoor(tables=(JOBS,)), JobsDoor())
@@ -95,14 +98,20 @@ class World:
         finally:
             self.running -= 1
 
-    def start(self, node: str = "") -> None:
+    def start(self, node: str = "", present: Callable[[], set[str]] | None = None) -> None:
         """Start a process."""
         self.killed.clear()
         self.process += 1
         timeline, share = self.timeline, BackgroundShare(pool(), Quotas())
         store: JobStore = SteppingStore(self, self.store)
         self.runner = JobRunner(
-            lambda: self.projects, lambda _: store, self.send, lambda _: timeline, share, node=node
+            lambda: self.projects,
+            lambda _: store,
+            self.send,
+            lambda _: timeline,
+            share,
+            node=node,
+            present=present,
         )
         self.runner.start()
 
@@ -177,6 +186,9 @@ class SteppingStore:
 
     async def claim(self, owner: str, *, until: int, count: int) -> Claim:
         claim: Claim = await self._do(self._store.claim(owner, until=until, count=count))
+        if claim.jobs and self._world.unanswered:
+            self._world.unanswered -= 1
+            raise SvcError("the fleet did not confirm the write, which may be stored or not")
         return claim
 
     async def body(self, job: Job) -> bytes | None:
@@ -187,8 +199,8 @@ class SteppingStore:
         await self._do(self._store.end(owner, ended))
         self._world.stored |= {each.id for each in ended if each.done}
 
-    async def reclaim(self, node: str, owner: str) -> None:
-        await self._do(self._store.reclaim(node, owner))
+    async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
+        await self._do(self._store.reclaim(node, owner, running))
 
     async def list(
         self, *, state: JobState | None = None, after: str = "", limit: int
