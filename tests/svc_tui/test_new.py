@@ -17,7 +17,8 @@ def new(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "template", ["notes", "pulse", "guestbook", "members", "polyglot", "static", "js", "go", "rust"]
+    "template",
+    ["notes", "pulse", "guestbook", "members", "inbox", "polyglot", "static", "js", "go", "rust"],
 )
 def test_new_of_every_template_creates_a_valid_project(tmp_path: Path, template: str) -> None:
     target = tmp_path / "süß und weit" / "my-app"
