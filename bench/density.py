@@ -1,8 +1,9 @@
 """Many projects on one service: memory, disk, descriptors, threads, start, cold requests and deploys.
 
-Each has a static front, a js API and a table. One project is built, and deployed under N names by the control
-API. Up to `DISTINCT` components differ in the digits of a text; those of real projects differ in the pages of
-their code, too. Half of the projects are requested after a restart.
+Each has a static front, a js API and a table. Projects of some numbers of routes (`ROUTES`) are built, and
+deployed in turn under N names by the control API. Up to `DISTINCT` components of each differ in the digits of
+a text. So a deploy compiles, as that of an application that somebody wrote, until all components are known.
+Half of the projects are requested after a restart, one after another.
 """
 
 import argparse
@@ -28,7 +29,8 @@ from engine.files.compressed import decompress
 from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 from svc_tui.deploy import uploader
 
-DISTINCT = 100
+ROUTES = (1, 5, 15, 40)
+DISTINCT = 50
 DEPLOYS_AT_ONCE = 2
 WARM_REQUESTS = 500
 IDLE_SECONDS = 20.0
@@ -48,16 +50,37 @@ lane = "js"
 workdir = "api"
 """
 _API = """
-import { json, tables } from '@svc/guest';
+import {{ json, tables }} from '@svc/guest';
+{handlers}
+const handlers = new Map([{routes}]);
 
-export default {
-  async fetch(request) {
-    const [{ visits }] = await tables.query`select count(*) as visits from visits`;
-    return json({ mark: 'number 000000', visits });
-  },
-};
+export default {{
+  async fetch(request) {{
+    const {{ pathname, searchParams }} = new URL(request.url);
+    const handler = handlers.get(pathname);
+    if (handler) return handler(Object.fromEntries(searchParams));
+    const [{{ visits }}] = await tables.query`select count(*) as visits from visits`;
+    return json({{ mark: 'number 000000', visits }});
+  }},
+}};
+"""
+_HANDLER = """
+async function handle{number}({{ kind = 'kind {number}' }}) {{
+  if (!/^[a-z ]+[0-9]{{1,{number}}}$/.test(kind)) return json({{ error: `no ${{kind}}` }}, {{ status: 400 }});
+  const rows = await tables.query`select id, at from visits where id > ${{kind.length}} limit {number}`;
+  return json({{ kind, rows: rows.map(({{ id, at }}) => ({{ id, at: `${{at}}`, of: {number} }})) }});
+}}
 """
 _TABLE = "create table visits (id integer primary key, at timestamp not null);\n"
+
+
+def api(routes: int) -> str:
+    """Return the source of an API with a number of routes."""
+    numbers = range(1, routes)
+    return _API.format(
+        handlers="".join(_HANDLER.format(number=number) for number in numbers),
+        routes=", ".join(f"['/of/{number}', handle{number}]" for number in numbers),
+    )
 
 
 def write(root: Path) -> None:
@@ -66,13 +89,26 @@ def write(root: Path) -> None:
         (root / name).mkdir(parents=True)
     (root / "svc.toml").write_text(_MANIFEST.format(name="density"))
     (root / "front" / "index.html").write_text("<!doctype html><title>front</title><p>front\n")
-    (root / "api" / "src" / "index.js").write_text(_API)
     (root / "tables" / "001-visits.sql").write_text(_TABLE)
 
 
 def name_of(number: int) -> str:
     """Return the name of a project."""
     return f"p{number:06}"
+
+
+def build(root: Path) -> list[uploader.Bundle]:
+    """Build the project with each number of routes."""
+    built = []
+    for routes in ROUTES:
+        (root / "api" / "src" / "index.js").write_text(api(routes))
+        built.append(bundle(root))
+    return built
+
+
+def mark(number: int) -> str:
+    """Return the text in the component of a project."""
+    return f"number {number // len(ROUTES) % DISTINCT:06}"
 
 
 def named(built: uploader.Bundle, number: int, folder: Path) -> uploader.Bundle:
@@ -82,8 +118,8 @@ def named(built: uploader.Bundle, number: int, folder: Path) -> uploader.Bundle:
     delta, template = (part.contents[blob.digest] for blob in part.package.files[COMPONENT].stored)
     assert isinstance(delta, bytes) and isinstance(template, bytes)
     binary = decompress(delta, decompress(template, limit=MAX_COMPONENT_BYTES), limit=MAX_COMPONENT_BYTES)
-    changed = binary.replace(MARK.encode(), f"number {number % DISTINCT:06}".encode())
-    assert number % DISTINCT == 0 or changed != binary
+    changed = binary.replace(MARK.encode(), mark(number).encode())
+    assert mark(number) == MARK or changed != binary
     component, frame = folder / f"{name_of(number)}.wasm", folder / f"{name_of(number)}.template"
     component.write_bytes(changed)
     frame.write_bytes(template)
@@ -142,7 +178,7 @@ def ask(port: int, number: int) -> float:
     took = (time.perf_counter() - began) * 1000
     connection.close()
     assert response.status == 200, f"{name_of(number)}: {response.status} {body!r}"
-    assert f"number {number % DISTINCT:06}".encode() in body, body
+    assert mark(number).encode() in body, body
     return took
 
 
@@ -151,11 +187,11 @@ def p99(times: list[float]) -> float:
     return quantiles(times, n=100, method="inclusive")[98]
 
 
-def deploy_all(serving: Serving, built: uploader.Bundle, folder: Path, projects: int) -> None:
-    """Deploy the project under all names."""
+def deploy_all(serving: Serving, built: list[uploader.Bundle], folder: Path, projects: int) -> None:
+    """Deploy the projects under all names."""
 
     def deploy_one(number: int) -> None:
-        each = named(built, number, folder)
+        each = named(built[number % len(built)], number, folder)
         with serving.client() as client:
             deploy(client, each)
         if number % 50 == 0:
@@ -172,7 +208,7 @@ def change_and_deploy(serving: Serving, root: Path) -> tuple[float, float]:
     with serving.client() as client:
         deploy(client, bundle(root))
         for number in range(CHANGES):
-            (root / "api" / "src" / "index.js").write_text(f"// {number}\n{_API}console.log({number});\n")
+            (root / "api" / "src" / "index.js").write_text(f"// {number}\n{api(1)}console.log({number});\n")
             began = time.perf_counter()
             built = bundle(root)
             planned = uploader.plan(client, built)
@@ -186,7 +222,7 @@ def measure(folder: Path, projects: int) -> dict[str, Any]:
     """Return all figures of a number of projects."""
     root = folder / "project"
     write(root)
-    built = bundle(root)
+    built = build(root)
     serving = Serving(folder / "data", "--grace", "5")
     serving.start()
     figures: dict[str, Any] = {"projects": projects}
@@ -198,8 +234,11 @@ def measure(folder: Path, projects: int) -> dict[str, Any]:
         start_ms = (time.perf_counter() - began) * 1000
         assert serving.process is not None
         pid = serving.process.pid
-        print("started", held(pid), flush=True)
-        cold = [ask(serving.port, number) for number in range(0, projects, 2)]
+        print(f"started in {cpu_seconds(pid):.2f} s of processor time:", held(pid), flush=True)
+        before = cpu_seconds(pid)
+        cold = [ask(serving.port, number) for number in range(projects // 2)]
+        milliseconds = (cpu_seconds(pid) - before) * 1000 / len(cold)
+        print(f"{milliseconds:.1f} ms of processor time a first request", flush=True)
         warm = [ask(serving.port, 0) for _ in range(WARM_REQUESTS)]
         figures |= held(pid)
         before = cpu_seconds(pid)

@@ -5,7 +5,6 @@ locked.
 """
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
@@ -20,7 +19,7 @@ from lanes.process import locked, run
 MODULES = {"service": "svc-app.js", "loader": "svc-loader.js"}
 """The name of a world's main module, which stack traces contain."""
 GLUE_MODULE = "svc-glue.js"
-"""The name of the glue's module, which the main module of the world "service" imports."""
+"""The name of the glue in stack traces, and in a template of the world "service"."""
 LIMIT_SECONDS = 120.0
 """Time limit for loading a module."""
 
@@ -90,8 +89,6 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
     output_file = module.with_suffix(".wasm")
     toolchain = spec.toolchain
     template = await _template(toolchain, spec.world, spec.report)
-    if spec.world == "service":
-        shutil.copyfile(template / GLUE_MODULE, module.parent / GLUE_MODULE)
     command = [
         toolchain.node,
         toolchain.script("component.mjs"),
@@ -117,9 +114,12 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
     return output_file.replace(spec.cache_folder / f"{digest}.wasm"), output
 
 
-async def bundle_glue(toolchain: Toolchain, name: str, target: Path) -> tuple[int, str]:
-    """Bundle a file of the glue with what it imports; return the exit code and the output of the tool."""
-    command = [toolchain.node, toolchain.script("glue.mjs"), str(GLUE / name), str(target)]
+async def bundle_glue(toolchain: Toolchain, name: str, form: str, target: Path) -> tuple[int, str]:
+    """Bundle a file of the glue with what it imports; return the exit code and the output of the tool.
+
+    `form` is the format of modules, "esm" or "cjs".
+    """
+    command = [toolchain.node, toolchain.script("glue.mjs"), str(GLUE / name), form, str(target)]
     return await run(command, target.parent)
 
 
@@ -140,9 +140,11 @@ async def _template(toolchain: Toolchain, world: str, report: Callable[[str], No
             template.mkdir()
             script, wit = toolchain.script("template.mjs"), str(toolchain.wit / world)
             command = [toolchain.node, script, module.name, wit, world, str(template)]
-            code, output = await run(command, module.parent, nice=True)
-            if code == 0 and world == "service":
-                code, output = await bundle_glue(toolchain, "deploy.js", template / GLUE_MODULE)
+            code, output = 0, ""
+            if world == "service":
+                code, output = await bundle_glue(toolchain, "deploy.js", "cjs", template / GLUE_MODULE)
+            if code == 0:
+                code, output = await run(command, module.parent, nice=True)
             if code != 0:
                 raise BuildFailed("cannot prepare the js toolchain", toolchain.repair, output=output)
             return template.replace(folder)

@@ -308,7 +308,7 @@ _CHECK = (
     "{ fetch: () => new Response() } });\n//# sourceURL=svc-app.js\n"
 )
 """The end of a script that evaluates a module without calling its handler."""
-_IMPORT, _HOST = 'import { svcHost } from "./svc-glue.js";', "\nsvcHost(svcApp.default, svcApp.svcEntry);\n"
+_IMPORT, _HOST = 'import { svcHost } from "svc:glue";', "\nsvcHost(svcApp.default, svcApp.svcEntry);\n"
 """Around the script of a dev build, they make the main module of a snapshot of it."""
 _EMPTY = _IMPORT + "svcHost({ fetch: () => new Response() }, 'index.js');\n"
 """The main module of the template."""
@@ -477,7 +477,7 @@ async def _loader(toolchain: Toolchain, heap: int, report: Callable[[str], None]
     """Return the loader component for a heap; the first use of a toolchain makes it."""
 
     async def write(module: Path) -> None:
-        code, output = await bundle_glue(toolchain, "loader.js", module)
+        code, output = await bundle_glue(toolchain, "loader.js", "esm", module)
         if code != 0:
             raise ComponentRefused(output)
 

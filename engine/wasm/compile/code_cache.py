@@ -210,19 +210,20 @@ def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_onl
     """Remove, or only count, files of machine code that were not used since `before_ns` (Unix epoch).
 
     Those of components with a `needed` digest stay if this svc can load them, with the code that they share.
-    Partial files of killed compilers count too. Returns the number of files. Raises `CodeCacheError`.
+    Partial files of killed compilers and images of an earlier svc count too. Returns the number of files.
+    Raises `CodeCacheError`.
     """
     folder, evicted = cache / "compiled", 0
     loadable = tuple(f"-{code_key(compiler)}" for compiler in Compiler)
     try:
-        files = [path for kind in ("cwasm", "image", "memory") for path in folder.glob(f"*.{kind}")]
+        files = [path for kind in ("cwasm", "pages", "memory") for path in folder.glob(f"*.{kind}")]
         stay = {
             path for path in files if path.stem.endswith(loadable) and path.name.partition("-")[0] in needed
         }
-        images = [path for path in stay if path.suffix == ".image"]
+        images = [path for path in stay if path.suffix == ".pages"]
         used = [image for image in map(read_image, images) if image is not None]
         stay |= {path for image in used for path in (image.code, image.base)}
-        for path in [*files, *folder.glob(".*.tmp")]:
+        for path in [*files, *folder.glob("*.image"), *folder.glob(".*.tmp")]:
             if path in stay or path.stat().st_mtime_ns >= before_ns:
                 continue
             evicted += 1

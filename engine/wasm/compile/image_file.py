@@ -1,10 +1,11 @@
 """Files of initial memories, beside the machine code of components whose code is shared.
 
 The first component with some machine code leaves its whole memory as the base of all. A file of each
-component has the ranges of pages in which its memory differs, and then how they are used. Files end with a
-digest (`sealed.py`).
+component has the ranges of pages in which its memory differs, compressed as their difference from the base,
+and then how they are used. Files end with a digest (`sealed.py`).
 """
 
+import errno
 import hashlib
 import json
 import mmap
@@ -16,10 +17,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine.files.compressed import FrameCorrupt, compress, decompress
 from engine.files.sealed import SEAL_BYTES, is_sealed, write_sealed
 from engine.wasm.binary.memory_image import SplitComponent
 
-MAX_RANGES = 16
+MAX_RANGES = 32
 """Maximum ranges of pages that differ: each is a mapping of its own in every memory."""
 _END = struct.Struct("<Q")
 """The end of a file before its seal: the address of a base, or the size of the document of a component."""
@@ -29,9 +31,8 @@ _PAGE = mmap.PAGESIZE
 
 
 class Layer(NamedTuple):
-    """A part of a file, `size` bytes from `position`, and its place in a memory image."""
+    """A part of a content, `size` bytes from `position`, and its place in a memory image."""
 
-    path: Path
     position: int
     offset: int
     size: int
@@ -41,8 +42,9 @@ class Layer(NamedTuple):
 class MemoryImage:
     """The initial content of a memory of `minimum` bytes: `length` bytes at `start`.
 
-    `layers` are parts of files that cover it, later ones above earlier ones. `code` is the file of the
-    machine code that uses it, in their folder. `limits` are the `declared_limits` of the component.
+    It is the layer `below` of the file `base`, which other components use, too, and above it the layers `own`
+    of `own_pages`. `code` is the file of the machine code that uses it, in their folder. `limits` are the
+    `declared_limits` of the component.
     """
 
     path: Path
@@ -51,18 +53,15 @@ class MemoryImage:
     minimum: int
     code: Path
     _: KW_ONLY
-    layers: tuple[Layer, ...]
+    base: Path
+    below: Layer
+    own: tuple[Layer, ...] = ()
     limits: tuple[int | None, ...] = ()
-
-    @property
-    def base(self) -> Path:
-        """The file of the lowest layer, which other components use, too."""
-        return self.layers[0].path
 
 
 def image_file(target: Path) -> Path:
     """Return the file of the initial memory of a component whose own machine code would be `target`."""
-    return target.with_suffix(".image")
+    return target.with_suffix(".pages")
 
 
 def code_file(target: Path, digest: bytes) -> Path:
@@ -84,12 +83,28 @@ def write_image(target: Path, split: SplitComponent, limits: Sequence[int | None
         "minimum": split.minimum,
         "code": digest.hex(),
         "base": [base.name, base_start - start, len(base_image)],
-        "ranges": ranges,
+        "pages": ranges,
         "limits": limits,
     }
     encoded = json.dumps(document).encode()
-    content_of_ranges = [image[offset : offset + size] for offset, size in ranges]
-    write_sealed(image_file(target), *content_of_ranges, encoded, _END.pack(len(encoded)))
+    frame = compress(b"".join([image[at : at + size] for at, size in ranges]), base_image) if ranges else b""
+    write_sealed(image_file(target), frame, encoded, _END.pack(len(encoded)))
+
+
+def own_pages(image: MemoryImage) -> bytes:
+    """Return the content of the layers `own`. Raises OSError if it cannot be read or is corrupt."""
+    if not image.own:
+        return b""
+    content = image.path.read_bytes()[:-SEAL_BYTES]
+    (size,) = _END.unpack(content[-_END.size :])
+    base, length = image.base.read_bytes()[: image.below.size], sum(layer.size for layer in image.own)
+    try:
+        pages = decompress(content[: -_END.size - size], base, limit=length)
+    except FrameCorrupt as error:
+        raise OSError(errno.EIO, str(error)) from error
+    if len(pages) != length:
+        raise OSError(errno.EIO, "incomplete")
+    return pages
 
 
 def _base(code: Path, split: SplitComponent) -> tuple[Path, int, bytes]:
@@ -152,10 +167,9 @@ def read_image(path: Path) -> MemoryImage | None:
 def _decode(path: Path, document: Any) -> MemoryImage:
     code = code_file(path, bytes.fromhex(document["code"]))
     base, offset, length = document["base"]
-    layers = [Layer(path.with_name(base), 0, offset, length)]
-    position = 0
-    for offset, size in document["ranges"]:
-        layers.append(Layer(path, position, offset, size))
+    own, position = [], 0
+    for at, size in document["pages"]:
+        own.append(Layer(position, at, size))
         position += size
     return MemoryImage(
         path,
@@ -163,6 +177,8 @@ def _decode(path: Path, document: Any) -> MemoryImage:
         document["length"],
         document["minimum"],
         code,
-        layers=tuple(layers),
+        base=path.with_name(base),
+        below=Layer(0, offset, length),
+        own=tuple(own),
         limits=tuple(document["limits"]),
     )

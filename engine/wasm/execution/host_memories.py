@@ -1,7 +1,8 @@
 """Memories of instances that begin with a separate image (`binary/memory_image.py`), mapped by this host.
 
 wasmtime calls the host to create a memory, and copies no data. A memory is a private mapping of the image's
-files among anonymous pages: a base that many components share, and above it the pages in which one differs.
+files among anonymous pages: a base that many components share, and above it the pages in which one differs,
+which are in a file without a name.
 After a run in a warm slot, the pages that were written since the memory was mapped are reset, and a next run
 takes it. That takes less time than wasmtime's own reset, which clears all resident pages. A memory with many
 written pages is unmapped instead, and so is each one of a cold slot.
@@ -9,6 +10,7 @@ written pages is unmapped instead, and so is each one of a cold slot.
 
 import errno
 import os
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ from wasmtime import Engine
 from engine.wasm.capi import pages
 from engine.wasm.capi.memory_creator import count_memories, set_memory_creator, set_stack_creator
 from engine.wasm.compile.compilers import Compiler
-from engine.wasm.compile.image_file import MemoryImage
+from engine.wasm.compile.image_file import MemoryImage, own_pages
 from engine.wasm.execution.config import MIB, compile_config
 from engine.wasm.execution.host_stacks import RetainedStacks
 
@@ -210,18 +212,26 @@ class _OpenFile:
 
     opened: ClassVar[WeakValueDictionary[Path, "_OpenFile"]] = WeakValueDictionary()
 
-    def __init__(self, path: Path) -> None:
-        """Open a file. Raises OSError."""
-        self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        finalize(self, os.close, self.number)
+    def __init__(self, number: int) -> None:
+        """Own a descriptor."""
+        self.number = number
+        finalize(self, os.close, number)
 
     @classmethod
     def at(cls, path: Path) -> "_OpenFile":
         """Return an open file. Raises OSError."""
         found = cls.opened.get(path)
         if found is None or not os.path.samestat(os.fstat(found.number), path.stat()):
-            cls.opened[path] = found = cls(path)
+            cls.opened[path] = found = cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         return found
+
+    @classmethod
+    def of(cls, content: bytes, folder: Path) -> "_OpenFile":
+        """Return an open file without a name, on the disk of a folder. Raises OSError."""
+        with tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
+            file.write(content)
+            file.flush()
+            return cls(os.dup(file.fileno()))
 
 
 class MappedImage:
@@ -230,7 +240,10 @@ class MappedImage:
     def __init__(self, source: MemoryImage) -> None:
         """Map the files. Raises OSError."""
         self.source = source
-        self._layers = [(_OpenFile.at(layer.path), layer) for layer in source.layers]
+        self._layers = [(_OpenFile.at(source.base), source.below)]
+        if own := own_pages(source):
+            file = _OpenFile.of(own, source.path.parent)
+            self._layers += [(file, layer) for layer in source.own]
         self.free: dict[tuple[int, int, int], list[HostMemory]] = {}
         """Retained memories, by their sizes."""
         self.unused = False

@@ -5,7 +5,7 @@
 //
 // `entry` is the absolute path of the user's module and `name` its name in messages. Paths in responses are
 // relative to `root`. `guest` is the file of '@svc/guest', `compat` the folder of svc's modules of Node.js. With
-// `deploy` the bundle is the main module of a deploy build, which imports the glue from `svc-glue.js`. Otherwise it is a
+// `deploy` the bundle is the main module of a deploy build, which imports the glue as `svc:glue`. Otherwise it is a
 // script that returns the exports. `nodeEnv` is NODE_ENV of the manifest, or null. `intl` is the folder with the packages
 // of Intl, which few bundles need.
 import { context } from 'esbuild';
@@ -35,7 +35,7 @@ function plugin({ entry, name, deploy }) {
       build.onResolve({ filter: /^svc:app$/ }, () => ({ path: 'app', namespace: 'svc' }));
       build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
       build.onResolve({ filter: /^svc:glue$/ }, ({ namespace }) =>
-        namespace === 'svc' ? { path: './svc-glue.js', external: true } : undefined);
+        namespace === 'svc' ? { path: 'svc:glue', external: true } : undefined);
     },
   };
 }

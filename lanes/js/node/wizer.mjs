@@ -3,8 +3,9 @@
 //
 //   wizer.mjs [--mapdir=GUEST::HOST] [--dir=FOLDER] --init-func NAME -o=OUT IN < INPUT
 //
-// It stores in SVC_TEMPLATE what later snapshots need, and writes the snapshot of this run.
-import { copyFileSync, mkdirSync, openSync, readFileSync, writeFileSync, writevSync } from 'node:fs';
+// It stores in SVC_TEMPLATE what later snapshots need, and writes the snapshot of this run. The glue is there already
+// if the world has one that is not the main module.
+import { copyFileSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync, writevSync } from 'node:fs';
 import { join } from 'node:path';
 import { snapshot, withGlobals } from './snapshot.mjs';
 
@@ -34,6 +35,22 @@ function faster(script) {
   }, script);
 }
 
+/**
+ * Return a script that also evaluates the glue, in the realm of the main module, which imports it as `svc:glue`.
+ *
+ * Were the glue a module that the main module imports, the engine would read it after the main module. Then all
+ * objects of the glue would have other addresses in each program, and the memories of programs little in common.
+ */
+function withGlue(script, glue) {
+  const source = `(function (require, module) { "use strict"; ${glue}\n})\n//# sourceURL=svc-glue.js`;
+  return `const svcModules = {}, svcDefine = defineBuiltinModule, svcGlue = { exports: {} };
+defineBuiltinModule = (name, exports) => { svcModules[name] = exports; svcDefine(name, exports); };
+${script}
+contentGlobal.eval(${JSON.stringify(source)})((name) => svcModules[name], svcGlue);
+svcDefine('svc:glue', { svcHost: svcGlue.exports.svcHost });
+`;
+}
+
 const options = process.argv.slice(2);
 const option = (prefix) => options.find((each) => each.startsWith(prefix)).slice(prefix.length);
 const scripts = option('--dir='), [guest, host] = option('--mapdir=').split('::');
@@ -46,8 +63,9 @@ const run = {
 };
 const folder = process.env.SVC_TEMPLATE;
 mkdirSync(join(folder, 'scripts'));
-const script = join(scripts, 'initializer.js');
-writeFileSync(script, faster(readFileSync(script, 'utf8')));
+const script = join(scripts, 'initializer.js'), glue = join(folder, 'svc-glue.js');
+const fast = faster(readFileSync(script, 'utf8'));
+writeFileSync(script, existsSync(glue) ? withGlue(fast, readFileSync(glue, 'utf8')) : fast);
 copyFileSync(script, join(folder, 'scripts', 'initializer.js'));
 const module = readFileSync(options.at(-1));
 writeFileSync(join(folder, 'module.wasm'), withGlobals(module));

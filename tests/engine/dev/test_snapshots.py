@@ -163,7 +163,7 @@ def test_files_of_old_snapshots_are_removed(app: App) -> None:
             while len(app.components() - before) > 1:  # noqa: ASYNC110 - the last request of an older one ends
                 await asyncio.sleep(0.02)
             (component,) = app.components() - before
-            assert len(list((app.cache / "compiled").glob(f"{component.stem}-*.image"))) == 1
+            assert len(list((app.cache / "compiled").glob(f"{component.stem}-*.pages"))) == 1
         assert not component.exists()
         assert not list((app.cache / "compiled").glob(f"{component.stem}*"))
 

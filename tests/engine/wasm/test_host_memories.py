@@ -1,6 +1,7 @@
 """Memories that this host maps for wasmtime: fresh in every run, bounded, and unmapped in the end."""
 
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,11 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wasmtime import Instance, Memory, Module, Store, Trap, WasmtimeError
 
+from engine.wasm.binary.memory_image import SplitComponent
 from engine.wasm.capi import pages
 from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.component_file import ComponentRejected
-from engine.wasm.compile.image_file import Layer, MemoryImage
+from engine.wasm.compile.image_file import Layer, MemoryImage, image_file, read_image, write_image
 from engine.wasm.execution import host_memories, runner
 from engine.wasm.execution.host_memories import (
     MAX_SEARCHED_BYTES,
@@ -47,7 +49,7 @@ NUMBERS = count()
 
 def mapped_image(path: Path, start: int, length: int, minimum: int) -> MappedImage:
     """Map an image that is one file."""
-    return MappedImage(MemoryImage(path, start, length, minimum, path, layers=(Layer(path, 0, 0, length),)))
+    return MappedImage(MemoryImage(path, start, length, minimum, path, base=path, below=Layer(0, 0, length)))
 
 
 class Program:
@@ -361,21 +363,17 @@ OWN = [(0, 3 * pages.PAGE_BYTES), (40 * PAGE, pages.PAGE_BYTES), (LENGTH - PAGE,
 
 def layered_images(folder: Path, count: int) -> list[tuple[MappedImage, bytes]]:
     """Map images that share a base; return each with the memory that begins with it."""
-    base = folder / f"{next(NUMBERS)}.memory"
-    base.write_bytes(INITIAL[START : START + LENGTH])
     images = []
-    for number in range(1, count + 1):
-        path, initial, layers, position = folder / f"{next(NUMBERS)}.image", bytearray(INITIAL), [], 0
-        for offset, size in OWN:
+    for number in range(count + 1):
+        target, initial = folder / f"{next(NUMBERS)}-x.cwasm", bytearray(INITIAL)
+        for offset, size in OWN if number else ():
             initial[START + offset : START + offset + size] = bytes([0xF0 + number]) * size
-            layers.append(Layer(path, position, offset, size))
-            position += size
-        path.write_bytes(b"".join(bytes([0xF0 + number]) * size for _, size in OWN))
-        source = MemoryImage(
-            path, START, LENGTH, MINIMUM, path, layers=(Layer(base, 0, 0, LENGTH), *layers), limits=(None,)
-        )
+        content = bytes(initial[START : START + LENGTH])
+        write_image(target, SplitComponent(b"code", content, START, MINIMUM), (None,))
+        source = read_image(image_file(target))
+        assert source is not None and [each[1:] for each in source.own] == (OWN if number else [])
         images.append((MappedImage(source), bytes(initial)))
-    return images
+    return images[1:]
 
 
 @settings(
@@ -421,7 +419,7 @@ def test_runs_of_programs_with_one_base_begin_with_their_own_memory(
                 run.write(at, b"\xff" * min(size, MINIMUM + grown * PAGE - at))
             store.close()
     base = images[0][0].source.base
-    assert base.read_bytes() == INITIAL[START : START + LENGTH]
+    assert base.read_bytes()[:LENGTH] == INITIAL[START : START + LENGTH]
     module.close()
     engine.close()
 
@@ -461,8 +459,9 @@ def test_memories_of_an_unloaded_program_are_released(tmp_path: Path) -> None:
     retained.forget(one)
     memories.recycle(created[1])
     memories.recycle(created[2])
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    assert [line for line in maps if " rw-p " in line and str(one.source.path) in line] == []
+    writable = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if " rw-p " in line]
+    files = [os.fstat(image._layers[1][0].number).st_ino for image in (one, two)]
+    assert [sum(fields[4] == str(file) for fields in writable) for file in files] == [0, len(OWN)]
     memories.close()
 
 

@@ -13,7 +13,14 @@ from engine.wasm.compile import limits
 from engine.wasm.compile.check import ComponentRejected
 from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
-from engine.wasm.compile.image_file import MAX_RANGES, image_file, read_image, write_image
+from engine.wasm.compile.image_file import (
+    MAX_RANGES,
+    MemoryImage,
+    image_file,
+    own_pages,
+    read_image,
+    write_image,
+)
 from engine.wasm.execution.config import compile_config
 from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import (
@@ -46,13 +53,14 @@ def compiled(binary: bytes, folder: Path) -> CompiledComponent:
     return asyncio.run(compile_component(path, path.stem, folder, fast=False, report=lambda line: None))
 
 
-def memory_of(component: CompiledComponent) -> bytes:
+def memory_of(image: MemoryImage | None) -> bytes:
     """Return the initial memory that is beside the machine code, from address 0."""
-    image = component.image
     assert image is not None
-    content = bytearray(image.length)
-    for path, position, offset, size in image.layers:
-        content[offset : offset + size] = path.read_bytes()[position : position + size]
+    content, own = bytearray(image.length), own_pages(image)
+    _, at, length = image.below
+    content[at : at + length] = image.base.read_bytes()[:length]
+    for position, offset, size in image.own:
+        content[offset : offset + size] = own[position : position + size]
     return bytes(image.start) + bytes(content)
 
 
@@ -65,7 +73,7 @@ def test_components_that_differ_in_memory_share_machine_code(tmp_path: Path) -> 
     for text in (FILL, FILL.upper(), FILL.replace("s", "\\00")):
         component = compiled(with_data((PAGE, text)), tmp_path)
         content = text.replace("\\00", "\0").encode()
-        assert memory_of(component) == bytes(PAGE) + content
+        assert memory_of(component.image) == bytes(PAGE) + content
         assert component.path.read_bytes().find(content[:100]) < 0
         paths.add(component.path)
     assert len(paths) == shared_codes(tmp_path) == 1
@@ -79,7 +87,7 @@ def test_machine_code_above_limit_is_not_stored(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("lost", [1000, 0])
-@pytest.mark.parametrize("pattern", ["code-*.cwasm", "*.image"])
+@pytest.mark.parametrize("pattern", ["code-*.cwasm", "*.pages"])
 def test_damaged_or_missing_file_is_written_again(tmp_path: Path, pattern: str, lost: int) -> None:
     binary = with_data((PAGE, FILL))
     compiled(binary, tmp_path)
@@ -88,7 +96,7 @@ def test_damaged_or_missing_file_is_written_again(tmp_path: Path, pattern: str, 
     damaged.write_bytes(content[:-lost])
     if not lost:
         damaged.unlink()
-    assert memory_of(compiled(binary, tmp_path)) == bytes(PAGE) + FILL.encode()
+    assert memory_of(compiled(binary, tmp_path).image) == bytes(PAGE) + FILL.encode()
     assert damaged.read_bytes() == content
 
 
@@ -107,7 +115,7 @@ def test_components_of_other_code_share_no_machine_code(tmp_path: Path) -> None:
 def test_components_of_other_image_size_share_machine_code(tmp_path: Path) -> None:
     for address, text in ((PAGE, FILL), (2 * PAGE, FILL), (PAGE, f"{FILL}wasm")):
         component = compiled(with_data((address, text)), tmp_path)
-        assert memory_of(component).rstrip(b"\0") == bytes(address) + text.encode()
+        assert memory_of(component.image).rstrip(b"\0") == bytes(address) + text.encode()
     assert shared_codes(tmp_path) == 1
 
 
@@ -173,12 +181,10 @@ def test_second_component_has_only_the_pages_that_differ(tmp_path: Path) -> None
     changed = FILL[: 40 * PAGE_BYTES] + "other" + FILL[40 * PAGE_BYTES + 5 :]
     first, second = (compiled(with_data((PAGE, text)), tmp_path) for text in (FILL, changed))
     assert first.image is not None and second.image is not None
-    assert first.image.layers[0] == second.image.layers[0]
-    assert [(layer.offset, layer.size) for layer in second.image.layers[1:]] == [
-        (40 * PAGE_BYTES, PAGE_BYTES)
-    ]
-    assert second.image.path.stat().st_size < 2 * PAGE_BYTES
-    assert memory_of(second) == bytes(PAGE) + changed.encode()
+    assert first.image.base == second.image.base and first.image.below == second.image.below
+    assert first.image.own == () and [*second.image.own] == [(0, 40 * PAGE_BYTES, PAGE_BYTES)]
+    assert second.image.path.stat().st_size < 1000
+    assert memory_of(second.image) == bytes(PAGE) + changed.encode()
     assert first.image.limits == second.image.limits == (None,)
 
 
@@ -202,12 +208,8 @@ def test_image_of_layers_is_the_memory(
         write_image(folder / file, SplitComponent(b"code", content, start, minimum), (None, 5))
     found = read_image(image_file(folder / "b-x.cwasm"))
     assert found is not None
-    assert len(found.layers) <= 1 + MAX_RANGES
-    content = bytearray(found.length)
-    for path, position, offset, size in found.layers:
-        content[offset : offset + size] = path.read_bytes()[position : position + size]
-    whole = bytes(found.start) + bytes(content)
-    assert whole.rstrip(b"\0") == (bytes(shift * PAGE) + image).rstrip(b"\0")
+    assert len(found.own) <= MAX_RANGES
+    assert memory_of(found).rstrip(b"\0") == (bytes(shift * PAGE) + image).rstrip(b"\0")
     assert (found.minimum, found.limits) == (minimum, (None, 5))
 
 
@@ -223,4 +225,4 @@ def test_damaged_or_missing_base_is_written_again(tmp_path: Path, lost: int) -> 
     if lost:
         base.write_bytes(content[:-lost])
     for binary, text in zip(reversed(binaries), (changed, FILL), strict=True):
-        assert memory_of(compiled(binary, tmp_path)).rstrip(b"\0") == bytes(PAGE) + text.encode()
+        assert memory_of(compiled(binary, tmp_path).image).rstrip(b"\0") == bytes(PAGE) + text.encode()

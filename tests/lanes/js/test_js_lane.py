@@ -327,7 +327,7 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
         )
         ours, _ = await component(spec)
         script, wit = toolchain.script("template.mjs"), str(toolchain.wit / "service")
-        shutil.copyfile(toolchain.folder / "template-service" / GLUE_MODULE, main.with_name(GLUE_MODULE))
+        shutil.copyfile(toolchain.folder / "template-service" / GLUE_MODULE, complete / GLUE_MODULE)
         command = [toolchain.node, script, main.name, wit, "service", str(complete)]
         assert await run(command, main.parent) == (0, "")
         return ours
