@@ -59,7 +59,8 @@ class Connection:
 
     def reset(self) -> bool:
         """Prepare for the next exchange; return whether there can be one."""
-        if self._protocol.our_state is not h11.DONE or not self.answered:
+        unexpected, _ = self._protocol.trailing_data
+        if self._protocol.our_state is not h11.DONE or not self.answered or unexpected:
             return False
         self._protocol.start_next_cycle()
         return True

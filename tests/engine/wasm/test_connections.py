@@ -10,7 +10,7 @@ from engine.wasm.execution.buffers import BUFFER_BYTES, OutputBuffer
 from engine.wasm.outbound import connections
 from engine.wasm.outbound.http import OutboundHttp
 from engine.wasm.outbound.messages import ErrorCode, FutureResponse, IncomingResponse, OutgoingRequest
-from tests.isolation.test_egress import Caller, Peer, check, peer, succeeded
+from tests.isolation.test_egress import OK, Caller, Peer, check, peer, succeeded
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -254,6 +254,18 @@ def test_connection_that_the_server_closed_is_not_used_again() -> None:
             await server.writers[0].wait_closed()
             assert succeeded(await caller.call(f"127.0.0.1:{server.port}"))
             assert len(server.received) == 2
+
+    check(test)
+
+
+def test_second_response_is_not_taken_for_that_of_the_next_request() -> None:
+    async def test(outgoing: OutboundHttp) -> None:
+        async with peer(OK + OK.replace(b"200", b"201")) as server:
+            caller = Caller(outgoing, f"http://127.0.0.1:{server.port}")
+            for opened in (1, 2):
+                response = await caller.call(f"127.0.0.1:{server.port}")
+                assert isinstance(response, IncomingResponse) and response.status == 200
+                assert len(server.received) == opened
 
     check(test)
 
