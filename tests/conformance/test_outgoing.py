@@ -144,6 +144,26 @@ def test_response_can_arrive_before_request_is_complete(host: Host) -> None:
     assert answer[read] == ("ok", b"early")
 
 
+def test_response_can_be_read_before_request_is_written(host: Host) -> None:
+    guest = Guest()
+    request = new_request(guest, SERVER, "/early", ("content-length", b"4"), method="post")
+    body = guest.call("outgoing-request.body", request)
+    stream = guest.call("outgoing-body.write", body)
+    future = guest.call("outgoing-handler/handle", request, None)
+    source = guest.call(
+        "incoming-body.stream", guest.call("incoming-response.consume", take_response(guest, future))
+    )
+    read = guest.call("input-stream.blocking-read", source, MOST)
+    guest.call("output-stream.blocking-write-and-flush", stream, b"more")
+    guest.finish(body, stream)
+    second = take_response(
+        guest, guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/headers"), None)
+    )
+    answer, server = call(host, guest)
+    assert answer[read] == ("ok", b"early") and answer[second] == ("ok", ("ok", HANDLE))
+    assert sorted(sent for _, sent in server.requests) == [b"", b"more"]
+
+
 def test_redirects_are_not_followed(host: Host) -> None:
     guest = Guest()
     response = take_response(

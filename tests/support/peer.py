@@ -77,6 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def _answer(self) -> None:
+        if self.path == "/echo":
+            self._echo()
+            return
         seen = ReceivedRequest(self.command, self.path, self.headers.items(), self._body())
         path = urlsplit(self.path).path
         self.server.requests.append(seen)
@@ -119,6 +122,17 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(200, len(answer), ("x-kind", "peer"))
         if self.command != "HEAD":
             self.wfile.write(answer)
+
+    def _echo(self) -> None:
+        """Respond before the body arrives, and return each of its chunks at once."""
+        self.send_response(200)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        size = 1
+        while size:
+            line = self.rfile.readline()
+            size = int(line, 16)
+            self.wfile.write(line + self.rfile.read(size + 2))
 
     def _redirect(self, status: int, location: str) -> None:
         self._head(status, 5, ("location", location))

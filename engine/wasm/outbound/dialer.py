@@ -1,4 +1,4 @@
-"""Network backend that connects only to permitted addresses.
+"""Opens connections to permitted addresses only.
 
 The address rule is applied after name resolution, and the connection uses exactly the checked address. A name
 server that changes its answer later (DNS rebinding) therefore gains nothing.
@@ -6,7 +6,7 @@ server that changes its answer later (DNS rebinding) therefore gains nothing.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
@@ -105,8 +105,8 @@ def permitted(egress: Egress, host: str, port: int, addresses: Sequence[str]) ->
     return allowed
 
 
-class Dialer(httpcore.AsyncNetworkBackend):
-    """The network backend of one resource."""
+class Dialer:
+    """Opens connections for one resource."""
 
     def __init__(self, egress: Egress, resolve: Resolve) -> None:
         self._egress = egress
@@ -118,13 +118,11 @@ class Dialer(httpcore.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+        seconds: float = CONNECT_SECONDS,
     ) -> httpcore.AsyncNetworkStream:
         """Connect to an origin's host. Raises AddressDenied and httpcore's errors."""
         try:
-            async with asyncio.timeout(timeout or CONNECT_SECONDS):
+            async with asyncio.timeout(seconds):
                 addresses = await self._addresses(host, port)
                 for address in addresses[:-1]:
                     try:

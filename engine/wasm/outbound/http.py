@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, time_ns
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 import h11
@@ -19,6 +19,7 @@ from engine.quota import Quotas
 from engine.trace import Call, traceparent
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
+from engine.wasm.outbound.connections import Connection, ConnectionPool
 from engine.wasm.outbound.dialer import (
     AddressDenied,
     Dialer,
@@ -47,12 +48,11 @@ NETWORK_ERRORS = (
     AddressDenied,
     httpcore.NetworkError,
     httpcore.TimeoutException,
-    httpcore.ProtocolError,
-    h11.LocalProtocolError,  # body length differs from content-length; httpcore does not convert it
+    h11.ProtocolError,
     OSError,
 )
 """Errors that an outgoing request may raise."""
-_INCOMPLETE = re.compile("disconnected|peer closed")
+_INCOMPLETE = re.compile("ConnectionClosed|peer closed")
 _ALERT = re.compile(r"_ALERT_(\w+)")
 _ERRORS: list[tuple[type[Exception], ErrorCode]] = [
     (AddressDenied, ("destination-IP-prohibited", None)),
@@ -62,14 +62,12 @@ _ERRORS: list[tuple[type[Exception], ErrorCode]] = [
     (httpcore.WriteTimeout, ("connection-write-timeout", None)),
     (httpcore.PoolTimeout, ("connection-limit-reached", None)),
     (httpcore.ConnectError, ("connection-refused", None)),
-    (httpcore.RemoteProtocolError, ("HTTP-protocol-error", None)),
-    (httpcore.LocalProtocolError, ("HTTP-protocol-error", None)),
-    (h11.LocalProtocolError, ("HTTP-protocol-error", None)),
+    (h11.ProtocolError, ("HTTP-protocol-error", None)),
     (httpcore.NetworkError, ("connection-terminated", None)),
 ]
 
 
-class BodyError(httpcore.LocalProtocolError):
+class BodyError(h11.LocalProtocolError):
     """The guest did not write the declared body; `code` is the reason."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -85,7 +83,7 @@ def error_code(error: Exception) -> ErrorCode:
     """Return the wasi:http error-code for a network error."""
     if isinstance(error, BodyError):
         return error.code
-    if isinstance(error, httpcore.RemoteProtocolError) and _INCOMPLETE.search(str(error)):
+    if isinstance(error, h11.RemoteProtocolError) and _INCOMPLETE.search(str(error)):
         return ("HTTP-response-incomplete", None)
     if isinstance(error, httpcore.ConnectError):
         # httpcore reports a failed handshake as a failed connection; its context has the cause.
@@ -123,17 +121,6 @@ class Outbound(Protocol):
         """Close every connection."""
 
 
-class _ConnectionPool:
-    """The connections of a resource by one scheme, and the number of its exchanges in progress."""
-
-    __slots__ = ("connections", "exchanges", "used_at")
-
-    def __init__(self, connections: httpcore.AsyncConnectionPool) -> None:
-        self.connections = connections
-        self.exchanges = 0
-        self.used_at = 0.0
-
-
 class OutboundHttp:
     """Connection pools of the engine, one per resource, so that resources do not wait for each other."""
 
@@ -142,36 +129,27 @@ class OutboundHttp:
         self._quotas = (quotas or Quotas()).active
         self._system = SystemResolver()
         self._resolve = resolve or self._system
-        self._pools: dict[tuple[OutboundPolicy, str], _ConnectionPool] = {}
+        self._pools: dict[tuple[OutboundPolicy, str], ConnectionPool] = {}
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def _connections(
-        self, policy: OutboundPolicy, scheme: str
-    ) -> AsyncIterator[httpcore.AsyncConnectionPool]:
-        """Return the connections for an exchange, which stay open until it ends."""
-        context = await self._tls_context() if scheme == "https" else None
-        pool = self._pools.get((policy, scheme))
+    async def _connection(
+        self, policy: OutboundPolicy, origin: Origin, seconds: float
+    ) -> AsyncIterator[Connection]:
+        """Return a connection for an exchange."""
+        tls = await self._tls_context() if origin.scheme == "https" else None
+        pool = self._pools.get((policy, origin.scheme))
         if pool is None:
-            connections = httpcore.AsyncConnectionPool(
-                ssl_context=context,
-                max_connections=256,
-                max_keepalive_connections=64,
-                keepalive_expiry=15,
-                network_backend=Dialer(policy.egress, self._resolve),
-            )
-            pool = self._pools[policy, scheme] = _ConnectionPool(connections)
-        pool.exchanges += 1
+            pool = ConnectionPool(Dialer(policy.egress, self._resolve), tls)
+            self._pools[policy, origin.scheme] = pool
         try:
-            yield pool.connections
+            async with pool.connection(origin, seconds) as connection:
+                yield connection
         finally:
-            pool.exchanges -= 1
-            loop = asyncio.get_running_loop()
-            pool.used_at = loop.time()
             if self._timer is None:
-                self._timer = loop.call_later(IDLE_SECONDS, self._close_idle)
+                self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._close_idle)
 
     def _close_idle(self) -> None:
         """Close the pools without exchanges, as those of earlier deployments."""
@@ -180,7 +158,7 @@ class OutboundHttp:
         for key, pool in list(self._pools.items()):
             if not pool.exchanges and pool.used_at <= oldest:
                 del self._pools[key]
-                task = loop.create_task(pool.connections.aclose())
+                task = loop.create_task(pool.aclose())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
         idle = [pool.used_at for pool in self._pools.values() if not pool.exchanges]
@@ -199,7 +177,7 @@ class OutboundHttp:
         if self._timer is not None:
             self._timer.cancel()
         for pool in self._pools.values():
-            await pool.connections.aclose()
+            await pool.aclose()
         if self._closing:
             await asyncio.wait(self._closing)
         self._system.close()
@@ -225,17 +203,13 @@ class OutboundHttp:
             if (grant := quota.report("egress")) is not None:
                 run.notice("WARN", f"a call to {origin} was refused: {quota.message('egress')}", grant)
             raise RequestRefused("connection-limit-reached")
-        message = _http_request(run, origin, request, call)
-        between = _seconds(request.between_bytes_timeout, READ_TIMEOUT_NS)
 
         def start() -> None:
             if future.result is not None:  # The guest already canceled it.
                 if request.body is not None:
                     request.body.discard()
                 return
-            exchange = self._exchange(
-                run, policy, origin, message, body=request.body, between=between, future=future, call=call
-            )
+            exchange = self._exchange(run, policy, origin, request, future=future, call=call)
             task = asyncio.get_running_loop().create_task(exchange)
             run.add_task(task)
             future.cancel = task.cancel
@@ -247,44 +221,67 @@ class OutboundHttp:
         run: RunState,
         policy: OutboundPolicy,
         origin: Origin,
-        message: httpcore.Request,
+        request: OutgoingRequest,
         *,
-        body: OutputBuffer | None,
-        between: float,
         future: FutureResponse,
         call: Call | None,
     ) -> None:
         connecting.set(call)
-        async with self._connections(policy, origin.scheme) as connections:
-            try:
-                response = await connections.handle_async_request(message)
-            except NETWORK_ERRORS as error:
-                if isinstance(error, AddressDenied):
-                    _report_denial(run, policy, origin, str(error.address))
-                code = error_code(error)
-                if call is not None:
-                    call.end(0, code[0])
-                future.settle(run, code)
-                return
-            finally:
-                if body is not None:  # No more is sent; a waiting writer must not block.
-                    body.discard()
-                    run.wake()
-            if call is not None and call.details is not None:
-                call.status = response.status
-                if call.capture is not None:
-                    call.capture.response = response.status, response.headers
-                call.details["first_byte_ns"] = perf_counter_ns() - call.start_ns
-            # httpcore reads the timeout again for the body: from here on it applies between bytes.
-            message.extensions["timeout"]["read"] = between
-            flow = InputBuffer(account=run)
-            try:
-                headers = [(name.lower(), value) for name, value in response.headers]
+        body, flow = request.body, InputBuffer(account=run)
+        between = _seconds(request.between_bytes_timeout, READ_TIMEOUT_NS)
+        try:
+            head = _request_head(run, origin, request, call)
+            connect = _seconds(request.connect_timeout, CONNECT_TIMEOUT_NS)
+            async with (
+                self._connection(policy, origin, connect) as connection,
+                asyncio.TaskGroup() as tasks,
+            ):
+                await connection.send(head, between)
+                sending = tasks.create_task(_send_body(run, connection, body, between, call))
+                response = await connection.head(_seconds(request.first_byte_timeout, READ_TIMEOUT_NS))
+                fields = response.headers.raw_items()
+                if call is not None and call.details is not None:
+                    call.status = response.status_code
+                    if call.capture is not None:
+                        call.capture.response = response.status_code, fields
+                    call.details["first_byte_ns"] = perf_counter_ns() - call.start_ns
+                headers = [(name.lower(), value) for name, value in fields]
                 visible = [item for item in headers if item[0] not in FORBIDDEN]
-                future.settle(run, IncomingResponse(response.status, visible, flow))
-                await receive(run, response.aiter_stream(), flow, call)
-            finally:
-                await response.aclose()
+                future.settle(run, IncomingResponse(response.status_code, visible, flow))
+                await receive(run, connection.body(between), flow, call)
+                if not connection.answered:  # The server does not read the rest of the request.
+                    sending.cancel()
+            if call is not None and (capture := call.capture) is not None and call.details is not None:
+                sizes = len(capture.sent), len(capture.received)
+                capture.complete = sizes == (call.details["bytes_out"], call.details["bytes_in"])
+        except* NETWORK_ERRORS as errors:
+            error = errors.exceptions[0]
+            assert isinstance(error, NETWORK_ERRORS)
+            if isinstance(error, AddressDenied):
+                _report_denial(run, policy, origin, str(error.address))
+            code = error_code(error)
+            if call is not None:
+                call.end(0, code[0])
+            future.settle(run, code)
+            if not flow.ended:
+                flow.end(code)
+        finally:
+            if body is not None:  # No more is sent; a waiting writer must not block.
+                body.discard()
+            run.wake()
+
+
+async def _send_body(
+    run: RunState, connection: Connection, body: OutputBuffer | None, seconds: float, call: Call | None
+) -> None:
+    """Send the body of a request, and its end."""
+    try:
+        if body is not None:
+            async for chunk in upload(run, body, call):
+                await connection.send(h11.Data(data=chunk), seconds)
+        await connection.send(h11.EndOfMessage(), seconds)
+    except httpcore.WriteError:
+        return  # A server may answer, and close the connection, without reading the body.
 
 
 async def receive(
@@ -308,9 +305,6 @@ async def receive(
             flow.end()
         if call is not None:
             call.end()
-            if (capture := call.capture) is not None and call.details is not None:
-                sizes = len(capture.sent), len(capture.received)
-                capture.complete = sizes == (call.details["bytes_out"], call.details["bytes_in"])
     except NETWORK_ERRORS as error:
         code = error_code(error)
         if call is not None:
@@ -363,10 +357,8 @@ def target_of(request: OutgoingRequest) -> str:
     return f"/{target}" if target.startswith("?") else target
 
 
-def _http_request(
-    run: RunState, origin: Origin, request: OutgoingRequest, call: Call | None
-) -> httpcore.Request:
-    """Return the request to send, with the trace context of its span unless the guest sets another."""
+def _request_head(run: RunState, origin: Origin, request: OutgoingRequest, call: Call | None) -> h11.Request:
+    """Return the head to send, with the trace context of its span unless the guest sets another."""
     method, target = method_of(request), target_of(request)
     headers = [item for item in request.headers if item[0] not in FORBIDDEN]
     fields = dict(reversed(headers))
@@ -383,49 +375,14 @@ def _http_request(
             call.parent_id = fields[b"traceparent"].decode("latin-1")[36:52]  # 00-<trace>-<span>-<flags>
         elif trace is not None and parent:
             headers.append((b"traceparent", traceparent(parent, trace, call).encode()))
-    body = request.body
-    if body is None:
-        content: Any = b""
-    else:
-        content = upload(run, body, call)
-        if b"content-length" not in fields:
-            headers.append((b"transfer-encoding", b"chunked"))
-    seconds = {
-        "connect": _seconds(request.connect_timeout, CONNECT_TIMEOUT_NS),
-        "read": _seconds(request.first_byte_timeout, READ_TIMEOUT_NS),
-        "write": _seconds(request.between_bytes_timeout, READ_TIMEOUT_NS),
-        "pool": CONNECT_TIMEOUT_NS / 1e9,
-    }
-    return httpcore.Request(
-        method.encode(),
-        httpcore.URL(
-            scheme=origin.scheme.encode(),
-            host=origin.host.encode(),
-            port=origin.port,
-            target=target.encode(),
-        ),
-        headers=[(b"host", origin.authority.encode()), *headers],
-        content=content,
-        extensions={"timeout": seconds, **_connect_times(call)},
-    )
+    if request.body is not None and b"content-length" not in fields:
+        headers.append((b"transfer-encoding", b"chunked"))
+    return h11.Request(method=method, target=target, headers=[(b"host", origin.authority.encode()), *headers])
 
 
 def _seconds(nanoseconds: int | None, default: int) -> float:
     """Return a timeout in seconds; 0 expires at once."""
     return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
-
-
-def _connect_times(call: Call | None) -> dict[str, Any]:
-    """Return the extension of httpcore that sets `connect_ns` of a call: for name, TCP and TLS."""
-    if call is None:
-        return {}
-
-    async def on_event(name: str, info: object) -> None:
-        if name in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            assert call.details is not None
-            call.details["connect_ns"] = perf_counter_ns() - call.start_ns
-
-    return {"trace": on_event}
 
 
 async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) -> AsyncIterator[bytes]:

@@ -214,7 +214,7 @@ def test_hanging_resolver_times_out() -> None:
 
     async def main() -> None:
         with pytest.raises(httpcore.ConnectTimeout):
-            await Dialer(Egress(()), silent).connect_tcp("a.example", 80, timeout=0.05)
+            await Dialer(Egress(()), silent).connect_tcp("a.example", 80, seconds=0.05)
 
     asyncio.run(main())
 
@@ -237,14 +237,14 @@ def test_hanging_lookups_block_neither_threads_nor_resources(
         one, other = Dialer(Egress(()), resolver), Dialer(Egress(()), resolver)
         for number in range(4 * MAX_LOOKUPS_PER_RESOURCE):  # none of which is waited for
             with pytest.raises(httpcore.ConnectTimeout):
-                await one.connect_tcp(f"{number}.silent.example", 80, timeout=0.01)
+                await one.connect_tcp(f"{number}.silent.example", 80, seconds=0.01)
         async with asyncio.timeout(20):
             assert await asyncio.to_thread(lambda: "done") == "done"
             with pytest.raises(AddressDenied):
-                await other.connect_tcp("a.example", 80, timeout=20)
+                await other.connect_tcp("a.example", 80, seconds=20)
         silent.set()
         with pytest.raises(AddressDenied):
-            await one.connect_tcp("a.example", 80, timeout=20)
+            await one.connect_tcp("a.example", 80, seconds=20)
         resolver.close()
 
     asyncio.run(main())

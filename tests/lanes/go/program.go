@@ -216,6 +216,21 @@ func clients() {
 		response, err := http.Post(url, "text/plain", r.Body)
 		show(w, response, err)
 	})
+	handle("/answered-upload", func(w http.ResponseWriter, r *http.Request, url string) {
+		reader, writer := io.Pipe()
+		go writer.Write([]byte("one,"))
+		response, err := http.Post(url, "text/plain", reader)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		first := make([]byte, 4)
+		io.ReadFull(response.Body, first)
+		writer.Write([]byte("two"))
+		writer.Close()
+		rest, err := io.ReadAll(response.Body)
+		fmt.Fprint(w, response.StatusCode, " ", string(first), string(rest), " ", err)
+	})
 	handle("/broken-upload", func(w http.ResponseWriter, r *http.Request, url string) {
 		response, err := http.Post(url, "text/plain", io.MultiReader(strings.NewReader("half"), broken{}))
 		show(w, response, err)

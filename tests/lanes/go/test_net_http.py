@@ -288,6 +288,10 @@ def test_failing_upload_does_not_arrive_as_complete(ask: Ask, other: Peer) -> No
     assert other.requests == []
 
 
+def test_response_is_read_while_its_request_is_written(ask: Ask) -> None:
+    assert ask("/answered-upload?url=URL/echo").text == "200 one,two <nil>"
+
+
 def test_unsendable_upload_is_closed(ask: Ask) -> None:
     closed = quote("http://127.0.0.1:1", safe="")
     assert ask(f"/closed-upload?url={closed}").text == "true io: read/write on closed pipe"
