@@ -14,7 +14,7 @@ BUNDLE = "svc-app.js"
 _FRAME = re.compile(r"svc-(?:app|loader|glue)\.js[^:\n]*:(?P<line>\d{1,9}):(?P<column>\d{1,9})\s*")
 """The part of a frame after its last `@`."""
 _DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
-_OWN = re.compile(r"(^|/)lanes/js/(?:glue|guest)/|^svc:")
+_OWN = re.compile(r"(^|/)(?:lanes/js/(?:compat|glue|guest)|toolchains/js-\w+/node_modules)/|^svc:")
 _INLINE = re.compile(
     r"svc-(?:app\.js|loader\.js line \d{1,9} > eval):(?P<line>\d{1,9}):(?P<column>\d{1,9})(?!\d)"
 )

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from bench.compat import wpt
 from bench.compat.cases import Case, cases
-from bench.compat.frameworks import FRAMEWORKS, FrameworkResult, try_framework
+from bench.compat.frameworks import FrameworkResult, try_framework
 from bench.compat.guest import Laboratory, Results
 from bench.compat.report import PAGE, Outcome, compare, page, previous_wpt, unexplained, wpt_section
 from bench.compat.upstream import upstream
 from bench.compat.workspace import PackagesMissing, installed, node, workspace
 from engine.lane import BuildMode
 from lanes.js.toolchain import NodeProgram
+from svc_tui.project.resource_starter import FRAMEWORKS
 
 ORACLE = Path(__file__).with_name("oracle.mjs")
 CONCURRENT = 2

@@ -18,9 +18,7 @@ from bench.processes import ROOT, svc_dev_process
 from engine.lane import BuildRequest
 from engine.manifest.load import load
 from lanes.js.lane import JsLane
-from svc_tui.project.resource_starter import STARTERS
 
-FRAMEWORKS = tuple(name for name, starter in STARTERS.items() if starter.framework)
 MANIFEST = '[project]\nname = "compat"\n\n[resource.other]\nlane = "static"\noutput = "other"\n'
 _PAGES = {"Accept": "text/html"}
 _FORMS = {"react-router": "/?index", "nuxt": "/api/rows"}

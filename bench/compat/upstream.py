@@ -63,6 +63,25 @@ FIXED: dict[str, tuple[int, str, str]] = {
     ),
     "/rest/v1/notes": (200, "application/json", json.dumps([{"id": 1, "text": "tea"}])),
     "/bucket/key": (200, "text/plain", "object"),
+    "/bucket/": (
+        200,
+        "application/xml",
+        "<ListBucketResult><Name>bucket</Name><KeyCount>2</KeyCount><IsTruncated>false</IsTruncated>"
+        "<Contents><Key>a &amp; b</Key><LastModified>2026-11-29T01:02:03.000Z</LastModified>"
+        "<Size>3</Size></Contents>"
+        "<Contents><Key>c</Key><LastModified>2026-11-29T01:02:04.000Z</LastModified><Size>0</Size></Contents>"
+        "</ListBucketResult>",
+    ),
+    "/bucket/none": (
+        404,
+        "application/xml",
+        "<Error><Code>NoSuchKey</Code><Message>not there</Message></Error>",
+    ),
+    "/bucket/denied": (
+        403,
+        "application/xml",
+        "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
+    ),
 }
 
 

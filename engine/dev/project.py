@@ -28,6 +28,8 @@ from engine.wasm.compile.code_cache import compile_component, remove_code
 
 BUILDS_IN_A_ROW = 3
 """Number of successive builds during which a file must change to count as written by them."""
+LOCK_FILES = frozenset(("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock"))
+"""Files that package managers write when a build installs packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class BuildWriteFilter:
     """Separates saves of the user from files that the build of one resource writes outside of its output.
 
     A file that changes during each of several builds in a row is written by the build, and no longer starts
-    one. Otherwise a command that writes a stamp beside its sources would run forever. A change while no build
-    runs is the user's.
+    one. Otherwise a command that writes a stamp beside its sources would run forever. Lock files of package
+    managers that change during a build never start one. A change while no build runs is the user's.
     """
 
     def __init__(self) -> None:
@@ -61,6 +63,8 @@ class BuildWriteFilter:
             if interval is None or not interval.contains(_changed_ns(path)):
                 self._streaks.pop(path, None)
                 saves.add(path)
+                continue
+            if path.name in LOCK_FILES:
                 continue
             last, length = self._streaks.get(path, (0, 0))
             if last != interval.number:

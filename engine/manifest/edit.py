@@ -172,17 +172,11 @@ def plan_resources(
     """
     before = read(root / MANIFEST)
     project = parse(root, before)
-    lines = []
-    for name, keys in tables.items():
-        if name in project.resources:
-            raise EditRefused(
-                f"{MANIFEST} has a resource {name} already", "Choose another name.", code="conflict"
-            )
-        pairs = (f"{key} = {json.dumps(value)}" for key, value in keys.items())
-        lines += ["", f"[resource.{name}]", *pairs]
-    lines.append("")
-    ending = b"\r\n" if b"\r\n" in before else b"\n"
-    content = before.rstrip() + ending + ending.join(line.encode() for line in lines)
+    if taken := next((name for name in tables if name in project.resources), None):
+        raise EditRefused(
+            f"{MANIFEST} has a resource {taken} already", "Choose another name.", code="conflict"
+        )
+    content = with_tables(before, tables)
     try:
         edited = parse(root, content)
     except ManifestError as error:
@@ -190,6 +184,17 @@ def plan_resources(
     if {key: each for key, each in edited.resources.items() if key not in tables} != dict(project.resources):
         raise EditRefused(f"svc cannot edit {MANIFEST} in the form it is written in", "Edit it by hand.")
     return ManifestEdit(root, before, content if mount is None else _changed(root, content, mount))
+
+
+def with_tables(before: bytes, tables: Mapping[str, Mapping[str, str | bool]]) -> bytes:
+    """Return the content of a manifest with the tables of resources at its end."""
+    lines = []
+    for name, keys in tables.items():
+        pairs = (f"{key} = {json.dumps(value)}" for key, value in keys.items())
+        lines += ["", f"[resource.{name}]", *pairs]
+    lines.append("")
+    ending = b"\r\n" if b"\r\n" in before else b"\n"
+    return before.rstrip() + ending + ending.join(line.encode() for line in lines)
 
 
 def write(edit: ManifestEdit) -> None:

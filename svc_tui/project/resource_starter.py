@@ -9,13 +9,12 @@ from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
-from engine.manifest import edit
+from engine.manifest import MANIFEST, edit
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Mount, Project
 from engine.manifest.path_rules import pattern_problem
 from engine.manifest.problems import alternatives, did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
-from svc_tui.project.scaffold import templates
 
 _FOLDER = Path(__file__).resolve().parents[1] / "starters"
 _LANES = _FOLDER.parents[1] / "lanes"
@@ -55,6 +54,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = _DOCUMENT.pop("refused")
 """Reason and remedy for frameworks that cannot run."""
 STARTERS = {name: Starter(**{"lane": name, **keys}) for name, keys in _DOCUMENT.items()}
 """The starters: one for each lane, then one for each framework."""
+FRAMEWORKS = tuple(name for name, starter in STARTERS.items() if starter.framework)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,22 @@ def plan(project: Project, resource: NewResource) -> Addition:
     folder = project.root / resource.name
     if folder.is_symlink() or folder.exists():
         raise SvcError(f"{resource.name}/ exists already", "Choose another name.", code="conflict")
+    mount = edit.AddMount(resource.parent, resource.pattern, resource.name) if resource.pattern else None
+    return _addition(resource, edit.plan_resources(project.root, _tables(resource), mount))
+
+
+def start(root: Path, framework: str) -> None:
+    """Add the resources of a framework to a new project, whose manifest has no resource yet.
+
+    Raises `SvcError`.
+    """
+    resource = NewResource("web", STARTERS[framework], pattern="", parent="", table="web")
+    before = edit.read(root / MANIFEST)
+    write(_addition(resource, edit.ManifestEdit(root, before, edit.with_tables(before, _tables(resource)))))
+
+
+def _tables(resource: NewResource) -> dict[str, dict[str, str | bool]]:
+    """Return the tables of the manifest for a resource, by their names."""
     starter = resource.starter
     keys: dict[str, str | bool] = {"lane": starter.lane}
     keys |= {} if resource.pattern else {"public": True}
@@ -154,9 +170,12 @@ def plan(project: Project, resource: NewResource) -> Addition:
         server = f"{resource.name}-server"
         keys |= {**starter.keys, "fallback": server}
         tables[server] = {**starter.server, "workdir": resource.name}
-    mount = edit.AddMount(resource.parent, resource.pattern, resource.name) if resource.pattern else None
-    manifest = edit.plan_resources(project.root, tables, mount)
-    migration = _migration(project.root, resource.table) if resource.table else None
+    return tables
+
+
+def _addition(resource: NewResource, manifest: edit.ManifestEdit) -> Addition:
+    starter, folder = resource.starter, manifest.root / resource.name
+    migration = _migration(manifest.root, resource.table) if resource.table else None
     if starter.framework:
         sources = {
             path.relative_to(_FOLDER / part): path
@@ -211,7 +230,7 @@ def _copy_build_files(resource: NewResource, target: Path) -> None:
     starter = resource.starter
     old, new = starter.name
     for name in starter.build_files:
-        source = templates()[starter.lane] / name
+        source = _FOLDER.with_name("templates") / starter.lane / name
         if source.is_dir():
             ignored = shutil.ignore_patterns("target")
             shutil.copytree(source, target / name, ignore=ignored, copy_function=shutil.copyfile)

@@ -10,6 +10,7 @@ from engine.files.temporary import temporary_folder
 from engine.manifest import MANIFEST
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name, json_schema_text
+from svc_tui.project import resource_starter
 
 TEMPLATES = {
     "notes": "a page, a js API and a table",
@@ -22,12 +23,18 @@ TEMPLATES = {
     "go": "the same in Go, with a page",
     "rust": "the same in Rust, with a page",
     "static": "a page",
+    "sveltekit": "SvelteKit with server rendering: a form over a table",
+    "react-router": "the same with React Router",
+    "hono": "the same with Hono",
+    "astro": "the same with Astro",
+    "nuxt": "the same with Nuxt",
 }
 """The templates, each with a description."""
 PLACEHOLDER = "PROJECT"
 SCHEMA_FILE = "manifest.schema.json"
 """File below `.svc` that the `#:schema` line of every template names."""
 _PACKAGE = Path(__file__).resolve().parents[1]
+_NEW_MANIFEST = f'#:schema ./{DATA_DIR}/{SCHEMA_FILE}\n[project]\nname = "{PLACEHOLDER}"\n'
 _SAMPLES = ("notes", "pulse", "polyglot", "guestbook", "members", "inbox")
 _IGNORED = shutil.ignore_patterns(
     ".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store"
@@ -42,7 +49,7 @@ _TEXT_SUFFIXES = (".toml", ".js", ".html", ".md")
 
 
 def templates() -> dict[str, Path]:
-    """Return the folder of each template.
+    """Return the folder of each template that is not a framework.
 
     A wheel contains the sample applications among the templates; a checkout has them in `sample-apps/`.
     """
@@ -62,16 +69,17 @@ def create_project(target: Path, template: str) -> None:
     name = target.name
     if not is_name(name):
         raise InvalidUsage(f'"{name}" is not a valid project name', NAME_RULE)
-    known = templates()
-    if template not in known:
-        hint = did_you_mean(template, list(known)) or f"Available: {', '.join(TEMPLATES)}."
+    if (refused := resource_starter.REFUSED.get(template)) is not None:
+        raise InvalidUsage(refused["reason"], refused["remedy"])
+    if template not in TEMPLATES:
+        hint = did_you_mean(template, list(TEMPLATES)) or f"Available: {', '.join(TEMPLATES)}."
         raise InvalidUsage(f'unknown template "{template}"', hint)
     try:
         if target.is_symlink() or (target.exists() and not target.is_dir()):
             raise SvcError(f"{target} exists and is not a folder", "Choose another name.")
         if target.is_dir() and any(target.iterdir()):
             raise SvcError(f"{target} is not empty", "Choose another name, or empty the folder first.")
-        _copy(known[template], target, name, (AGENTS, *_EXTRA_FILES.get(template, ())))
+        _copy(template, target, name, (AGENTS, *_EXTRA_FILES.get(template, ())))
     except OSError as error:
         raise SvcError(
             f"cannot create {target}: {error.strerror}", "Choose a folder that you can write to."
@@ -88,20 +96,26 @@ def write_schema(project: Path) -> None:
             file.write_text(text, encoding="utf-8")
 
 
-def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) -> None:
+def _copy(template: str, target: Path, name: str, extra_files: tuple[Path, ...]) -> None:
     """Copy a template into a temporary folder beside the target, then rename it to the target."""
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(".svc-new-", parent) as temporary:
         project = temporary / "project"
-        shutil.copytree(source, project, ignore=_IGNORED, copy_function=shutil.copyfile)
+        if template in resource_starter.FRAMEWORKS:
+            project.mkdir()
+            (project / MANIFEST).write_text(_NEW_MANIFEST, encoding="utf-8")
+            resource_starter.start(project, template)
+        else:
+            source = templates()[template]
+            shutil.copytree(source, project, ignore=_IGNORED, copy_function=shutil.copyfile)
         for path in extra_files:
             shutil.copyfile(path, project / path.name)
         for path in (file for file in project.rglob("*") if file.suffix in _TEXT_SUFFIXES):
             text = path.read_text(encoding="utf-8")
             replaced = text.replace(PLACEHOLDER, name)
             if path == project / MANIFEST:
-                replaced = replaced.replace(f'name = "{source.name}"', f'name = "{name}"', 1)
+                replaced = replaced.replace(f'name = "{template}"', f'name = "{name}"', 1)
             if replaced != text:
                 path.write_text(replaced, encoding="utf-8")
         write_schema(project)

@@ -1,11 +1,12 @@
-"""The frameworks of `svc add`: a new project of each, with its own build, in `svc dev`."""
+"""The frameworks of `svc new`: a new project of each, with its own build, in `svc dev`."""
 
 from pathlib import Path
 
 import pytest
 
-from bench.compat.frameworks import FRAMEWORKS, try_framework
+from bench.compat.frameworks import try_framework
 from bench.compat.workspace import PackagesMissing
+from svc_tui.project.resource_starter import FRAMEWORKS
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow(seconds=60), pytest.mark.timeout(900)]
 

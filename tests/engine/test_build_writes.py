@@ -25,6 +25,13 @@ def test_save_during_build_triggers_another(tmp_path: Path) -> None:
     assert BuildWriteFilter().split({source}, build(1, source)) == ({source}, set())
 
 
+def test_lock_file_that_a_build_writes_starts_none(tmp_path: Path) -> None:
+    own, lock, gone = BuildWriteFilter(), tmp_path / "package-lock.json", tmp_path / "yarn.lock"
+    window = build(1, lock)
+    assert own.split({lock, gone}, BuildInterval(1, window.start_ns)) == (set(), set())
+    assert own.split({lock}, BuildInterval(1, 1, 2)) == ({lock}, set())
+
+
 def test_save_between_builds_triggers_builds_again(tmp_path: Path) -> None:
     own, file = BuildWriteFilter(), tmp_path / "file"
     for number in range(1, BUILDS_IN_A_ROW + 1):

@@ -85,8 +85,17 @@ def test_file_names_are_percent_decoded() -> None:
     assert result == "    at f (a #1?/ü.ts:1:1)"
 
 
-def test_glue_frames_are_dropped() -> None:
-    document = {"version": 3, "sources": ["../x/lanes/js/glue/runtime.js"], "mappings": "AAAA"}
+@pytest.mark.parametrize(
+    "source",
+    [
+        "../x/lanes/js/glue/runtime.js",
+        "lanes/js/compat/async_hooks.cjs",
+        "../cache/toolchains/js-698822754cde47f3/node_modules/@jspm/core/nodelibs/browser/url.js",
+        "svc:node_modules/brotli/decode.js",
+    ],
+)
+def test_frames_of_svc_are_dropped(source: str) -> None:
+    document = {"version": 3, "sources": [source], "mappings": "AAAA"}
     assert SourceMap.parse(json.dumps(document).encode()).rewrite("fail@svc-app.js:1:1") is None
 
 

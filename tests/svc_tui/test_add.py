@@ -1,4 +1,6 @@
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from engine.manifest.model import Mount
 from svc_tui.main import run
 from svc_tui.project.resource_starter import STARTERS
 
+ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = """[project]
 name = "app"
 
@@ -174,3 +177,24 @@ def test_add_of_a_framework_makes_files_and_a_server_that_they_fall_back_to(
     texts = contents(project).values()
     assert not any(b"__NAME__" in text or b"__TABLE__" in text for text in texts)
     assert add(name, "my-shop") == 5
+
+
+def test_module_of_frameworks_has_the_exports_of_the_guest_library() -> None:
+    library = (ROOT / "lanes/js/guest/index.js").read_text()
+    lines = re.findall(r"^export (?:\* as|\{|function|async function|const) ([\w, ]+)", library, re.MULTILINE)
+    stand_in = (ROOT / "svc_tui/starters/framework/svc-guest/index.js").read_text()
+    lists = re.findall(r"^export const \[([\w, ]+)\]", stand_in, re.MULTILINE)
+    names, known = (
+        sorted(name.strip() for text in texts for name in text.split(",")) for texts in (lines, lists)
+    )
+    assert [name.split()[0] for name in names] == known
+
+
+@pytest.mark.parametrize("name", ["jobs.add", "tables.Error", "json"])
+def test_module_of_frameworks_names_the_function_that_a_build_calls(name: str) -> None:
+    module = (ROOT / "svc_tui/starters/framework/svc-guest/index.js").as_uri()
+    script = f"import * as guest from {json.dumps(module)}; new guest.{name}();"
+    process = subprocess.run(
+        ["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=False
+    )
+    assert f"{name} of @svc/guest works in requests only" in process.stderr

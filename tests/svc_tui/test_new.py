@@ -8,7 +8,8 @@ import pytest
 
 from engine.manifest.load import load
 from svc_tui.main import run
-from svc_tui.project.scaffold import SCHEMA_FILE, templates
+from svc_tui.project.resource_starter import FRAMEWORKS
+from svc_tui.project.scaffold import SCHEMA_FILE, TEMPLATES, templates
 from tests.svc_tui.terminal.test_prompt import Terminal
 
 
@@ -16,10 +17,7 @@ def new(*arguments: str) -> int:
     return run(["new", *arguments])
 
 
-@pytest.mark.parametrize(
-    "template",
-    ["notes", "pulse", "guestbook", "members", "inbox", "polyglot", "static", "js", "go", "rust"],
-)
+@pytest.mark.parametrize("template", TEMPLATES)
 def test_new_of_every_template_creates_a_valid_project(tmp_path: Path, template: str) -> None:
     target = tmp_path / "süß und weit" / "my-app"
     assert new(str(target), "--template", template) == 0
@@ -30,7 +28,7 @@ def test_new_of_every_template_creates_a_valid_project(tmp_path: Path, template:
     assert not any(b"PROJECT" in path.read_bytes() for path in target.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("template", templates())
+@pytest.mark.parametrize("template", TEMPLATES)
 def test_packages_of_npm_are_ignored_beside_js_sources(tmp_path: Path, template: str) -> None:
     assert new(str(tmp_path / "app"), "-t", template) == 0
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path / "app", check=True)
@@ -51,6 +49,24 @@ def test_new_writes_the_schema_that_the_first_line_of_the_manifest_names(tmp_pat
 def test_every_template_names_the_schema(template: str) -> None:
     manifest = (templates()[template] / "svc.toml").read_text()
     assert manifest.startswith(f"#:schema ./.svc/{SCHEMA_FILE}\n")
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_new_project_of_a_framework_has_only_its_resources(tmp_path: Path, framework: str) -> None:
+    assert new(str(tmp_path / "shop"), "-t", framework) == 0
+    project = load(tmp_path / "shop")
+    assert list(project.resources) == ["web", "web-server"]
+    assert project.front is not None and project.front.name == "web"
+    assert (tmp_path / "shop" / "tables" / "0001-web.sql").is_file()
+    assert (tmp_path / "shop" / "svc.toml").read_text().startswith(f"#:schema ./.svc/{SCHEMA_FILE}\n")
+
+
+def test_new_of_a_framework_that_cannot_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert new(str(tmp_path / "shop"), "-t", "next") == 2
+    assert "Next.js cannot run on svc" in capsys.readouterr().err
+    assert not (tmp_path / "shop").exists()
 
 
 def test_new_in_a_folder_with_files_fails_and_changes_nothing(

@@ -13,6 +13,7 @@ from engine.manifest.load import load
 from screens.start_screen import Choice, Created, CreateScreen, LoginScreen, OpenDeployed
 from svc_tui.console.app import LoginApp, StartApp
 from svc_tui.console.start import LoginActions, StartActions
+from svc_tui.project.resource_starter import FRAMEWORKS
 from svc_tui.project.scaffold import TEMPLATES, templates
 from tests.support.screens import text, until
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
@@ -51,7 +52,7 @@ def options(app: StartApp) -> list[str]:
 
 
 def test_start_screen_offers_every_template() -> None:
-    assert set(TEMPLATES) == set(templates())
+    assert set(TEMPLATES) == {*templates(), *FRAMEWORKS}
 
 
 async def test_project_is_created_and_opened(workdir: Path) -> None:

@@ -19,7 +19,8 @@ function needsPage(file) {
   if (!name || new RegExp(`typeof (?:\\w+\\.)?${name}\\b`).test(text)) return false;
   const [folder] = PACKAGE.exec(file), manifest = join(folder, 'package.json');
   const { browser, exports } = existsSync(manifest) ? JSON.parse(readFileSync(manifest)) : {};
-  const stem = (path) => resolve(folder, path).replace(/\.\w+$/, '');
+  // Paths of a package.json may lack the extension, or the name of the index file of a folder.
+  const stem = (path) => resolve(folder, path).replace(/([\\/]index)?\.[cm]?[jt]sx?$/, '');
   return browserFiles({ browser, exports }).some((path) => stem(path) === stem(file));
 }
 

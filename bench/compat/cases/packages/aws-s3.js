@@ -1,5 +1,5 @@
 // @aws-sdk/client-s3
-import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { GetObjectCommand, ListObjectsV2Command, NoSuchKey, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { checks } from '../checks.js';
 
 function client(env) {
@@ -17,5 +17,13 @@ export default checks({
     const { $metadata } = await client(env).send(new PutObjectCommand({ Bucket: 'bucket', Key: 'key', Body: 'tea' }));
     return $metadata.httpStatusCode;
   },
+  'list': async (env) => {
+    const { Contents } = await client(env).send(new ListObjectsV2Command({ Bucket: 'bucket' }));
+    return Contents.map(({ Key, LastModified, Size }) => [Key, LastModified, Size]);
+  },
+  'missing key': (env) => client(env).send(new GetObjectCommand({ Bucket: 'bucket', Key: 'none' })).catch(
+    (error) => [error instanceof NoSuchKey, error.name, error.Code, error.message]),
+  'denied': (env) => client(env).send(new PutObjectCommand({ Bucket: 'bucket', Key: 'denied', Body: 'tea' })).catch(
+    ({ name, Code, $metadata }) => [name, Code, $metadata.httpStatusCode]),
   'error': (env) => client(env).send(new GetObjectCommand({ Bucket: 'status', Key: '404' })).catch(({ $metadata }) => $metadata.httpStatusCode),
 });
