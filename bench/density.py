@@ -2,7 +2,7 @@
 
 Each has a static front, a js API and a table. Projects of some numbers of routes (`ROUTES`) are built, and
 deployed in turn under N names by the control API. Up to `DISTINCT` components of each differ in the digits of
-a text. So a deploy compiles, as that of an application that somebody wrote, until all components are known.
+a text. So a deploy compiles, as that of a new application, until all components are known.
 Half of the projects are requested after a restart, one after another.
 """
 

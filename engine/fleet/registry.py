@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter
 
@@ -143,12 +143,16 @@ class JoinToken:
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
 
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$")]
+"""A host name or IP address."""
+
+
 class JoinRequest(StrictModel):
     """The request of a joining node. `nonce` is secret; `time_ns` is the Unix time of its clock."""
 
     secret: str = Field(max_length=200)
     nonce: str = Field(max_length=200)
-    host: str = Field(min_length=1, max_length=253)
+    host: Host
     port: int = Field(gt=0, le=MAX_PORT)
     version: str = Field(max_length=100)
     time_ns: int

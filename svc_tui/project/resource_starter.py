@@ -11,6 +11,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
 from engine.manifest import MANIFEST, edit
 from engine.manifest.lanes import kind_of
+from engine.manifest.load import read
 from engine.manifest.model import Mount, Project
 from engine.manifest.path_rules import pattern_problem
 from engine.manifest.problems import alternatives, did_you_mean
@@ -155,7 +156,7 @@ def start(root: Path, framework: str) -> None:
     Raises `SvcError`.
     """
     resource = NewResource("web", STARTERS[framework], pattern="", parent="", table="web")
-    before = edit.read(root / MANIFEST)
+    before = read(root / MANIFEST)
     write(_addition(resource, edit.ManifestEdit(root, before, edit.with_tables(before, _tables(resource)))))
 
 

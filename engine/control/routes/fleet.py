@@ -13,7 +13,7 @@ from engine.control.schemas import StrictModel
 from engine.fleet.fleet import DrainOut, Fleet
 from engine.fleet.members import FindTables, FleetOut
 from engine.fleet.node import MAX_PORT, NodeAddress
-from engine.fleet.registry import JoinRequest
+from engine.fleet.registry import Host, JoinRequest
 from engine.http.asgi import asgi_handler
 from engine.http.exchange import Handler
 
@@ -25,7 +25,7 @@ Repair = Callable[[str, str, bool], Awaitable[list[str]]]
 class FoundRequest(StrictModel):
     """The address of the first node, for other nodes."""
 
-    host: str = Field(min_length=1, max_length=253)
+    host: Host
     port: int = Field(gt=0, le=MAX_PORT)
 
 

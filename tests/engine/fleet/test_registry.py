@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from engine.bucket.folder import FolderBucket
+from engine.control.routes.fleet import FoundRequest
 from engine.fleet.authority import Authority, fingerprint
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress
@@ -32,6 +34,16 @@ def changed(request: JoinRequest, **values: object) -> JoinRequest:
 
 class Clock:
     now_ns = NOW_NS
+
+
+@pytest.mark.parametrize("host", ["", "a\0b", "ü" * 70, "a b", "\ud800", "a\n", "a" * 254])
+def test_host_of_a_node_is_a_name_or_an_address(host: str) -> None:
+    for valid in ("fd00::1", "fe80::1%eth0", "node-1.example.com"):
+        assert FoundRequest(host=valid, port=1).host == valid
+    with pytest.raises(ValidationError, match="host"):
+        FoundRequest(host=host, port=1)
+    with pytest.raises(ValidationError, match="host"):
+        JoinRequest(**{**REQUEST.model_dump(), "host": host})
 
 
 def registered(folder: Path, test: Callable[[Registry, Clock], Awaitable[None]]) -> None:

@@ -20,8 +20,8 @@ async function work(message, tries) {
   return amount;
 }
 
-// The signature of Standard Webhooks: an HMAC of id, time and body, so that nobody else can send a message, change it,
-// or send it again later. Senders with other signatures need other lines here.
+// The signature of Standard Webhooks: an HMAC of id, time and body, so that only holders of the secret can send a
+// message, change it, or send it again later. Senders with other signatures need other lines here.
 async function isSigned(secret, id, time, body, signatures) {
   if (!(Math.abs(Date.now() - Number(time) * 1000) < TOLERANCE_MS)) return false;
   const bytes = Uint8Array.from(atob(secret.replace(/^whsec_/, '')), (character) => character.charCodeAt(0));
