@@ -25,7 +25,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls bench-density bench-jobs compat soak fuzz fleet-faults backup-faults clean
+.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls bench-pauses bench-density bench-jobs compat soak fuzz fleet-faults backup-faults clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -135,6 +135,10 @@ bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness benc
 
 # All figures of a fleet.
 bench-fleet: bench-fleet_service
+
+# Pauses after kills, TIMES (10) each.
+bench-pauses: $(VENV)/.installed-dev js-and-go
+	@"$(BIN)/python" -m bench.pauses $(if $(TIMES),--times $(TIMES))
 
 bench-console: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.console $(SECONDS)

@@ -1,5 +1,5 @@
-"""A fleet of three nodes on this machine: writes and reads of a js resource through each node, activation,
-cold start, and pauses after kills.
+"""A fleet of three nodes on this machine: writes and reads of a js resource through each node, activation
+and cold start.
 
 Each request starts an instance of the resource, which runs one statement. All nodes, and the load, share the
 processors: on machines of their own, nodes answer more. `make bench-fleet` runs `bench.fleet` too.
@@ -21,9 +21,7 @@ import httpx
 
 from bench import fleet_scale
 from bench.processes import ROOT, write_results
-from tests.faults.cases import CASES
 from tests.faults.faulty_fleet import FaultyFleet
-from tests.faults.suite import run_case
 from tests.support.fleet import FleetNodes
 from tests.support.service import environ_of, prepare
 from tests.support.waiting import until
@@ -32,7 +30,6 @@ SECONDS = 4
 CONNECTIONS = 32
 FLIPS = 20
 ROWS = 10_000
-KILLS = ("leader", "follower", "all", "nats", "all-nats")
 HOST = "web--shop.localhost"
 _MANIFEST = """[project]
 name = "shop"
@@ -83,7 +80,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(prefix="svc-bench-fleet-") as folder:
         root = Path(folder)
-        nodes = FleetNodes(root, _project(root / "shop"), environ_of(root / "home"))
+        nodes = FleetNodes(root, project(root / "shop"), environ_of(root / "home"))
         try:
             nodes.form()
             fleet = FaultyFleet(nodes)
@@ -99,18 +96,13 @@ def main() -> None:
             show("activation on other nodes, p50", statistics.median(times) * 1e3, "ms")
             show("activation on other nodes, p99", sorted(times)[int(len(times) * 0.99)] * 1e3, "ms")
             show(f"cold start with {ROWS} rows or more", _cold_start(nodes), "s")
-            for case in CASES:
-                if case.name in KILLS:
-                    verdict = run_case(fleet, case, 1, root / "histories")
-                    assert verdict.sound, verdict
-                    show(f"pause: {case.what}", verdict.stall, "s")
         finally:
             nodes.close()
         fleet_scale.measure(root / "scale", show)
     write_results("fleet_service", figures)
 
 
-def _project(folder: Path) -> Path:
+def project(folder: Path) -> Path:
     (folder / "tables").mkdir(parents=True)
     (folder / "svc.toml").write_text(_MANIFEST.format("one"))
     (folder / "index.js").write_text(_GUEST)
