@@ -1,12 +1,12 @@
 """Presence of nodes."""
 
 import asyncio
-from contextlib import suppress
 
 from engine.cancellation import cancel
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.members import HEARTBEAT_SECONDS, Presence
+from engine.fleet.members import Presence
 from tests.support.buckets import Use
+from tests.support.waiting import until
 
 
 def test_node_that_starts_is_not_present_yet(use: Use) -> None:
@@ -18,11 +18,10 @@ def test_node_that_starts_is_not_present_yet(use: Use) -> None:
             asyncio.create_task(second.run(lambda: states)),
         ]
         try:
-            with suppress(TimeoutError):
-                await first.present_with_another(HEARTBEAT_SECONDS * 3)
+            await asyncio.to_thread(until, lambda: bool(first.starting()))
             assert (first.present(), first.starting()) == ({"n1"}, {"n2"})
             states["starting"] = False
-            assert await first.present_with_another(10) == {"n1", "n2"}
+            await asyncio.to_thread(until, lambda: first.present() == {"n1", "n2"})
             assert not first.starting()
         finally:
             await cancel(beats)
