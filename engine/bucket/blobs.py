@@ -293,6 +293,13 @@ class SpooledBlobs(ABC):
         self._busy: set[str] = set()
 
     @abstractmethod
+    def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """See the protocol."""
+
+    async def get(self, digest: Digest) -> bytes:
+        return b"".join([chunk async for chunk in self.read(digest)])
+
+    @abstractmethod
     async def touch(self, digest: Digest) -> bool:
         """See the protocol."""
 
@@ -392,9 +399,6 @@ class FolderBlobs(SpooledBlobs):
             with self._naming():
                 path.replace(self._path(digest))
             durable.sync_folder(self._folder)
-
-    async def get(self, digest: Digest) -> bytes:
-        return b"".join([chunk async for chunk in self.read(digest)])
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         reading = VerifyingReader(self._path(digest), digest)

@@ -50,16 +50,16 @@ async def collect_garbage(
     `referenced` returns the blobs that data of projects refers to.
 
     Times are Unix epoch, ns. `unpacked` is the folder of unpacked packages, `cache` that of the compiler;
-    `count_only` removes nothing, `files_only` nothing of the bucket.
+    `count_only` removes nothing, `files_only` no blobs.
     Raises `GarbageError` and removes nothing if the needs of a deployment are unknown.
     """
     needed = await needed_blobs(bucket)
     before = now_ns - GRACE_NS
-    blobs = size = uploads = folders = 0
+    blobs = size = folders = 0
     if not files_only:
         stored = needed | await referenced() if referenced is not None else needed
         blobs, size = await remove_unused(bucket.blobs, stored, before, count_only=count_only)
-        uploads = await bucket.blobs.delete_uploads(before, count_only=count_only)
+    uploads = await bucket.blobs.delete_uploads(before, count_only=count_only)
     if unpacked is not None:
         folders = await package_store.evict_unpacked(unpacked, needed, before, count_only=count_only)
     code = 0

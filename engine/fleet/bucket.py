@@ -157,10 +157,6 @@ class StreamContents:
         value = await self._records.get(key)
         return (_Record(**json.loads(value.value)), value.revision) if value is not None else None
 
-    async def get(self, digest: Digest) -> bytes:
-        """See the protocol. Raises `BlobMissing` and `BlobCorrupt`."""
-        return b"".join([chunk async for chunk in self.read(digest)])
-
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         """See the protocol. Raises `BlobMissing` and `BlobCorrupt`."""
         entry = await self._record(as_digest(digest))

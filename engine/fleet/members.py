@@ -119,8 +119,7 @@ class Questions:
     async def _receive(self, kind: str, content: bytes) -> bytes:
         """Answer a question once, however often it is repeated meanwhile."""
         question = json.loads(content)
-        id_ = question.pop("id", None) or secrets.token_hex(8)  # An earlier svc sends none.
-        if (task := self._asked.get(id_)) is None:
+        if (task := self._asked.get(id_ := question.pop("id"))) is None:
             task = self._asked[id_] = asyncio.create_task(self._find_answer(kind, question))
             task.add_done_callback(lambda _: self._asked.pop(id_))
         return await asyncio.shield(task)

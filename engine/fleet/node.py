@@ -137,13 +137,7 @@ def found_node(folder: Path, address: NodeAddress) -> FleetNode:
     from engine.fleet.authority import Authority
 
     name = secrets.token_hex(3)
-    node = FleetNode(
-        fleet=name,
-        node=node_id(1),
-        address=address,
-        nodes=(address,),
-        state="founding",
-    )
+    node = FleetNode(fleet=name, node=node_id(1), address=address, nodes=(address,), state="founding")
     create_keeper(folder, node, Authority.create(name), secrets.token_urlsafe(32), secrets.token_urlsafe(32))
     return node
 

@@ -242,27 +242,20 @@ class JetStream:
 
     async def _direct(self, subject: str, after: int, limit: int) -> tuple[list[Message], bool]:
         """Return what one replica has, and whether it has more."""
-        body = {
-            "seq": after + 1,
-            "next_by_subj": self._root + subject,
-            "batch": limit,
-            "max_bytes": PAGE_BYTES,
-        }
-        content = json.dumps(body).encode()
+        body = {"seq": after + 1, "next_by_subj": self._root + subject, "batch": limit}
+        content = json.dumps({**body, "max_bytes": PAGE_BYTES}).encode()
         patience = Patience(f"a read of {self.name}")
         while True:
-            page = None
             with suppress(ConnectionInterrupted):
                 inbox = self._connection.new_inbox()
                 answers = await self._connection.subscribe(inbox)
                 try:
                     await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, reply=inbox)
-                    page = await self._collect(answers)
+                    if (page := await self._collect(answers)) is not None:
+                        return page
                 finally:
                     with suppress(Exception):
                         await answers.unsubscribe()
-            if page is not None:
-                return page
             self._connection.check_open()
             await patience.pause()
 

@@ -22,7 +22,7 @@ class Collect(Protocol):
     """A function that collects garbage, as `Deployer.collect_garbage` does."""
 
     def __call__(self, *, files_only: bool = False) -> Awaitable[GcReport]:
-        """Collect garbage; with `files_only`, not that of the bucket."""
+        """Collect garbage; with `files_only`, only uploads and other files of this machine."""
 
 
 async def run_gc_daily(

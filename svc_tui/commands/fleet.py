@@ -36,8 +36,7 @@ _PROBE = ("192.0.2.1", 9)
 def start(
     data: Data = None,
     listen: Annotated[
-        str,
-        typer.Option(metavar="HOST[:PORT]", help="Address of this machine for other nodes (port: 4222)."),
+        str, typer.Option(metavar="HOST[:PORT]", help="Address of this machine for other nodes (port: 4222).")
     ] = "",
 ) -> None:
     """Make this service the first node of a fleet. Prints how two machines join it.
@@ -167,8 +166,7 @@ def rescue(
     to: Annotated[Path, typer.Argument(metavar="TO", help="New data directory: missing or empty.")],
     data: Data = None,
     keepers: Annotated[
-        str,
-        typer.Option(metavar="ID,ID,…", help="Ids of all keepers, if this machine lacks them."),
+        str, typer.Option(metavar="ID,ID,…", help="Ids of all keepers, if this machine lacks them.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -280,17 +280,10 @@ class Replica:
                         return _encode({"sequence": sequence})
                 case "write" if self._execute is not None and self.writes:
                     resource, request_id = question["caller"]
-                    deployment = question.get("deployment", "")
-                    caller = Caller(resource, request_id, deployment=deployment)
-                    trusted = question.get("trusted", False)
+                    caller = Caller(resource, request_id, deployment=question["deployment"])
+                    path, trusted = question["path"], question["trusted"]
                     request = DoorRequest(
-                        "POST",
-                        question["path"],
-                        query="",
-                        headers=(),
-                        body=body,
-                        caller=caller,
-                        trusted=trusted,
+                        "POST", path, query="", headers=(), body=body, caller=caller, trusted=trusted
                     )
                     response = await self._execute(request)
                     headers = [(name, value.decode("latin-1")) for name, value in response.headers]
@@ -463,8 +456,7 @@ class Replica:
                     self.answer(question) if node == self.node else self._log.send(node, self._name, question)
                 )
                 document = _decode(answer)[0] if answer is not None else {}
-                if not document.get("pending"):  # Of an earlier svc, which does not wait.
-                    return (document["digest"], document["lease"]) if "digest" in document else None
+                return (document["digest"], document["lease"]) if "digest" in document else None
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _answer_digest(self, sequence: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
 from engine.deploy.package_store import COMPONENT, PackageError, unpack
 from engine.wasm.compile.code_cache import compile_component, evict_code
 from engine.wasm.compile.compilers import Compiler, code_key
+from tests.engine.bucket.test_blobs import NEVER, pieces
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
 from tests.engine.wasm.test_memory_image import FILL, compiled, with_data
 from tests.support.blobs import exists
@@ -63,6 +64,17 @@ def test_gc_removes_unreferenced_objects_after_grace_period(tmp_path: Path) -> N
             "b" * 64,
             needed,
         }
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_gc_of_files_only_removes_abandoned_uploads_and_no_blobs(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        loose = await stored(bucket, component_artifact(tmp_path, "loose"))
+        assert await bucket.blobs.upload(NEVER, 9, 0, pieces(b"begun")) == 5
+        later = time.time_ns() + 2 * GRACE_NS
+        assert await collect_garbage(bucket, later, files_only=True) == GcReport(0, 0, 1)
+        assert await exists(bucket.blobs, loose.package)
 
     opened(tmp_path / "bucket", scenario)
 
