@@ -16,7 +16,6 @@ ALL_PROJECTS = "*"
 
 
 def weaker(first: Role, second: Role) -> Role:
-    """Return the role with fewer permissions."""
     return min(first, second, key=_RANK.__getitem__)
 
 
@@ -82,7 +81,6 @@ class StaticToken:
         self._token = token.encode()
 
     async def principal(self, token: str) -> Principal | None:
-        """Return the developer if the token matches."""
         matches = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
         return Principal("developer", {ALL_PROJECTS: "owner"}) if matches else None
 
@@ -94,7 +92,6 @@ class AnyOf:
         self._authenticators = authenticators
 
     async def principal(self, token: str) -> Principal | None:
-        """Return the principal from the first authenticator that accepts the token."""
         for authenticator in self._authenticators:
             if (principal := await authenticator.principal(token)) is not None:
                 return principal

@@ -67,7 +67,6 @@ class RequestAccess:
             self.on_lost = before
 
     def unwatch(self) -> None:
-        """Stop checking: the request has ended."""
         self._watch.remove(self)
 
 
@@ -101,7 +100,6 @@ class AccessWatch:
         return access
 
     def remove(self, access: RequestAccess) -> None:
-        """Stop watching a request."""
         if access in self._watched:
             del self._watched[access]
             self._of_user[access.user] -= 1

@@ -89,33 +89,28 @@ def _marked(mark: str, kinds: tuple[str, ...]) -> Callable[[_F], _F]:
     return marked
 
 
-def provider(is_open: Callable[[Any], bool]) -> type[OpenAPIProvider]:
-    """Return the OpenAPI provider class. `is_open` returns whether a view needs no session."""
+class _Document(OpenAPIProvider):
+    """An OpenAPI provider that completes each operation."""
 
-    class Exact(OpenAPIProvider):
-        """An OpenAPI provider that completes each operation."""
+    def schema(self) -> dict[str, Any]:
+        document = super().schema()
+        document["components"]["schemas"]["Problem"] = PROBLEM
+        return document
 
-        def schema(self) -> dict[str, Any]:
-            document = super().schema()
-            document["components"]["schemas"]["Problem"] = PROBLEM
-            return document
-
-        def build_paths(self, rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-            paths, components = super().build_paths(rule)
-            view = self._app.view_functions[rule.endpoint]
-            for operations in paths.values():
-                for operation in operations.values():
-                    for kind in getattr(view, _TAKES, ()):
-                        operation["requestBody"] = {"content": {kind: {}}}
-                    if kinds := getattr(view, _SENDS, ()):
-                        response = operation["responses"].pop(200, {"description": "Success."})
-                        schema: dict[str, Any] = next(iter(response.get("content", {}).values()), {})
-                        # The schema describes one line of a stream, not the whole stream.
-                        operation["responses"] = {200: response | {"content": dict.fromkeys(kinds, schema)}}
-                    _complete(operation, is_open(view))
-            return paths, components
-
-    return Exact
+    def build_paths(self, rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        paths, components = super().build_paths(rule)
+        view = self._app.view_functions[rule.endpoint]
+        for operations in paths.values():
+            for operation in operations.values():
+                for kind in getattr(view, _TAKES, ()):
+                    operation["requestBody"] = {"content": {kind: {}}}
+                if kinds := getattr(view, _SENDS, ()):
+                    response = operation["responses"].pop(200, {"description": "Success."})
+                    schema: dict[str, Any] = next(iter(response.get("content", {}).values()), {})
+                    # The schema describes one line of a stream, not the whole stream.
+                    operation["responses"] = {200: response | {"content": dict.fromkeys(kinds, schema)}}
+                _complete(operation, _is_open(view))
+        return paths, components
 
 
 def _complete(operation: dict[str, Any], is_open: bool) -> None:
@@ -185,7 +180,6 @@ def principal() -> Principal:
 
 
 def access() -> RequestAccess:
-    """Return the rights of the current request."""
     return cast(RequestAccess, g.access)
 
 
@@ -214,7 +208,7 @@ def create_app(
     app.config["BODY_TIMEOUT"] = None
     QuartSchema(
         app,
-        openapi_provider_class=provider(_is_open),
+        openapi_provider_class=_Document,
         info=Info(title="svc control API", version=API_VERSION),
         openapi_path="/openapi.json",
         redoc_ui_path=None,

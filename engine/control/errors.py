@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
 from quart import Response, json
 from quart_schema import RequestSchemaValidationError
 from werkzeug.datastructures import Headers
@@ -113,21 +114,11 @@ def from_http(error: HTTPException) -> Response:
 def from_validation(error: RequestSchemaValidationError) -> Response:
     """Return the problem response for a body or query that does not match its schema."""
     cause = error.validation_error
-    if hasattr(cause, "error_count") and cause.error_count() > MAX_DETAILED_ERRORS:
-        return problem_response(
-            SvcError(
-                f"the request does not match its schema in {cause.error_count()} places",
-                "/openapi.json has the schema.",
-                code="invalid",
-            )
-        )
-    details = (
-        cause.errors(include_url=False, include_context=False, include_input=False)
-        if hasattr(cause, "errors")
-        else [{"loc": (), "msg": str(cause)}]
-    )
-    first = details[0] if details else {"loc": (), "msg": "does not match the schema"}
-    location = ".".join(str(part) for part in first["loc"]) or "the request"
-    return problem_response(
-        SvcError(f"{location}: {first['msg']}", "/openapi.json has the schema.", code="invalid")
-    )
+    if not isinstance(cause, ValidationError):
+        message = f"the request: {cause}"
+    elif cause.error_count() > MAX_DETAILED_ERRORS:
+        message = f"the request does not match its schema in {cause.error_count()} places"
+    else:
+        first = cause.errors(include_url=False, include_context=False, include_input=False)[0]
+        message = f"{'.'.join(map(str, first['loc'])) or 'the request'}: {first['msg']}"
+    return problem_response(SvcError(message, "/openapi.json has the schema.", code="invalid"))

@@ -22,5 +22,4 @@ class NdjsonResponse(Response):
 
 
 def ndjson_response(lines: AsyncIterator[bytes]) -> Response:
-    """Return a response that sends lines as they are produced."""
     return NdjsonResponse(lines, content_type=MEDIA_TYPE)

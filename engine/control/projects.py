@@ -51,7 +51,6 @@ def unknown_project(project: str) -> NotFound:
 
 
 def blueprint(projects: Projects) -> Routes:
-    """Return the route."""
     routes = Routes("projects", __name__)
 
     @routes.get("/v1/projects")

@@ -80,7 +80,6 @@ class StreamedBody(Body):
         self._has_data.set()
 
     def append(self, data: bytes) -> None:
-        """Buffer received data."""
         super().append(data)
         if not self._awaited and len(self._data) >= MAX_BUFFERED_BYTES:
             self._room.clear()
@@ -91,7 +90,6 @@ class StreamedBody(Body):
 
     @property
     def complete(self) -> bool:
-        """True once the whole body was received."""
         return self._complete.is_set()
 
     async def __anext__(self) -> bytes:

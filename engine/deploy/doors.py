@@ -97,12 +97,10 @@ class _CountingDoor:
         self._uses = uses
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        """Count and answer a request."""
         self._uses[self._name, request.caller.resource] += 1
         return self._door.answer(request)
 
     async def aclose(self) -> None:
-        """Close every file."""
         await self._door.aclose()
 
 
@@ -179,14 +177,12 @@ class Tenants:
         self._doors: dict[str, Doors] = {}
 
     def timeline(self, project: str) -> TimelineBus:
-        """Return a project's timeline."""
         if project not in self._timelines:
             self._timelines[project] = TimelineBus()
             self._on_timeline(project, self._timelines[project])
         return self._timelines[project]
 
     def doors(self, project: str) -> Doors:
-        """Return a project's open Doors."""
         if project not in self._doors:
             folder, timeline = self._data(project), self.timeline(project)
             self._doors[project] = Doors(
@@ -195,7 +191,6 @@ class Tenants:
         return self._doors[project]
 
     def open_doors(self, project: str) -> Mapping[str, DoorBinding]:
-        """Return a project's open Doors by their names."""
         return self.doors(project).open
 
     def uses(self, project: str) -> DoorUsage:

@@ -169,14 +169,11 @@ class ResourceStatus:
 _NO_BUILDS = BuildStatus()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _ServedResource:
     """A version, and the values it was created from."""
 
-    resource: Resource
-    artifact: Artifact | StoredArtifact
-    deployment: str
-    secrets: tuple[str | None, ...]
+    inputs: tuple[Resource, Artifact | StoredArtifact, str, tuple[str | None, ...]]
     version: BuiltVersion | OnDemand
 
 
@@ -211,7 +208,6 @@ class ServingTable:
 
     @property
     def routes(self) -> RouteTable:
-        """The routes of all projects."""
         if self._routes is None:
             self._routes = RouteTable.merge(each.routes for each in self._live.values())
         return self._routes
@@ -286,12 +282,7 @@ class ServingTable:
         secrets = tuple(publication.secrets.get(name) for name in resource.secrets)
         served = live.served.get(resource.name) if live is not None else None
         inputs = (resource, artifact, publication.deployment, secrets)
-        if served is not None and inputs == (
-            served.resource,
-            served.artifact,
-            served.deployment,
-            served.secrets,
-        ):
+        if served is not None and inputs == served.inputs:
             return served
         version: BuiltVersion | OnDemand
         if isinstance(artifact, StoredArtifact):
@@ -300,13 +291,7 @@ class ServingTable:
                 await version.load()
         else:
             version = await self._versions.create(publication, resource, artifact)
-        return _ServedResource(
-            resource=resource,
-            artifact=artifact,
-            deployment=publication.deployment,
-            secrets=secrets,
-            version=version,
-        )
+        return _ServedResource(inputs, version)
 
     def public_hosts(self) -> dict[str, list[str]]:
         """Return the host names of each project, its own before those of its resources."""
@@ -346,13 +331,11 @@ class ServingTable:
         return await self._versions.evaluate(project, resource, artifact)
 
     def project(self, name: str) -> Project | None:
-        """Return a project as it is served."""
         live = self._live.get(name)
         return live.publication.project if live is not None else None
 
     @property
     def projects(self) -> dict[str, Project]:
-        """All projects as they are served."""
         return {name: live.publication.project for name, live in self._live.items()}
 
     def collector(self, name: str) -> ProjectCollector | None:
@@ -365,7 +348,6 @@ class ServingTable:
         return ProjectCollector(project.otlp, headers)
 
     def quota(self, name: str) -> Quota | None:
-        """Return the quota of a served project."""
         live = self._live.get(name)
         return live.publication.quota if live is not None else None
 

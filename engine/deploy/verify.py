@@ -44,7 +44,6 @@ class _Verification:
         return [finding for _, finding in sorted(self._findings.items())]
 
     async def deployment(self, deployment: Deployment) -> None:
-        """Check the blobs of a deployment."""
         name = f"{deployment.project}/{deployment.id}"
         for part in deployment.resources.values():
             for digest in {part.package} | await self._files(part.package, name):

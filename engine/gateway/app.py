@@ -13,9 +13,8 @@ from engine.door import Session
 from engine.errors import SvcError
 from engine.gateway.client_address import CLIENT_FIELDS, OWN_PREFIX, client_fields
 from engine.gateway.door_delivery import PUBLIC, DoorsOf, answer_client, deliver, public_door
-from engine.gateway.error_page import DebugDetail
 from engine.gateway.on_demand import OnDemand
-from engine.gateway.problem import send_problem, wants_page
+from engine.gateway.problem import DebugDetail, send_problem, wants_page
 from engine.gateway.routes import (
     BuiltVersion,
     DynamicVersion,
@@ -116,7 +115,6 @@ class Gateway:
         self._denials = RateLimit(MAX_DENIALS_PER_SECOND)
 
     async def __call__(self, exchange: Exchange) -> None:
-        """Handle one exchange."""
         traced = TracedExchange(exchange, self._settings.scheme)
         try:
             outcome = await self._serve(traced)
@@ -126,7 +124,7 @@ class Gateway:
             if traced.started:
                 traced.abort()
             else:
-                await self._problem(traced, "internal", None)
+                await self._problem(traced, "internal")
             return
         finally:
             if traced.recording is not None:
@@ -191,8 +189,7 @@ class Gateway:
     ) -> _SpanOutcome:
         """Send and record a problem instead of serving the request."""
         started, now = time.perf_counter_ns(), time.time_ns()
-        status, size = await self._problem(exchange, code, debug)
-        outcome = _SpanOutcome(status, code, detail=detail, bytes_out=size)
+        outcome = await self._problem(exchange, code, debug, detail=detail)
         self._record(exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True)
         return outcome
 
@@ -224,8 +221,7 @@ class Gateway:
                 if outcome.status == 404:
                     self._report_unmounted(exchange, endpoint)
             elif depth + 1 >= MAX_DEPTH:
-                status, size = await self._problem(exchange, "mount-loop", None)
-                outcome = _SpanOutcome(status, "mount-loop", bytes_out=size)
+                outcome = await self._problem(exchange, "mount-loop")
             else:
                 target = target or endpoint.fallback
                 assert target is not None
@@ -249,8 +245,7 @@ class Gateway:
         if endpoint.rate is not None and client is not None:
             retry_after = -(-endpoint.rate.take(client[0]) // 10**9)
             if retry_after:
-                status, size = await self._problem(exchange, "rate-limited", None, retry_after)
-                return _SpanOutcome(status, "rate-limited", bytes_out=size)
+                return await self._problem(exchange, "rate-limited", retry_after=retry_after)
         if exchange.request.path.startswith(PUBLIC):
             door = public_door(self._doors_of(endpoint.project), exchange.request.path)
             if door is not None:
@@ -291,13 +286,11 @@ class Gateway:
             if isinstance(version, NotReady) and version.first_build is not None:
                 building = f"{endpoint.name} is being built for the first time"
                 debug = DebugDetail(building, building=True)
-                status, size = await self._problem(exchange, "not-ready", debug)
-                return _SpanOutcome(status, "not-ready", detail=building, bytes_out=size)
+                return await self._problem(exchange, "not-ready", debug, detail=building)
         if isinstance(version, NotReady):
             detail = version.error.public_message if version.error else ""
             debug = DebugDetail(detail, error=version.error)
-            status, size = await self._problem(exchange, "not-ready", debug)
-            return _SpanOutcome(status, "not-ready", detail=detail, bytes_out=size)
+            return await self._problem(exchange, "not-ready", debug, detail=detail)
         if hasattr(version, "respond"):
             try:
                 response = await version.respond(exchange)
@@ -306,8 +299,7 @@ class Gateway:
             if response is None and endpoint.fallback is not None:
                 return None
             if response is None:
-                status, size = await self._problem(exchange, "not-found", None)
-                return _SpanOutcome(status, "not-found", bytes_out=size)
+                return await self._problem(exchange, "not-found")
             return _SpanOutcome(response[0], bytes_out=response[1])
         return await self._run(exchange, endpoint, version, span)
 
@@ -316,8 +308,7 @@ class Gateway:
     ) -> _SpanOutcome:
         length = exchange.header(b"content-length")
         if length is not None and length.isdigit() and int(length) > self._settings.max_body:
-            status, size = await self._problem(exchange, "body-too-large", None)
-            return _SpanOutcome(status, "body-too-large", bytes_out=size)
+            return await self._problem(exchange, "body-too-large")
         lines: deque[str] = deque(maxlen=LINES_SHOWN)
         resource, timeline = endpoint.name, self._timeline_of(endpoint.project)
 
@@ -396,13 +387,20 @@ class Gateway:
         outcome = _SpanOutcome(499, code, detail=report.detail, report=report, bytes_in=report.bytes_in)
         if code in INTERRUPTED:
             return replace(outcome, aborted=True)
-        status, size = await self._problem(exchange, code, DebugDetail(report.detail, lines))
-        return replace(outcome, status=status, bytes_out=size)
+        sent = await self._problem(exchange, code, DebugDetail(report.detail, lines))
+        return replace(outcome, status=sent.status, bytes_out=sent.bytes_out)
 
     async def _problem(
-        self, exchange: TracedExchange, code: str, debug: DebugDetail | None, retry_after: int = 1
-    ) -> tuple[int, int]:
-        return await send_problem(
+        self,
+        exchange: TracedExchange,
+        code: str,
+        debug: DebugDetail | None = None,
+        *,
+        detail: str = "",
+        retry_after: int = 1,
+    ) -> _SpanOutcome:
+        """Send the response for an error code. `detail` is for the record, `debug` for developers."""
+        status, size = await send_problem(
             exchange,
             code,
             exchange.id,
@@ -410,6 +408,7 @@ class Gateway:
             debug=debug if self._settings.dev else None,
             retry_after=retry_after,
         )
+        return _SpanOutcome(status, code, detail=detail, bytes_out=size)
 
     def _record(
         self,

@@ -43,7 +43,6 @@ class LoadedVersions:
         self._timer: asyncio.TimerHandle | None = None
 
     def use(self, version: "OnDemand") -> None:
-        """Mark a version as used now."""
         self._last_used[version] = time.monotonic()
         self._last_used.move_to_end(version)
 
@@ -101,7 +100,6 @@ class OnDemand:
         return self.loaded
 
     def end(self) -> None:
-        """End a request that has begun."""
         self.requests -= 1
         if not self.requests:
             self._versions.freed.set()

@@ -51,7 +51,6 @@ class TracedExchange:
         self._written = 0
 
     def record(self, project: str, redact: frozenset[str]) -> None:
-        """Record the request and its response."""
         self.recording = recording = Recording(
             project=project,
             request_id=self.id,
@@ -95,7 +94,6 @@ class TracedExchange:
 
     @property
     def unsent(self) -> ResponseBytes:
-        """The unsent bytes of the response."""
         return self._exchange.unsent
 
     async def send_head(self, status: int, headers: Headers) -> None:
@@ -128,7 +126,6 @@ class TracedExchange:
         await self._exchange.send_body(data, end=end)
 
     def abort(self) -> None:
-        """End the exchange with an incomplete response."""
         self._exchange.abort()
 
     def header(self, name: bytes) -> str | None:

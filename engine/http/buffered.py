@@ -44,11 +44,9 @@ class ResponseBytes:
 
     @property
     def crowded(self) -> bool:
-        """Return whether a limit is exceeded."""
         return any(count.exceeded for count in self._counts)
 
     def set_buffered(self, size: int) -> None:
-        """Count the bytes that are buffered now."""
         self._add(size - self._buffered)
         self._buffered = size
 
@@ -87,7 +85,6 @@ class BufferedCounts:
         return _get(self._addresses, key, ADDRESS_BYTES)
 
     def for_project(self, name: str) -> BufferedBytes:
-        """Return the count of a project."""
         return _get(self._projects, name, PROJECT_BYTES)
 
 

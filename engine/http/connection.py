@@ -19,10 +19,6 @@ TRANSPORT_BYTES = 64 << 10
 """Bytes that a transport buffers before it applies backpressure: asyncio's default, but for TLS too."""
 
 
-def _do_nothing() -> None:
-    """Handle no deadline."""
-
-
 class ServerExchange(Exchange, Protocol):
     """An exchange of a connection."""
 
@@ -99,14 +95,12 @@ class Connection(asyncio.Protocol):
         self._unread_counts: tuple[BufferedBytes, ...] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start to serve the connection."""
         self.transport = transport
         self.transport.set_write_buffer_limits(TRANSPORT_BYTES)
         self.manager.opened(self)
 
     @property
     def secure(self) -> bool:
-        """Return whether the connection uses TLS."""
         return self.transport.get_extra_info("ssl_object") is not None
 
     @property
@@ -147,7 +141,6 @@ class Connection(asyncio.Protocol):
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
         data = self._written[0] if len(self._written) == 1 else b"".join(self._written)
         self._written.clear()
         self._written_bytes = 0
@@ -160,7 +153,6 @@ class Connection(asyncio.Protocol):
         return self._writable is not None
 
     async def drain(self) -> None:
-        """Wait until the client can take more."""
         if self._writable is not None:
             await asyncio.shield(self._writable)
 
@@ -170,7 +162,6 @@ class Connection(asyncio.Protocol):
             self._writable = self.loop.create_future()
 
     def resume_writing(self) -> None:
-        """End backpressure."""
         if self._writable is not None:
             self._writable.set_result(None)
             self._writable = None
@@ -219,12 +210,11 @@ class Connection(asyncio.Protocol):
             self._timer = self.loop.call_at(deadline, self._on_timer)
 
     def clear_timer(self) -> None:
-        """Call no action."""
         self._deadline = None
 
     def cancel_timer(self) -> None:
         """Call no action. So neither the event loop nor the connection itself refers to the connection."""
-        self._deadline, self._on_deadline = None, _do_nothing
+        self._deadline, self._on_deadline = None, lambda: None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -276,7 +266,6 @@ class Connection(asyncio.Protocol):
         return not self.secure
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the end of the connection."""
         self.cancel_timer()
         self.resume_writing()
         self._written.clear()

@@ -41,7 +41,8 @@ class ConnectionLimiter:
 
     def is_exempt(self, address: str) -> bool:
         """Return whether an address has no limit."""
-        return not self.limit or (self._local_is_free and _is_loopback(address))
+        parsed = parse_ip(address) if self._local_is_free else None
+        return not self.limit or (parsed is not None and parsed.is_loopback)
 
 
 def client_key(address: str) -> str:
@@ -52,12 +53,6 @@ def client_key(address: str) -> str:
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)
-
-
-def _is_loopback(address: str) -> bool:
-    """Return whether an address is a loopback address."""
-    parsed = parse_ip(address)
-    return parsed is not None and parsed.is_loopback
 
 
 def peer_connected(connection: Any) -> bool:

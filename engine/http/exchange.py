@@ -102,7 +102,6 @@ class RequestBody:
         return True
 
     def finish(self) -> None:
-        """Mark the end of the body."""
         if not self._interrupted:
             self.complete = True
             self._notify()
@@ -195,7 +194,6 @@ class Disconnected(asyncio.Event):
         self._callbacks.pop(callback, None)
 
     def set(self) -> None:
-        """Mark the client as disconnected."""
         super().set()
         callbacks, self._callbacks = self._callbacks, {}
         for callback in callbacks:
@@ -246,12 +244,10 @@ class MemoryExchange:
         self.aborted = False
 
     async def send_head(self, status: int, headers: Headers) -> None:
-        """Store the status and the header fields."""
         self.status, self.fields = status, headers
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
         """Discard a part of the body."""
 
     def abort(self) -> None:
-        """Mark the response as incomplete."""
         self.aborted = True

@@ -73,7 +73,6 @@ class FrameBudget:
         """Whether the last frame is part of a header block."""
 
     def sent(self, size: int) -> None:
-        """Add to the budget for bytes sent to the client."""
         self._frames += size / SENT_BYTES_PER_FRAME
 
     def receive(self, data: bytes, now: float) -> Iterator[tuple[bytes, int]]:

@@ -53,7 +53,6 @@ class Http1Exchange(CountedExchange):
             self._connection.write(b"HTTP/1.1 100 \r\n\r\n")
 
     async def send_head(self, status: int, headers: Headers) -> None:
-        """Send the status and the fields."""
         if self.complete:
             return
         close = self._close_after or self._connection.manager.stopping or (b"connection", b"close") in headers
@@ -62,7 +61,6 @@ class Http1Exchange(CountedExchange):
         self._connection.write(data)
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
-        """Send a part of the body."""
         if self.complete:
             return
         connection, start = self._connection, 0
@@ -127,7 +125,6 @@ class Http1Connection(Connection):
     _continuing = False
 
     def connection_made(self, transport: Any) -> None:
-        """Start the keep-alive timeout."""
         super().connection_made(transport)
         self._scheme = "https" if self.secure else "http"
         self._client, self._server = self.addresses
@@ -138,7 +135,6 @@ class Http1Connection(Connection):
         self.set_timer(timeouts.IDLE_SECONDS, self.close)
 
     def data_received(self, data: bytes) -> None:
-        """Handle a part of a request."""
         if self.lingering:
             return
         if self._missing or self._chunks is not None:
@@ -325,6 +321,5 @@ class Http1Connection(Connection):
         return super().eof_received()
 
     def close_if_idle(self) -> None:
-        """Close the connection unless a request is in progress."""
         if self._exchange is None and not self.lingering:
             self.close()

@@ -86,7 +86,6 @@ class Http2Exchange(CountedExchange):
         return len(data) if self.body.feed(data) else 0
 
     def finish(self) -> None:
-        """Handle the end of the request."""
         if self._missing:  # Trailers ended it early (RFC 9113 8.1.1).
             self._connection.reset(self._stream, ErrorCodes.PROTOCOL_ERROR)
             self.leave()
@@ -109,13 +108,11 @@ class Http2Exchange(CountedExchange):
 
     @property
     def unsent(self) -> ResponseBytes:
-        """The unsent bytes of the response."""
         if self._unsent is None:
             self._unsent = self._connection.count_response(self.project)
         return self._unsent
 
     async def send_head(self, status: int, headers: Headers) -> None:
-        """Send the status and the fields."""
         if self.complete:
             return
         fields = [(b":status", b"%d" % status), *(f for f in headers if f[0] not in CONNECTION_FIELDS)]
@@ -125,7 +122,6 @@ class Http2Exchange(CountedExchange):
         self._started, self._bodiless = True, self.request.method == "HEAD" or status in BODILESS
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
-        """Send a part of the body."""
         connection, position = self._connection, 0
         data = b"" if self._bodiless else data
         while not self.complete and (end or position < len(data)):
@@ -256,7 +252,6 @@ class Http2Connection(Connection):
             self._update_timeout()
 
     def receive(self, data: bytes) -> None:
-        """Handle frames."""
         try:
             events = self.protocol.receive_data(data)
         except ProtocolError:
@@ -409,7 +404,6 @@ class Http2Connection(Connection):
         self._reader.feed_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the end of the connection."""
         self.disconnected.set()
         super().connection_lost(exc)
 
@@ -418,6 +412,5 @@ class Http2Connection(Connection):
         self.write(GoAwayFrame(0, last_stream_id=LAST_STREAM).serialize())
 
     def close_if_idle(self) -> None:
-        """Close the connection unless it has a stream."""
         if not self.streams:
             self.close()

@@ -101,7 +101,6 @@ class Server:
             task.add_done_callback(self._on_task_done)
 
     async def handle(self, exchange: ServerExchange) -> None:
-        """Run the handler of an exchange to its end."""
         try:
             await self._handler(exchange)
         except Exception:

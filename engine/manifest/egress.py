@@ -6,7 +6,7 @@ Address rules are in `dialer.py`.
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
@@ -44,9 +44,9 @@ def parse_authority(scheme: str, authority: str) -> Origin:
         raise ValueError(scheme)
     if authority.startswith("["):
         host, bracket, rest = authority[1:].partition("]")
-        if not bracket or (rest and not rest.startswith(":")):
+        if not bracket or (rest and not rest.startswith(":")) or "%" in host:
             raise ValueError(authority)
-        host, port = _ipv6(host), rest[1:]
+        host, port = str(IPv6Address(host)), rest[1:]
     else:
         host, _, port = authority.partition(":")
         host = _name(host.lower().removesuffix("."))
@@ -56,15 +56,6 @@ def parse_authority(scheme: str, authority: str) -> Origin:
     if not 0 < number < 65536:
         raise ValueError(authority)
     return Origin(scheme, host, number)
-
-
-def _ipv6(text: str) -> str:
-    if "%" in text:
-        raise ValueError(text)
-    try:
-        return str(IPv6Address(text))
-    except AddressValueError:
-        raise ValueError(text) from None
 
 
 def _name(text: str) -> str:
@@ -110,7 +101,6 @@ class Egress:
         return cls(tuple(map(parse_rule, entries)))
 
     def allows(self, origin: Origin) -> bool:
-        """Return whether requests to this origin are allowed."""
         return any(
             rule.scheme == origin.scheme
             and rule.port == origin.port

@@ -42,7 +42,6 @@ class Mount:
 
     @property
     def exact(self) -> bool:
-        """Return whether the pattern is one exact path."""
         return not self.pattern.endswith("/*")
 
     @property
@@ -58,7 +57,6 @@ class Mount:
 
 
 def targets(mounts: Iterable[Mount]) -> dict[str, str]:
-    """Return the target of each mount by its pattern."""
     return {mount.pattern: mount.target for mount in mounts}
 
 
@@ -171,7 +169,6 @@ class Project:
 
     @property
     def domains(self) -> dict[str, str]:
-        """The resource of each custom domain."""
         return {domain: each.name for each in self.resources.values() for domain in each.domains}
 
 

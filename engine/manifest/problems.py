@@ -65,7 +65,6 @@ class Pair:
 
     @property
     def start(self) -> int:
-        """The start of the key."""
         return self.parts[0]
 
 
@@ -145,7 +144,6 @@ class _Scan:
         self._tables: set[KeyPath] = set()
 
     def document(self) -> None:
-        """Scan the text."""
         table: KeyPath = ()
         while self._skip(_BLANK) < len(self._text):
             if self._text.startswith("[[", self._at):
@@ -210,7 +208,6 @@ class _Scan:
             self._take(STRING if opening in ('"', "'") else _SCALAR)
 
     def _series(self, path: KeyPath, closing: str, depth: int) -> None:
-        """Scan an array or an inline table."""
         self._at += 1
         index = 0
         while self._skip(_BLANK) < len(self._text):
@@ -288,7 +285,9 @@ class ManifestError(SvcError):
 
     def __init__(self, path: Path, problems: Iterable[ManifestProblem]) -> None:
         self.path = path
-        self.problems = tuple(sorted({_on_one_line(problem) for problem in problems}))
+        # Control characters that message and hint quote from the file are escaped.
+        lines = (replace(p, message=_escaped(p.message), hint=_escaped(p.hint)) for p in problems)
+        self.problems = tuple(sorted(set(lines)))
         count = "1 mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
         self.summary = f"{path.name} has {count}"
         listing = "\n".join(
@@ -302,11 +301,6 @@ class ManifestError(SvcError):
 def mistake(path: Path, message: str, hint: str, *, line: int = 0, column: int = 0) -> ManifestError:
     """Return the error for one mistake that belongs to no key."""
     return ManifestError(path, [ManifestProblem(line, column, "", message, hint)])
-
-
-def _on_one_line(problem: ManifestProblem) -> ManifestProblem:
-    """Escape the control characters that message and hint quote from the file."""
-    return replace(problem, message=_escaped(problem.message), hint=_escaped(problem.hint))
 
 
 def _escaped(text: str) -> str:

@@ -58,8 +58,9 @@ class RedirectTable(_ManifestTable):
     status: int = 308
 
 
-def _redirect_table(value: Any) -> Any:
-    return {"to": value} if isinstance(value, str) else value
+def _text_for(key: str) -> BeforeValidator:
+    """Return the validator by which a text stands for a table with this key."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
 
 
 _REDIRECT_KEYS: JsonDict = {"to": {"type": "string"}, "status": {"enum": list(REDIRECT_STATUSES)}}
@@ -73,10 +74,6 @@ class ScheduleTable(_ManifestTable):
     at: str
     overlap: Overlap = "skip"
     catch_up: bool = False
-
-
-def _schedule_table(value: Any) -> Any:
-    return {"at": value} if isinstance(value, str) else value
 
 
 _SCHEDULE_KEYS: JsonDict = {
@@ -121,10 +118,7 @@ class ResourceTable(_ManifestTable):
         description="static: path pattern -> header fields of the files below it.",
         json_schema_extra=_PATTERNS,
     )
-    redirects: dict[
-        str,
-        Annotated[RedirectTable, BeforeValidator(_redirect_table), WithJsonSchema(_REDIRECT_SCHEMA)],
-    ] = Field(
+    redirects: dict[str, Annotated[RedirectTable, _text_for("to"), WithJsonSchema(_REDIRECT_SCHEMA)]] = Field(
         {},
         description="static: path pattern -> path or URL that requests are redirected to, before files.",
         json_schema_extra=_PATTERNS,
@@ -134,10 +128,7 @@ class ResourceTable(_ManifestTable):
         description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
         json_schema_extra=_PATTERNS,
     )
-    schedules: dict[
-        str,
-        Annotated[ScheduleTable, BeforeValidator(_schedule_table), WithJsonSchema(_SCHEDULE_SCHEMA)],
-    ] = Field(
+    schedules: dict[str, Annotated[ScheduleTable, _text_for("at"), WithJsonSchema(_SCHEDULE_SCHEMA)]] = Field(
         {},
         description="Path -> times at which svc sends a POST to it: cron expression, or period: every 5m.",
         json_schema_extra={"propertyNames": {"pattern": "^/[^*?#]*$"}},

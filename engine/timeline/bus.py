@@ -25,7 +25,6 @@ class Topic(Generic[_Item]):
         self._lock = threading.Lock()
 
     def append(self, item: _Item) -> None:
-        """Pass an item to every follower."""
         for follower in list(self._followers):
             try:
                 follower(item)

@@ -55,34 +55,25 @@ class RecordFilter:
 
     def condition(self) -> tuple[str, list[str | int]]:
         """Return the part that SQL evaluates, as an expression and its values."""
-        parts: list[str] = ["true"]
-        values: list[str | int] = []
-        if self.resource is not None:
-            parts.append("resource = ?")
-            values.append(self.resource)
-        if self.request_id is not None:
-            parts.append("request_id <> '' and request_id = ?")
-            values.append(self.request_id)
-        if self.min_level is not None:
-            parts.append("level >= ?")
-            values.append(SEVERITY_NUMBERS[self.min_level])
-        if self.text is not None:
-            parts.append(f"{_SEARCHABLE_SQL} like ? escape '\\'")
-            values.append("%" + _WILD.sub(r"\\\g<0>", self.text) + "%")
-        if self.statuses is not None:
-            parts.append("status between ? and ?")
-            values += self.statuses
-        if self.roots:
-            parts.append("(root = 1 or kind <> 'request')")
-        if self.heads:
-            parts.append(_HEAD_SQL)
-        if self.since_ns is not None:
-            parts.append(f"{_RECORDED_SQL} >= ?")
-            values.append(self.since_ns // 1_000_000)
-        if self.until_ns is not None:
-            parts.append(f"{_RECORDED_SQL} < ?")
-            values.append(self.until_ns // 1_000_000)
-        return " and ".join(parts), values
+        level = SEVERITY_NUMBERS[self.min_level] if self.min_level is not None else None
+        text = "%" + _WILD.sub(r"\\\g<0>", self.text) + "%" if self.text is not None else None
+        low, high = self.statuses or (None, None)
+        since, until = (ns if ns is None else ns // 1_000_000 for ns in (self.since_ns, self.until_ns))
+        conditions: dict[str, str | int | None] = {
+            "resource = ?": self.resource,
+            "request_id <> '' and request_id = ?": self.request_id,
+            "level >= ?": level,
+            f"{_SEARCHABLE_SQL} like ? escape '\\'": text,
+            "status >= ?": low,
+            "status <= ?": high,
+            f"{_RECORDED_SQL} >= ?": since,
+            f"{_RECORDED_SQL} < ?": until,
+        }
+        values = {sql: value for sql, value in conditions.items() if value is not None}
+        parts = ["true", *values]
+        parts += ["(root = 1 or kind <> 'request')"] if self.roots else []
+        parts += [_HEAD_SQL] if self.heads else []
+        return " and ".join(parts), list(values.values())
 
     def matches(self, row: Sequence[Any]) -> bool:
         """Return whether the remaining part holds, given the values of `FIELDS`."""
@@ -136,35 +127,31 @@ class CursorPage:
     dropped: int
 
 
-class TimelineReader:
+class TimelineReader(TimelineDatabase):
     """One open file, read-only. Use it from one thread at a time; every method raises `TimelineError`."""
 
     def __init__(self, path: Path) -> None:
-        self._database = TimelineDatabase(path, write=False)
-
-    def ready(self) -> bool:
-        """Return whether the file has its tables; a new file briefly has none."""
-        return not self._database.empty
+        super().__init__(path, write=False)
 
     def bounds(self) -> tuple[int, int]:
         """Return the first and last cursor; the last is below the first if the file has no records."""
-        return self._database.view(self._bounds)
+        return self.view(self._bounds)
 
     def _bounds(self) -> tuple[int, int]:
-        ((first, last),) = self._database.run(BOUNDS)
+        ((first, last),) = self.run(BOUNDS)
         origin = self.origin()
         return (origin, origin - 1) if first is None else (first, last)
 
     def origin(self) -> int:
         """Return the first cursor of the file's history."""
-        return int(self._database.run("select cursor from origin")[0][0])
+        return int(self.run("select cursor from origin")[0][0])
 
     def after(
         self, cursor: int, record_filter: RecordFilter, limit: int = PAGE_RECORDS, max_bytes: int = PAGE_BYTES
     ) -> RecordPage:
         """Return up to `limit` matching records after a cursor, oldest first, with `max_bytes` of text."""
-        self._database.limit_time(READ_SECONDS)
-        return self._database.view(lambda: self._after(cursor, record_filter, limit, max_bytes))
+        self.limit_time(READ_SECONDS)
+        return self.view(lambda: self._after(cursor, record_filter, limit, max_bytes))
 
     def _after(self, cursor: int, record_filter: RecordFilter, limit: int, max_bytes: int) -> RecordPage:
         first, last = self._bounds()
@@ -174,7 +161,7 @@ class TimelineReader:
         position, read, size, more = cursor, 0, 0, limit > 0
         while more and read < limit and size < max_bytes:
             chunk = min(limit - read, _CHUNK_RECORDS)
-            rows = self._database.run(sql, (position, *values, chunk))
+            rows = self.run(sql, (position, *values, chunk))
             more = len(rows) == chunk
             for row in rows:
                 position, read, size = row[0], read + 1, size + text_bytes(row)
@@ -189,7 +176,7 @@ class TimelineReader:
 
     def count_dropped(self, cursor: int) -> int:
         """Return how many records after a cursor were removed; 0 for the cursor 0."""
-        return self._database.view(lambda: self._count_dropped(cursor, self._bounds()[0]))
+        return self.view(lambda: self._count_dropped(cursor, self._bounds()[0]))
 
     def _count_dropped(self, cursor: int, first: int) -> int:
         return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
@@ -233,7 +220,7 @@ class TimelineReader:
         With `whole_requests` and without conditions on single spans, a request counts once, and all its spans
         are included.
         """
-        self._database.limit_time(READ_SECONDS)
+        self.limit_time(READ_SECONDS)
         if last is None:
             last = self.bounds()[1]
         requests = whole_requests and (
@@ -258,11 +245,11 @@ class TimelineReader:
         There is at least one, if any. Otherwise return the series of its metrics. The last value is true if
         records between may have been removed.
         """
-        self._database.limit_time(READ_SECONDS)
+        self.limit_time(READ_SECONDS)
         cursor, condition = of_node(node)
         rows: list[Sequence[Any]] = []
         size = 0
-        for row in self._database.run(
+        for row in self.run(
             f"select {cursor}, {', '.join(FIELDS)}, coalesce(node_ms, written_ms) from record"
             f" where {condition} and {cursor} > ? order by {cursor} limit ?",
             (node, after, limit),
@@ -273,15 +260,15 @@ class TimelineReader:
             rows.append(row)
         if rows:
             known = f"select 1 from record where {condition} and {cursor} = ?"
-            return rows, [], after > 0 and not self._database.run(known, (node, after))
-        if not self._database.has_nodes():
+            return rows, [], after > 0 and not self.run(known, (node, after))
+        if not self.has_nodes():
             return [], [], False  # A file of an older svc, whose series are written again.
-        series = self._database.run("select * from metric where node = ?", (node,))
+        series = self.run("select * from metric where node = ?", (node,))
         return [], [row[:-1] for row in series], False
 
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""
-        return dict(self._database.run("select * from peer")) if self._database.has_nodes() else {}
+        return dict(self.run("select * from peer")) if self.has_nodes() else {}
 
     def _inner_spans(
         self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int
@@ -293,7 +280,7 @@ class TimelineReader:
             "and request_id <> '' and kind = 'request' and root = 0 "
             f"and cursor > ? and cursor <= ? and {condition}"
         )
-        rows = self._database.run(sql, (json.dumps(sorted(roots)), after, last, *values))
+        rows = self.run(sql, (json.dumps(sorted(roots)), after, last, *values))
         return [cursor for (cursor,) in rows]
 
     def _backwards(
@@ -307,7 +294,7 @@ class TimelineReader:
             f"where cursor > ? and cursor <= ? and {condition} and {counted} order by cursor desc limit ?"
         )
         chunk = _CHUNK_RECORDS if texts else PAGE_RECORDS
-        while rows := self._database.run(sql, (after, last, *values, chunk)):
+        while rows := self.run(sql, (after, last, *values, chunk)):
             for row in rows:
                 if not texts or record_filter.matches(row[1:-2]):
                     yield row[0], row[-1]
@@ -315,7 +302,7 @@ class TimelineReader:
 
     def cursor_before(self, time_ns: int) -> int:
         """Return the cursor after which all records were written at or after a time (Unix epoch)."""
-        return self._database.view(lambda: self._cursor_before(time_ns // 1_000_000))
+        return self.view(lambda: self._cursor_before(time_ns // 1_000_000))
 
     def last_before(self, time_ns: int) -> int:
         """Return the cursor after which no record was written before a time, at any node."""
@@ -325,7 +312,7 @@ class TimelineReader:
         low, high = self._bounds()
         while low <= high:
             middle = (low + high) // 2
-            ((cursor, written_ms),) = self._database.run(_NEXT, (middle,))
+            ((cursor, written_ms),) = self.run(_NEXT, (middle,))
             if written_ms < time_ms:
                 low = cursor + 1
             else:
@@ -334,8 +321,8 @@ class TimelineReader:
 
     def scan_cursors(self, after: int, record_filter: RecordFilter, limit: int) -> CursorPage:
         """Match the next `limit` records after a cursor; a filter's `pattern` is ignored."""
-        self._database.limit_time(READ_SECONDS)
-        return self._database.view(lambda: self._scan_cursors(after, record_filter, limit))
+        self.limit_time(READ_SECONDS)
+        return self.view(lambda: self._scan_cursors(after, record_filter, limit))
 
     def _scan_cursors(self, cursor: int, record_filter: RecordFilter, limit: int) -> CursorPage:
         first, last = self._bounds()
@@ -346,7 +333,7 @@ class TimelineReader:
             f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
         )
         sql = f"select json_group_array(cursor - ?) from ({matching})"
-        ((offsets,),) = self._database.run(sql, (after, after, position, *values))
+        ((offsets,),) = self.run(sql, (after, after, position, *values))
         return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
 
     def between(self, first: int, last: int, max_bytes: int = WINDOW_BYTES) -> list[StoredRecord]:
@@ -359,7 +346,7 @@ class TimelineReader:
 
         Records beyond `max_bytes` of text are omitted, too.
         """
-        self._database.limit_time(READ_SECONDS)
+        self.limit_time(READ_SECONDS)
         records: list[StoredRecord] = []
         size = 0
         ordered = sorted(cursors)
@@ -373,35 +360,24 @@ class TimelineReader:
 
     def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
-        self._database.limit_time(READ_SECONDS)
+        self.limit_time(READ_SECONDS)
         rows = self._rows(
             f"request_id <> '' and request_id in ({_placeholders(requests)}) and root = 0", requests
         )
         return [_record(row) for row in rows]
 
     def _rows(self, condition: str, values: Sequence[Any]) -> list[Any]:
-        return self._database.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
+        return self.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
 
     def exchange(self, request_id: str) -> RecordedExchange | None:
         """Return the recording of a request, if any."""
-        if not self._database.run("select 1 from sqlite_schema where name = 'exchange'"):
+        if not self.run("select 1 from sqlite_schema where name = 'exchange'"):
             return None  # written by a version of svc without recordings
-        rows = self._database.run(
-            "select head, request, response from exchange where request_id = ?", (request_id,)
-        )
+        rows = self.run("select head, request, response from exchange where request_id = ?", (request_id,))
         return decode_exchange(request_id, *rows[0]) if rows else None
 
     def resources(self) -> set[str]:
-        """Return the names of all resources that have records."""
-        return {name for (name,) in self._database.run("select distinct resource from record") if name}
-
-    def replaced(self) -> bool:
-        """Return whether the file was removed or replaced."""
-        return self._database.replaced()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
+        return {name for (name,) in self.run("select distinct resource from record") if name}
 
 
 def of_node(node: str) -> tuple[str, str]:
@@ -410,7 +386,6 @@ def of_node(node: str) -> tuple[str, str]:
 
 
 def _record(row: Sequence[Any]) -> StoredRecord:
-    """Return the record of the values of `_COLUMNS`."""
     return decode(row[0], row[1:-1], row[-1])
 
 
@@ -432,9 +407,9 @@ def open_reader(path: Path) -> TimelineReader | None:
     if not path.exists():
         return None
     reader = TimelineReader(path)
-    if reader.ready():
+    if not reader.empty:
         return reader
-    reader.close()
+    reader.close()  # A new file briefly has no tables.
     return None
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.manifest.model import Mount, Project
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
@@ -46,28 +46,24 @@ class RateWindow:
     mounts: dict[tuple[str, str], float]
 
 
+@dataclass(slots=True)
 class _Sum:
     """Activity of a resource in one second."""
 
-    __slots__ = ("durations", "failures", "peak", "records", "requests")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.failures = 0
-        self.peak = -1
-        self.records = 0
-        self.durations: dict[int, int] = {}
+    requests: int = 0
+    failures: int = 0
+    peak: int = -1
+    records: int = 0
+    durations: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
 class _Second:
     """All activity in one second."""
 
-    __slots__ = ("mounts", "number", "sums")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.sums: dict[str, _Sum] = {}
-        self.mounts: dict[tuple[str, str], int] = {}
+    number: int
+    sums: dict[str, _Sum] = field(default_factory=dict)
+    mounts: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 class RateMeter:
@@ -86,7 +82,6 @@ class RateMeter:
         self._open_fronts: set[str] = set()  # spans of fronts whose own records are still to follow
 
     def __call__(self, record: Record) -> None:
-        """Add one record."""
         kind = type(record)
         if kind is LineRecord or kind is PlatformRecord:
             return

@@ -183,7 +183,7 @@ class Appended:
     copied: list[tuple[int, bool]]
 
 
-class TimelineStore:
+class TimelineStore(TimelineDatabase):
     """One open file. Use it from one thread at a time; every method raises `TimelineError`.
 
     Cursors have no gaps: every cursor between two others was written, and records are removed only from the
@@ -194,8 +194,8 @@ class TimelineStore:
         """Open the file; create it if it does not exist. New records get the `origin`."""
         self._origin = origin or Origin()
         self._retention = retention or Retention()
-        self._database = TimelineDatabase(path, write=True)
-        self._page_bytes: int = self._database.run("pragma page_size")[0][0]
+        super().__init__(path)
+        self._page_bytes: int = self.run("pragma page_size")[0][0]
 
     def append(
         self, records: Sequence[Record | Recording | CopiedBatch], now_ns: int, series: Iterable[Series] = ()
@@ -216,47 +216,44 @@ class TimelineStore:
 
         def write() -> Appended:
             for values in metrics:
-                self._database.run(_METRIC, (*values, ""))
+                self.run(_METRIC, (*values, ""))
             last = written_ms = 0
             if rows or exchanges:
                 last, written_ms = self._insert([(*row, "", None, None) for row in rows], now_ms)
             for recording, head, request, response in exchanges:
                 weight = recording.weight + len(head)
-                self._database.run(_EXCHANGE, (recording.request_id, last, weight, head, request, response))
+                self.run(_EXCHANGE, (recording.request_id, last, weight, head, request, response))
             copied = [self._copy(*copy, now_ms) for copy in copies]
             first = last - len(rows) + 1
             own = [(first + at, *row, written_ms) for at, row in enumerate(rows)]
             return Appended(own, metrics, copied)
 
-        return self._database.change(write)
+        return self.change(write)
 
     def name(self, node: str) -> None:
-        """Set the name of this node of a fleet."""
-        self._database.run("update origin set node = ?1 where node <> ?1", (node,))
+        self.run("update origin set node = ?1 where node <> ?1", (node,))
 
     def _copy(self, node: str, after: int, rows: Rows, series: Rows, now_ms: int) -> tuple[int, bool]:
         """Write a batch of another node, unless it lacks records before. See `Appended.copied`."""
         for values in series:
-            self._database.run(_METRIC, (*values, node))
-        ((position,),) = self._database.run(
-            "select coalesce(max(cursor), 0) from peer where node = ?", (node,)
-        )
+            self.run(_METRIC, (*values, node))
+        ((position,),) = self.run("select coalesce(max(cursor), 0) from peer where node = ?", (node,))
         new = [row for row in rows if row[0] > position]
         if not new:
             return position, False
         if after == UNKNOWN or after > position:
             return position, True
         self._insert([(*row[1:-1], node, row[0], row[-1]) for row in new], now_ms)
-        self._database.run("insert or replace into peer values (?, ?)", (node, new[-1][0]))
+        self.run("insert or replace into peer values (?, ?)", (node, new[-1][0]))
         return new[-1][0], False
 
     def _insert(self, rows: Sequence[tuple[Any, ...]], now_ms: int) -> tuple[int, int]:
         """Write rows; return the last cursor, and the time of all."""
-        last = self._database.run("select cursor, written_ms from record order by cursor desc limit 1")
+        last = self.run("select cursor, written_ms from record order by cursor desc limit 1")
         if last:
             cursor, now_ms = last[0][0] + 1, max(last[0][1], now_ms)
         else:
-            cursor = self._database.run("select cursor from origin")[0][0]
+            cursor = self.run("select cursor from origin")[0][0]
         at = 0
         for count in _ROWS_PER_INSERT:
             while len(rows) - at >= count:
@@ -264,63 +261,55 @@ class TimelineStore:
                 for row in rows[at : at + count]:
                     values += (cursor + at, now_ms, *row)
                     at += 1
-                self._database.run(_INSERT[count], values)
+                self.run(_INSERT[count], values)
         return int(cursor + len(rows) - 1), now_ms
 
     def trim(self, now_ns: int) -> None:
         """Remove the oldest records above the limits, in a bounded number of steps."""
         oldest_ms = (now_ns - int(self._retention.max_age_seconds * 1e9)) // 1_000_000
         for _ in range(_MAX_TRIM_STEPS):
-            if not self._database.change(lambda: self._trim_step(oldest_ms)):
+            if not self.change(lambda: self._trim_step(oldest_ms)):
                 break
-        self._database.change(self._trim_exchanges)
-        self._database.change(lambda: self._database.run(_DELETE_SERIES, (oldest_ms, MAX_SERIES)))
+        self.change(self._trim_exchanges)
+        self.change(lambda: self.run(_DELETE_SERIES, (oldest_ms, MAX_SERIES)))
 
     def _trim_exchanges(self) -> None:
         """Remove recordings whose records were removed, and the oldest ones above the size limit."""
-        first = self._database.run(BOUNDS)[0][0]
+        first = self.run(BOUNDS)[0][0]
         if first is not None:
-            self._database.run("delete from exchange where cursor < ?", (first,))
-        ((weight,),) = self._database.run("select coalesce(sum(weight), 0) from exchange")
+            self.run("delete from exchange where cursor < ?", (first,))
+        ((weight,),) = self.run("select coalesce(sum(weight), 0) from exchange")
         if weight > self._retention.max_recording_bytes:
-            self._database.run(_DELETE_OLDEST, (int(self._retention.max_recording_bytes * 0.95),))
+            self.run(_DELETE_OLDEST, (int(self._retention.max_recording_bytes * 0.95),))
 
     def _trim_step(self, oldest_ms: int) -> bool:
         """Remove a bounded number of records, never the last; return whether more may remain."""
-        ((first, last),) = self._database.run(BOUNDS)
+        ((first, last),) = self.run(BOUNDS)
         if first is None or first == last:
             return False
         remove = "delete from record where cursor < ?"
-        first_ms = self._database.run("select written_ms from record where cursor = ?", (first,))[0][0]
+        first_ms = self.run("select written_ms from record where cursor = ?", (first,))[0][0]
         if first_ms < oldest_ms:
             end = min(first + _ROWS_PER_TRIM, last)
-            self._database.run(f"{remove} and written_ms < ?", (end, oldest_ms))
+            self.run(f"{remove} and written_ms < ?", (end, oldest_ms))
             return True
-        ((pages,),) = self._database.run("pragma page_count")
-        ((free,),) = self._database.run("pragma freelist_count")
+        ((pages,),) = self.run("pragma page_count")
+        ((free,),) = self.run("pragma freelist_count")
         used = int(pages - free) * self._page_bytes
         if used <= self._retention.max_bytes:
             return False
         share = 1 - 0.95 * self._retention.max_bytes / used
         rows = min(_ROWS_PER_TRIM, int((last - first + 1) * share) + 1)
-        if not self._database.run("select 1 from peer limit 1"):
-            self._database.run(remove, (min(first + rows, last),))
+        if not self.run("select 1 from peer limit 1"):
+            self.run(remove, (min(first + rows, last),))
             return True
         # A flood of records of one node must not remove those of others.
         step = (last - first) // _SAMPLES + 1
-        largest = self._database.run(_LARGEST, (first, last, step))[0][0]
+        largest = self.run(_LARGEST, (first, last, step))[0][0]
         column, condition = of_node(largest)
         oldest = f"select cursor from record where {condition} and cursor < ? order by {column} limit ?"
-        self._database.run(f"delete from record where cursor in ({oldest})", (largest, last, rows))
-        return bool(self._database.run("select changes()")[0][0])
-
-    def replaced(self) -> bool:
-        """Return whether the file was removed or replaced."""
-        return self._database.replaced()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
+        self.run(f"delete from record where cursor in ({oldest})", (largest, last, rows))
+        return bool(self.run("select changes()")[0][0])
 
 
 INTERVAL_SECONDS = 0.1

@@ -68,7 +68,6 @@ class Redaction:
         return is_credential(name) or name.lower() in self._further
 
     def replace(self, location: str, name: str, value: Any) -> Any:
-        """Return the text that stands for a credential."""
         return self._callback(location, name, value) if self._callback else REDACTED_VALUE
 
     def headers(self, fields: Iterable[Iterable[str]]) -> list[tuple[str, str]]:
@@ -136,7 +135,6 @@ class Redaction:
         return match[1] + json.dumps(self._value("key", match[2], match[3].strip('"')))
 
     def _part(self, text: str) -> str:
-        """Return a part of a multipart form."""
         head, blank, value = text.partition("\r\n\r\n")
         name = _PART_NAME.search(head)
         if not blank or name is None or not self.is_secret(name[1]):
@@ -314,7 +312,6 @@ def _text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
 
 
 def redacted_request(exchange: RecordedExchange, redaction: Redaction) -> RecordedExchange:
-    """Return an exchange with a redacted request."""
     target, request = redaction.target(exchange.target), _redacted(exchange.request, redaction)
     return replace(exchange, target=target, request=request)
 
@@ -408,7 +405,6 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Recor
 
 
 def decode_calls(head: str) -> tuple[RecordedCall, ...]:
-    """Return the calls of a stored head."""
     calls = json.loads(head).get("calls", ())
     # Earlier versions of svc stored the changed rows.
     return tuple(RecordedCall(**{name: call[name] for name in call if name != "changes"}) for call in calls)

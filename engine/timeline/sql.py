@@ -189,9 +189,8 @@ class _Authorizer:
         name = (first if action == apsw.SQLITE_READ else second) or ""
         if action in _ALLOWED:
             return apsw.SQLITE_OK
-        if action == apsw.SQLITE_READ and (
-            name in _READABLE or (database is None and not _is_internal(name))
-        ):
+        internal = name.startswith(("sqlite_", "pragma_")) or name in _INTERNAL
+        if action == apsw.SQLITE_READ and (name in _READABLE or (database is None and not internal)):
             return apsw.SQLITE_OK  # Without a database, it is a name that the statement defines.
         if action == apsw.SQLITE_FUNCTION and name.lower() not in DENIED_FUNCTIONS:
             self.work.add(name.lower())
@@ -256,12 +255,7 @@ class _Percentile:
         return low
 
 
-def _is_internal(table: str) -> bool:
-    return table.startswith(("sqlite_", "pragma_")) or table in _INTERNAL
-
-
 def _path_of(*values: Any) -> str:
-    """Return the path of a request target."""
     return str(values[0]).partition("?")[0]
 
 

@@ -53,21 +53,19 @@ class Passwords:
 
     async def hash(self, password: str) -> str:
         """Return the hash of a new password. Raises `BadPassword` and `TooManyAttempts`."""
-        return await self._work(self._hash, validate_new(password), None)
+        normalized = validate_new(password)
+        return await self._work(lambda: self._hasher.hash(normalized))
 
     async def matches(self, password_hash: str | None, password: str) -> bool:
         """Return whether the password matches the hash. Raises `TooManyAttempts`.
 
         `None` (unknown user) matches nothing and takes as long.
         """
-        return await self._work(self._matches, password, password_hash)
+        return await self._work(lambda: self._matches(password, password_hash))
 
     def outdated(self, password_hash: str) -> bool:
         """Return whether the hash uses weaker parameters than the current ones."""
         return self._hasher.check_needs_rehash(password_hash)
-
-    def _hash(self, password: str, _password_hash: str | None) -> str:
-        return self._hasher.hash(password)
 
     def _matches(self, password: str, password_hash: str | None) -> bool:
         try:
@@ -76,15 +74,13 @@ class Passwords:
             return False
         return valid and password_hash is not None
 
-    async def _work(
-        self, step: Callable[[str, str | None], T], password: str, password_hash: str | None
-    ) -> T:
+    async def _work(self, step: Callable[[], T]) -> T:
         if self._pending >= MAX_CONCURRENT + MAX_WAITING:
             raise TooManyAttempts("too many concurrent logins", 1)
         self._pending += 1
         try:
             async with self._slots:
-                return await asyncio.to_thread(step, password, password_hash)
+                return await asyncio.to_thread(step)
         finally:
             self._pending -= 1
 
@@ -201,7 +197,6 @@ class Accounts:
                 return changed
 
     async def claimed(self) -> bool:
-        """Return whether the service has an owner."""
         return bool((await self._load()).users)
 
     async def new_claim_code(self) -> str | None:

@@ -171,7 +171,6 @@ class Sessions:
         return sorted(tokens, key=lambda session: session.created_ns)
 
     async def revoke(self, token: str) -> None:
-        """Revoke a session or token immediately."""
         await self._remove(_key(token))
 
     async def revoke_token(self, user: User, name: str) -> int:
@@ -184,7 +183,9 @@ class Sessions:
 
     async def remove_invalidated(self, user: User) -> int:
         """Remove the user's sessions that a password change has invalidated; return their number."""
-        return await self._remove_all(c for c in await self._kv.list(PREFIX) if _is_old(_decoded(c), user))
+        every = [(cell, _decoded(cell)) for cell in await self._kv.list(PREFIX)]
+        own = [(cell, s) for cell, s in every if s is not None and s.account == user.id]
+        return await self._remove_all(cell for cell, session in own if not _belongs(session, user))
 
     async def _remove_all(self, cells: Iterable[VersionedValue]) -> int:
         keys = [cell.key for cell in cells]
@@ -240,10 +241,6 @@ def _key(token: str) -> str:
 
 def _belongs(session: Session, user: User) -> bool:
     return session.account == user.id and (session.kind == "token" or session.generation == user.generation)
-
-
-def _is_old(session: Session | None, user: User) -> bool:
-    return session is not None and session.account == user.id and not _belongs(session, user)
 
 
 def _principal(session: Session, user: User) -> Principal:

@@ -154,7 +154,6 @@ async def follow(
 
 
 async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
-    """Yield the records of a timeline."""
     since_ns, until_ns = query.times()
     record_filter = query.filter()
     record_range = RecordRange(since_ns, query.after, query.tail, until_ns)
@@ -291,6 +290,16 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
     routes = Routes("logs", __name__)
     threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
 
+    async def answer(
+        project: str,
+        read: Callable[[TimelineReader], list[StoredRecord]],
+        spans: bool,
+        heads: bool = False,
+    ) -> Response:
+        data = projects.data_dir(project)
+        text = await threads.run(str(data), lambda: _read(data / database.TIMELINE_FILE, read, spans, heads))
+        return Response(text, content_type="application/json")
+
     @routes.get("/v1/projects/<project>/logs")
     @sends(ndjson.MEDIA_TYPE)
     async def logs(project: str, query_args: LogsQuery) -> Response:
@@ -310,15 +319,10 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
     async def window(project: str, query_args: LogWindowQuery) -> Response:
         """Send matching records: after a cursor, before one, or the last. Requires the role viewer."""
         require(project, "viewer")
-        query, record_filter = query_args, query_args.filter()
+        query = query_args
         if query.after is not None and query.before is not None:
             raise SvcError("`after` and `before` exclude each other", code="invalid")
-        return await _answer(
-            threads,
-            projects.data_dir(project),
-            lambda reader: _window(reader, record_filter, query),
-            query.spans,
-        )
+        return await answer(project, partial(_window, record_filter=query.filter(), query=query), query.spans)
 
     @routes.get("/v1/projects/<project>/logs/records")
     @document_response(RecordsOut)
@@ -337,7 +341,7 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
                 return reader.by_cursors(cursors)
             return reader.between(query.start, query.start + query.n - 1)
 
-        return await _answer(threads, projects.data_dir(project), read, query.spans, query.heads)
+        return await answer(project, read, query.spans, query.heads)
 
     @routes.get("/v1/projects/<project>/logs/cursors")
     @sends(ndjson.MEDIA_TYPE)
@@ -377,24 +381,13 @@ def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindo
     return reader.tail(query.n, record_filter, after=oldest, last=newest)
 
 
-async def _answer(
-    threads: ProjectThreads,
-    data: Path,
-    read: Callable[[TimelineReader], list[StoredRecord]],
-    spans: bool,
-    heads: bool = False,
-) -> Response:
-    text = await threads.run(str(data), lambda: _read(data / database.TIMELINE_FILE, read, spans, heads))
-    return Response(text, content_type="application/json")
-
-
 def _read(
     path: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool, heads: bool
 ) -> bytes:
     reader = open_reader(path)
     if reader is None:
         return ndjson.line({"first": _EMPTY_RANGE[0], "last": _EMPTY_RANGE[1], "records": []})
-    try:
+    with closing(reader):
         first, last = reader.bounds()
         entries = read(reader)
         documents = [to_json(entry, calls=False) for entry in entries]
@@ -404,8 +397,6 @@ def _read(
             for entry, document in zip(entries, documents, strict=True):
                 if lines := list(_indented_after(reader, entry)):
                     document["body"] = "\n".join((document["body"].rstrip("\n"), *lines))
-    finally:
-        reader.close()
     # Each call of the encoder holds the interpreter's lock.
     records = b",".join(ndjson.line(document)[:-1] for document in documents)
     return b'{"first": %d, "last": %d, "records": [%b]}\n' % (first, last, records)
@@ -418,8 +409,10 @@ def _indented_after(reader: TimelineReader, head: StoredRecord) -> Iterator[str]
         page = reader.after(cursor, RecordFilter(request_id=first.request_id), FRAMES)
         cursor = page.position
         for line in (entry.record for entry in page.entries):
-            if not (
-                isinstance(line, LineRecord) and line.stream == "stderr" and line.text[:1] in ("\t", " ")
+            if (
+                not isinstance(line, LineRecord)
+                or line.stream != "stderr"
+                or line.text[:1] not in ("\t", " ")
             ):
                 return
             yield line.text
@@ -445,17 +438,15 @@ async def _cursors(
         yield ndjson.line({"first": first, "last": last})
         begins = range(first - 1, last, scan_records)
         for after in reversed(begins) if query.newest else begins:
-            yield _line(
-                await run(partial(_scan, path, record_filter, after, min(after + scan_records, last)))
-            )
+            end = min(after + scan_records, last)
+            yield _line(await run(partial(_scan, path, record_filter, after, end)))
         if query.follow:
             with closing(TimelineFollower(path, record_filter, max(first - 1, last))) as follower:
                 yield ndjson.line({"position": follower.position})
-                scan, full = (
-                    partial(follower.scan_cursors, scan_records),
-                    lambda p: p.position - p.after >= scan_records,
-                )
-                async for lines in follow(run, scan, _cursor_lines, full):
+                scan = partial(follower.scan_cursors, scan_records)
+                async for lines in follow(
+                    run, scan, _cursor_lines, lambda page: page.position - page.after >= scan_records
+                ):
                     yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})

@@ -81,7 +81,6 @@ class DeployedManifest:
         self._service = service
 
     async def get(self, project: str) -> types.ManifestOut:
-        """Return the live deployment's manifest."""
         live, deployment = await self._live(project)
         served = deployment.served(Path())
         return types.ManifestOut.from_project(served, digest=_digest_of(live), drawn=deployment.drawn)
@@ -142,7 +141,6 @@ def _expect(content: bytes, digest: str) -> None:
 
 
 def blueprint(manifests: EditableManifest | DeployedManifest) -> Routes:
-    """Return the routes."""
     routes = Routes("manifest", __name__)
 
     @routes.get("/v1/projects/<project>/manifest")

@@ -142,17 +142,16 @@ def _header(field: list[str]) -> tuple[str, str]:
 
 
 def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes:
-    """Return the routes."""
     routes = Routes("requests", __name__)
+
+    async def read(project: str, id: str) -> tuple[RecordedExchange, list[StoredRecord]]:
+        return await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
 
     @routes.get("/v1/projects/<project>/requests/<id>")
     async def recorded(project: str, id: str) -> RecordedExchangeOut:
         """Return a recorded request and its response. Requires the role viewer."""
         require(project, "viewer")
-        exchange, entries = await asyncio.to_thread(
-            _read, projects.data_dir(project) / database.TIMELINE_FILE, id
-        )
-        return RecordedExchangeOut(**exchange_document(exchange, entries))
+        return RecordedExchangeOut(**exchange_document(*await read(project, id)))
 
     @routes.get("/v1/projects/<project>/requests/<id>/original")
     async def original(project: str, id: str) -> OriginalOut:
@@ -173,15 +172,13 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes
         Requires the role deployer. A request with an incomplete body is rejected (`not-replayable`).
         """
         require(project, "deployer")
-        exchange, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
-        return await _replayed(exchange)
+        return await _replayed((await read(project, id))[0])
 
     @routes.post("/v1/projects/<project>/requests/<id>/resend")
     async def resend(project: str, id: str, data: EditedRequest) -> ReplayOut:
         """Send an edited form of a recorded request, like a replay. Requires the role deployer."""
         require(project, "deployer")
-        exchange, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
-        return await _replayed(data.applied(exchange))
+        return await _replayed(data.applied((await read(project, id))[0]))
 
     async def _replayed(exchange: RecordedExchange) -> ReplayOut:
         names = dev.project.recorded or frozenset()

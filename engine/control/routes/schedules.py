@@ -31,7 +31,6 @@ class ScheduleResult(StrictModel):
 
     @classmethod
     def of(cls, result: Result) -> "ScheduleResult":
-        """Return the response model of a result."""
         return cls(
             request=result.id,
             due=utc(result.due),
@@ -62,7 +61,6 @@ class ScheduleOut(StrictModel):
 
     @classmethod
     def of(cls, planned: Planned) -> "ScheduleOut":
-        """Return the response model of a schedule."""
         entry = planned.entry
         return cls(
             resource=planned.resource,

@@ -15,12 +15,7 @@ from pydantic import Field
 from engine.certificates.state import CertificateState
 from engine.control.app import Routes, require
 from engine.control.projects import Projects, unknown_project
-from engine.control.routes.quotas import (
-    MemorySource,
-    MemoryState,
-    QuotaOut,
-    QuotaSource,
-)
+from engine.control.routes.quotas import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.routes.schedules import ScheduleOut
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
@@ -152,10 +147,8 @@ class StatusSource:
 
     `project` returns a project as it is served, `status` that of one of its resources, `rates` is `None`
     before its first activity, and `uses` has the call counts of its Doors. `domains` are the declared names,
-    and `certificate` takes a project and one of them.
-    `schedules` returns those of a project with their state.
-    `url_of` returns the URL of a
-    resource, or of the project without one; it has no path.
+    and `certificate` takes a project and one of them. `schedules` returns those of a project with their
+    state. `url_of` returns the URL of a resource, or of the project without one; it has no path.
     """
 
     kind: Kind
@@ -208,9 +201,8 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         if served is None:
             raise unknown_project(project)
         schedules = engine.schedules(served)
-        front, rates = served.front, engine.rates(project)
+        rates, uses = engine.rates(project), engine.uses(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
-        uses = engine.uses(project)
         data = projects.data_dir(project)
         stats = await asyncio.to_thread(
             lambda: {name: measure(data) for name, measure in doors.items() if measure}
@@ -218,16 +210,14 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         return ProjectState(
             project=project,
             kind=engine.kind,
-            address=f"{engine.url_of(project, '')}/" if front is not None else None,
+            address=f"{engine.url_of(project, '')}/" if served.front is not None else None,
             seconds=round(window.seconds, 1),
             resources=[
                 _resource(
+                    engine,
+                    project,
                     each,
-                    f"{engine.url_of(project, each.name)}/" if each.public else None,
-                    engine.status(project, each.name),
                     window.resources.get(each.name, Rate()),
-                    engine.domains(project),
-                    partial(engine.certificate, project),
                     [ScheduleOut.of(planned) for planned in schedules if planned.resource == each.name],
                 )
                 for each in served.resources.values()
@@ -243,8 +233,8 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                 for mount in each.mounts
             ],
             doors=[
-                _door(name, doors[name] is not None, stats.get(name), window, _users(name, served, uses))
-                for name in doors
+                _door(name, measure is not None, stats.get(name), window, _users(name, served, uses))
+                for name, measure in doors.items()
             ],
             memory=engine.memory(),
             quota=QuotaOut(**asdict(quota)) if (quota := engine.quota(project)) is not None else None,
@@ -269,20 +259,14 @@ def _failure(error: SvcError) -> FailureOut:
 
 
 def _resource(
-    resource: Resource,
-    address: str | None,
-    status: ResourceStatus,
-    rate: Rate,
-    domains: Names,
-    certificate: Callable[[str], CertificateState | None],
-    schedules: list[ScheduleOut],
+    engine: StatusSource, project: str, resource: Resource, rate: Rate, schedules: list[ScheduleOut]
 ) -> ResourceState:
-    error = status.error
+    status, domains = engine.status(project, resource.name), engine.domains(project)
     return ResourceState(
         name=resource.name,
-        address=address,
+        address=f"{engine.url_of(project, resource.name)}/" if resource.public else None,
         state=status.state,
-        error=_failure(error) if error is not None else None,
+        error=_failure(status.error) if status.error is not None else None,
         serves=status.serves,
         build_seconds=status.seconds,
         requests=_rounded(rate.requests),
@@ -295,7 +279,7 @@ def _resource(
                 name=name,
                 state=domains[name].state,
                 detail=domains[name].detail,
-                certificate=certificate(name),
+                certificate=engine.certificate(project, name),
             )
             for name in resource.domains
             if name in domains

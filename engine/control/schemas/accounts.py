@@ -137,7 +137,6 @@ class UserOut(StrictModel):
 
     @classmethod
     def from_user(cls, user: User) -> "UserOut":
-        """Return the response model of a user."""
         return cls(name=user.name, roles=dict(user.roles), created=iso(user.created_ns))
 
 

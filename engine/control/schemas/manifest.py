@@ -41,7 +41,6 @@ class ResourceOut(StrictModel):
 
     @classmethod
     def from_resource(cls, resource: Resource) -> "ResourceOut":
-        """Return the response model of a resource."""
         return cls(
             name=resource.name,
             lane=resource.lane,
@@ -72,7 +71,6 @@ class MistakeOut(StrictModel):
 
     @classmethod
     def from_error(cls, error: ManifestError) -> "MistakeOut":
-        """Return the response model of a manifest error."""
         first = error.problems[0]
         others = len(error.problems) - 1
         return cls(message=first.message, hint=first.hint, line=first.line, key=first.key, others=others)

@@ -7,8 +7,7 @@ import asyncio
 import os
 from collections import OrderedDict
 
-from engine.gateway.static.file import Representation
-from engine.gateway.static.source import file_stamp, open_file, read_up_to
+from engine.gateway.static.source import Representation, file_stamp, open_file, read_up_to
 from engine.http.exchange import Exchange
 
 PIECE_BYTES = 64 * 1024

@@ -11,8 +11,17 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 from engine.artifact import FolderArtifact, StaticBundle
 from engine.gateway.static.body import BodyCache, FileChanged, FileStream
-from engine.gateway.static.file import FolderRedirect, Header, Representation, StaticFile
-from engine.gateway.static.source import CACHE_BYTES, INDEX_PAGE, SMALL_FILE_BYTES, BundleSource, FolderSource
+from engine.gateway.static.source import (
+    CACHE_BYTES,
+    INDEX_PAGE,
+    SMALL_FILE_BYTES,
+    BundleSource,
+    FolderRedirect,
+    FolderSource,
+    Header,
+    Representation,
+    StaticFile,
+)
 from engine.http.exchange import Exchange
 from engine.manifest.model import Resource
 from engine.static_files.conditions import byte_range, matches, none_match

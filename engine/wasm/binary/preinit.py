@@ -125,7 +125,9 @@ class ModuleBinary:
             raise UnsupportedBinary("the start function is not defined in the module")
         values = iter(state.global_values)
         globals_ = [
-            _encode_global(each, next(values)) if each.mutable else each.initial
+            bytes([each.kind, 1, _CONSTANTS[each.kind]]) + sleb(next(values)) + bytes([END])
+            if each.mutable
+            else each.initial
             for each in self._global_variables
         ]
         pieces = [data_segment(match.start(), match[0]) for match in _NONZERO_RUN.finditer(state.memory)]
@@ -159,10 +161,6 @@ def _read_globals(reader: BinaryReader) -> Iterator[_GlobalVariable]:
         yield _GlobalVariable(kind, mutable, reader.data[begin : reader.at])
 
 
-def _encode_global(variable: _GlobalVariable, value: int) -> bytes:
-    return bytes([variable.kind, 1, _CONSTANTS[variable.kind]]) + sleb(value) + bytes([END])
-
-
 def _encode_exports(exports: Mapping[bytes, tuple[int, int]]) -> bytes:
     return vector([name(text) + bytes([kind]) + uleb(at) for text, (kind, at) in exports.items()])
 
@@ -192,11 +190,9 @@ class _WasiStub:
         }
 
     def function(self, function: str | None) -> Callable[..., int]:
-        """Return the host function of this name."""
         return self._functions.get(function or "", _unsupported)
 
     def attach(self, store: Store, memory: Memory) -> None:
-        """Set the guest's memory."""
         self._memory = store, memory
 
     def _random(self, to: int, size: int) -> int:

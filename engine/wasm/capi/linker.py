@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from copy import copy
+from pathlib import Path
 from typing import Any
 
-from wasmtime import Engine
+from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component, Linker
 from wasmtime.component import _types as types
 
@@ -15,6 +16,30 @@ from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.host import doors, process, requests, streams
 from engine.wasm.host.registry import FUNCTIONS
 from engine.wasm.weave.interface import RUN
+
+
+class CodeRejected(SvcError):
+    """wasmtime cannot load a file of machine code."""
+
+    code = "unavailable"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        summary = "the machine code of a component cannot be loaded"
+        super().__init__(
+            f"{summary}: {path}: {' '.join(reason.split())}",
+            "Check the disk, delete the file and start svc again.",
+            public_message=summary,
+        )
+        self.path = path
+
+
+def load_component(engine: Engine, compiled: Path) -> Component:
+    """Map a file returned by `compile_component`. Raises `CodeRejected`."""
+    try:
+        return Component.deserialize_file(engine, str(compiled))
+    except WasmtimeError as error:
+        raise CodeRejected(compiled, str(error)) from error
+
 
 _REGISTERED = (doors, process, requests, streams)
 """The modules whose import fills `FUNCTIONS`."""
@@ -45,9 +70,7 @@ class LinkedComponent:
                 for name, extern in component.type.imports(engine).items():
                     interface: Any = extern.ty
                     with root.add_instance(name) as instance:
-                        self._bind(
-                            name.partition("@")[0], LinkerInstance(instance), interface.exports(engine), runs
-                        )
+                        self._bind(name.partition("@")[0], instance, interface.exports(engine), runs)
         except SvcError:
             raise
         except Exception as error:
@@ -64,9 +87,8 @@ class LinkedComponent:
         prepared._references = [*self._references, self]
         return prepared
 
-    def _bind(
-        self, interface: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any]
-    ) -> None:
+    def _bind(self, interface: str, instance: Any, items: dict[str, Any], runs: dict[int, Any]) -> None:
+        target = LinkerInstance(instance)
         for name, item in items.items():
             function = FUNCTIONS[f"{interface}#{name}"]
             kind = item.ty

@@ -61,11 +61,10 @@ class StackCreator(Protocol):
 
 
 _keys = itertools.count(1)
-_creators: dict[int, MemoryCreator[Any]] = {}
-"""The creator of each engine, by a key that wasmtime passes."""
+_creators: dict[int, Any] = {}
+"""The creators of engines, by keys that wasmtime passes."""
 _live: dict[int, tuple[MemoryCreator[Any], LinearMemory]] = {}
 """The memories of instances, by their addresses."""
-_stack_creators: dict[int, StackCreator] = {}
 _live_stacks: dict[int, tuple[StackCreator, int]] = {}
 """The creator and the size of each stack, by its address."""
 
@@ -77,18 +76,19 @@ def count_memories() -> int:
 
 def set_memory_creator(config: Config, creator: MemoryCreator[Any]) -> None:
     """Map the memories of the engine with this configuration by a creator. Create only one engine."""
-    key = next(_keys)
-    _creators[key] = creator
-    words = _WORDS_3(key, *_CREATOR_CALLBACKS)
-    _set_creator(address(config), ctypes.addressof(words))
+    _set(_set_creator, config, creator, _CREATOR_CALLBACKS)
 
 
 def set_stack_creator(config: Config, creator: StackCreator) -> None:
     """Map the stacks of the engine with this configuration by a creator. Create only one engine."""
+    _set(_set_stack_creator, config, creator, _STACK_CREATOR_CALLBACKS)
+
+
+def _set(function: Any, config: Config, creator: Any, callbacks: list[int]) -> None:
     key = next(_keys)
-    _stack_creators[key] = creator
-    words = _WORDS_3(key, *_STACK_CREATOR_CALLBACKS)
-    _set_stack_creator(address(config), ctypes.addressof(words))
+    _creators[key] = creator
+    words = _WORDS_3(key, *callbacks)
+    function(address(config), ctypes.addressof(words))
 
 
 def _error(error: Exception) -> int:
@@ -128,12 +128,8 @@ def _new_memory(
     return 0
 
 
-def _on_engine_dropped(key: int) -> None:
-    _creators.pop(key).close()
-
-
 def _new_stack(key: int, size: int, _zeroed: bool, result: int) -> int:
-    creator = _stack_creators[key]
+    creator = _creators[key]
     try:
         at = creator.create(size)
     except OSError as error:
@@ -154,18 +150,14 @@ def _on_stack_dropped(at: int) -> None:
     creator.recycle(at, size)
 
 
-def _on_stack_creator_dropped(key: int) -> None:
-    del _stack_creators[key]
-
-
 _callbacks = (
     ctypes.CFUNCTYPE(_SIZE, _P, _P, *[_SIZE] * 4, _P)(_new_memory),
-    ctypes.CFUNCTYPE(None, _P)(_on_engine_dropped),
+    ctypes.CFUNCTYPE(None, _P)(lambda key: _creators.pop(key).close()),
     ctypes.CFUNCTYPE(_SIZE, _P, _P, _P)(_get_memory),
     ctypes.CFUNCTYPE(_SIZE, _P, _SIZE)(_grow_memory),
     ctypes.CFUNCTYPE(None, _P)(_on_memory_dropped),
     ctypes.CFUNCTYPE(_SIZE, _P, _SIZE, ctypes.c_bool, _P)(_new_stack),
-    ctypes.CFUNCTYPE(None, _P)(_on_stack_creator_dropped),
+    ctypes.CFUNCTYPE(None, _P)(_creators.__delitem__),
     ctypes.CFUNCTYPE(_SIZE, _P, _P)(_get_stack),
     ctypes.CFUNCTYPE(None, _P)(_on_stack_dropped),
 )

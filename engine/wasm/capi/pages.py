@@ -61,7 +61,6 @@ def discard(address: int, size: int) -> None:
 
 
 def deny_access(address: int, size: int) -> None:
-    """Deny to read and write pages."""
     _check(_mprotect(address, size, 0) != 0)
 
 
@@ -71,7 +70,6 @@ def map_file_at(address: int, file: int, position: int, size: int, *, writable: 
 
 
 def release(address: int, size: int) -> None:
-    """Unmap pages."""
     _check(_munmap(address, size) != 0)
 
 

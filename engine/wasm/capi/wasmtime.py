@@ -93,7 +93,6 @@ value_at = block(VALUE_SIZE)
 
 
 def bytes_at(address: int, size: int) -> bytes:
-    """Return a copy of the bytes at an address."""
     if size > _SMALL_BYTES:
         return ctypes.string_at(address, size)
     data: bytes = _char_array(size).from_address(address).raw
@@ -101,7 +100,6 @@ def bytes_at(address: int, size: int) -> bytes:
 
 
 def write_at(address: int, data: bytes) -> None:
-    """Copy bytes to an address."""
     if len(data) > _SMALL_BYTES:
         ctypes.memmove(address, data, len(data))
     else:

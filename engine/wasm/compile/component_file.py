@@ -31,7 +31,10 @@ def read_component(path: Path, digest: str = "") -> bytes:
     """
     try:
         if path.stat().st_size > MAX_COMPONENT_BYTES:
-            raise _too_large(path)
+            raise ComponentRejected(
+                f"{path.name} is larger than {MAX_COMPONENT_BYTES >> 20} MiB",
+                "Leave out files that the component embeds, and debug information.",
+            )
         binary = path.read_bytes()
         if binary.startswith(FRAME):
             template = path.with_name(TEMPLATE)
@@ -59,13 +62,6 @@ def _read_frame(path: Path, frame: bytes, template: bytes, digest: str) -> bytes
     raise ComponentRejected(
         f"{path.name} is not the component sha256:{digest}: {reason}",
         "Run svc deploy in the project again, and check the disk.",
-    )
-
-
-def _too_large(path: Path) -> ComponentRejected:
-    return ComponentRejected(
-        f"{path.name} is larger than {MAX_COMPONENT_BYTES >> 20} MiB",
-        "Leave out files that the component embeds, and debug information.",
     )
 
 

@@ -32,7 +32,6 @@ class ByteQueue:
         return bool(self._parts)
 
     def append(self, data: bytes) -> None:
-        """Add a part at the end."""
         self._parts.append(data)
         self.size += len(data)
 
@@ -50,7 +49,6 @@ class ByteQueue:
         return data
 
     def clear(self) -> None:
-        """Discard everything."""
         self._parts.clear()
         self.size = self._begin = 0
 
@@ -175,7 +173,6 @@ class OutputBuffer:
 
     @property
     def empty(self) -> bool:
-        """True while no bytes are buffered."""
         return not self._chunks
 
     def ready(self) -> bool:
@@ -208,7 +205,6 @@ class LineSplitter:
         return BUFFER_BYTES
 
     def put(self, data: bytes) -> None:
-        """Add printed bytes."""
         if self.total > self.MAX_BYTES:
             return
         self.total += len(data)

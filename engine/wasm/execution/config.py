@@ -41,7 +41,7 @@ class PoolSettings:
     `warm` slots retain the memory touched by an instance and reset it for the next one, instead of returning
     it to the operating system. That avoids page faults, a third of the time of a short run. It costs up to
     `WARM_RESIDENT_MIB` of RSS per slot, and about 30 ms at the first use of a slot. So only as many slots are
-    warm as short runs occupy at once; long streams end up in the cold ones. `warm_slots.py` decides which
+    warm as short runs occupy at once; long streams end up in the cold ones. `WarmSlotPolicy` decides which
     components use warm slots.
     """
 

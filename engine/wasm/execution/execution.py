@@ -115,7 +115,6 @@ class Execution:
     # -- the run -----------------------------------------------------------------------------------------
 
     async def run(self) -> RunReport:
-        """Run to the end and return the report."""
         guest, run = self._guest, self._run
         store = Store(self._program.engine, memory_limit=guest.memory_limit, table_limit=TABLE_ELEMENTS)
         run.context = store.context

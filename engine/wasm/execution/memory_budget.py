@@ -107,7 +107,6 @@ class RunMemory:
 
     @property
     def excess(self) -> int:
-        """Bytes taken above the usual peak."""
         return self.touched - self.profile.usual
 
 
@@ -164,7 +163,6 @@ class MemoryBudget:
         self.headroom -= size
 
     def grow(self, run: RunMemory, size: int) -> None:
-        """Count bytes that a run has touched."""
         run.touched += size
         self._touched += size
         if run.touched > run.charged:

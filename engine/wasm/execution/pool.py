@@ -12,8 +12,9 @@ import gc
 import mmap
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from time import monotonic_ns
 
 from wasmtime import Engine
 
@@ -21,10 +22,10 @@ from engine.errors import SvcError
 from engine.grant import Grant
 from engine.http.exchange import Disconnected
 from engine.quota import Quotas
+from engine.wasm.capi.linker import CodeRejected
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
-from engine.wasm.compile.machine_code import CodeRejected
 from engine.wasm.execution.config import (
     MEMORIES_PER_INSTANCE,
     MIB,
@@ -32,11 +33,68 @@ from engine.wasm.execution.config import (
     PoolSettings,
     create_engine,
 )
-from engine.wasm.execution.host_memories import HostMemories, MappedImage, RetainedMemories
-from engine.wasm.execution.host_stacks import RetainedStacks
+from engine.wasm.execution.host_memories import HostMemories, MappedImage, RetainedMemories, RetainedStacks
 from engine.wasm.execution.memory_budget import Holding, MemoryBudget, RunMemory
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
-from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
+
+MAX_WARM = 8
+"""Components that may use warm slots."""
+PROMOTE_AFTER = 8
+"""Consecutive requests, each within `MAX_GAP_NS` of the last, before a component is promoted."""
+MAX_GAP_NS = 1_000_000_000
+EVICT_IDLE_NS = 10_000_000_000
+"""A component idle for this long may be evicted in favor of a busy one."""
+
+
+@dataclass(slots=True, eq=False)
+class ComponentUsage:
+    """Request history of a component: time of the last request, and consecutive requests.
+
+    `hosted` is whether this host maps its memories.
+    """
+
+    hosted: bool = False
+    last_request_ns: int = 0
+    streak: int = 0
+
+
+class WarmSlotPolicy:
+    """The components that use warm slots (see `PoolSettings.warm`), in order of last use.
+
+    A warm slot is fast for the component whose memory it retains, and slower than a cold slot for any other,
+    because wasmtime maps the memory again. So only a few busy components use warm slots, and one is replaced
+    only after an idle period. Where this host maps the memory, a warm slot is slow for no component, and what
+    is retained has a limit of its own. Such a component uses warm slots after its first requests, which
+    measure its memory.
+    """
+
+    def __init__(self) -> None:
+        self._warm: OrderedDict[ComponentUsage, None] = OrderedDict()
+
+    def admit(self, use: ComponentUsage) -> bool:
+        """Record a request; return whether it should run in a warm slot."""
+        now = monotonic_ns()
+        use.streak = use.streak + 1 if use.hosted or now - use.last_request_ns < MAX_GAP_NS else 1
+        use.last_request_ns = now
+        if use.hosted:
+            return use.streak >= PROMOTE_AFTER
+        if use not in self._warm:
+            if use.streak < PROMOTE_AFTER or not self._make_room(now):
+                return False
+            self._warm[use] = None
+        self._warm.move_to_end(use)
+        return True
+
+    def _make_room(self, now: int) -> bool:
+        """Return whether a place is free, evicting the least recently used component if it is idle."""
+        if len(self._warm) < MAX_WARM:
+            return True
+        least_recent = next(iter(self._warm))
+        if now - least_recent.last_request_ns < EVICT_IDLE_NS:
+            return False
+        del self._warm[least_recent]
+        return True
+
 
 RESERVED_SHARE = 8
 """One in eight slots and bytes is reserved for projects that do not hold more than half of all."""

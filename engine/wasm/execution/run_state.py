@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.door import Caller
@@ -42,15 +43,13 @@ class EngineFailed(Trap):
     """The JavaScript engine ended a handler with an error that its code cannot catch."""
 
 
+@dataclass(slots=True)
 class ResponseHead:
     """The head of a response: status and header fields, as the guest set them."""
 
-    __slots__ = ("body", "headers", "status")
-
-    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], body: OutputBuffer) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: OutputBuffer
 
 
 class RunState:
@@ -127,7 +126,6 @@ class RunState:
         return body
 
     def is_ready(self) -> bool:
-        """Return whether the wait of the guest is over."""
         wait = self.wait
         if wait is None or any(source.ready() for source in wait.sources):
             return True
@@ -152,7 +150,6 @@ class RunState:
             self.notices.append((level, text, grant))
 
     def lines_of(self, stream: Literal["stdout", "stderr"]) -> LineSplitter:
-        """Return the line splitter of an output stream."""
         if stream not in self.printed:
             self.printed[stream] = LineSplitter(stream, self.lines)
         return self.printed[stream]

@@ -30,13 +30,12 @@ from engine.quota import Quotas
 from engine.sourcemap import SourceMap
 from engine.trace import RequestTrace
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
-from engine.wasm.capi.linker import LinkedComponent
+from engine.wasm.capi.linker import CodeRejected, LinkedComponent, load_component
 from engine.wasm.capi.wasmtime import address
 from engine.wasm.compile.code_cache import compile_component, is_compiled
 from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.compile.limits import CONCURRENT
-from engine.wasm.compile.machine_code import CodeRejected, load_component
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
@@ -48,12 +47,11 @@ from engine.wasm.execution.memory_budget import (
     default_budget,
 )
 from engine.wasm.execution.polls import CpuClock, UsualStretch
-from engine.wasm.execution.pool import ClientDisconnected, Pool, fit_pool
+from engine.wasm.execution.pool import ClientDisconnected, ComponentUsage, Pool, fit_pool
 from engine.wasm.execution.reclaimer import Reclaimer
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport, encode_environment
 from engine.wasm.execution.run_state import RunState
 from engine.wasm.execution.thread_priority import yield_to_loop
-from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.http import Outbound, OutboundHttp, OutboundPolicy
 
@@ -84,7 +82,6 @@ class LoopTurns:
             self._schedule()
 
     async def wait(self, project: str) -> None:
-        """Wait for a turn of the project."""
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(project, deque()).append(turn)
         if not self._scheduled:
@@ -302,7 +299,6 @@ class Runner:
             self._reap_at(execution.deadline_ns)
 
     def unregister(self, execution: Execution, run: RunState) -> None:
-        """Remove a run that has ended."""
         del self.runs[run.context]
         self._active.discard(execution)
         if self._ended is not None and not self._active:
@@ -347,7 +343,6 @@ class Runner:
             self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
 
     def stop_all(self) -> None:
-        """Stop every active run."""
         for execution in list(self._active):
             execution.stop("stopping")
 

@@ -70,7 +70,6 @@ def _future_answer(future: FutureResponse) -> DoorAnswer:
 
 
 def _text(body: bytes) -> bytes:
-    """Return a body as UTF-8."""
     return body if body.isascii() else body.decode(errors="replace").encode()
 
 

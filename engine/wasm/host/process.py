@@ -35,7 +35,6 @@ def begin(run: RunState) -> bytes:
 
 @host("now")
 def now(run: RunState) -> int:
-    """Return the run's clock in nanoseconds."""
     return run.now()
 
 

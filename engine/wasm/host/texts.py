@@ -27,16 +27,12 @@ def parse_fields(text: bytes) -> Items:
     if not _FIELDS.fullmatch(text):
         raise Trap("it sent invalid header fields")
     if not text.isascii():
-        text = _latin(text)
+        try:
+            text = text.decode().encode("latin-1")
+        except UnicodeError:
+            raise Trap("it sent header fields with characters beyond latin-1") from None
     parts = text.split(b"\0")
     return list(zip(parts[:-1:2], parts[1::2], strict=True))
-
-
-def _latin(text: bytes) -> bytes:
-    try:
-        return text.decode().encode("latin-1")
-    except UnicodeError:
-        raise Trap("it sent header fields with characters beyond latin-1") from None
 
 
 def encode_error(code: ErrorCode) -> bytes:

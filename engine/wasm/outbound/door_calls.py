@@ -217,7 +217,6 @@ class _PendingResponse:
         self.respond(answer)
 
     def respond(self, answer: DoorResponse) -> None:
-        """Settle the future with a response."""
         if self._run.held_bytes + len(answer.body) > MAX_HELD_BYTES:
             self.settle(("connection-limit-reached", None))
             return
@@ -242,7 +241,6 @@ class _PendingResponse:
                 self._run.wake()
 
     def settle(self, result: IncomingResponse | ErrorCode) -> None:
-        """Settle the future with a response or an error-code."""
         self._future.settle(self._run, result)
 
 

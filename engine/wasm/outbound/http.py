@@ -171,7 +171,6 @@ class OutboundHttp:
         return await asyncio.shield(self._tls)
 
     async def aclose(self) -> None:
-        """Close every connection."""
         if self._tls is not None:
             await asyncio.wait([self._tls])
         if self._timer is not None:

@@ -80,7 +80,6 @@ class FutureResponse:
         self.cancel: Callable[[], Any] | None = None
 
     def ready(self) -> bool:
-        """Return whether the result is available."""
         return self.result is not None
 
     def settle(self, run: RunState, result: IncomingResponse | ErrorCode) -> None:

@@ -345,7 +345,6 @@ class _Weaver:
         self._new["core-func", index] = built.lower(self._direct[interface], function, memory, realloc)
 
     def _access_needs(self, handler: int) -> list[CoreItem]:
-        """Return the items of the guest that the access module imports."""
         memories = [("core-instance", instance) for instance, _, _ in self._memories]
         memory = [self._memory] if self._memory is not None else []
         return [("core-func", handler), *memories, *memory, *self._reallocs]

@@ -28,8 +28,7 @@ from engine.deploy.package_store import (
     touch,
     unpack,
 )
-from engine.gateway.static.file import StaticFile
-from engine.gateway.static.source import BundleSource
+from engine.gateway.static.source import BundleSource, StaticFile
 from engine.static_files import bundle
 from engine.static_files.bundle import blob_path, read_index
 from tests.engine.deploy.packing import FILES, component_artifact, image_artifact, opened, store, stored

@@ -26,10 +26,9 @@ from engine.wasm.execution.memory_budget import (
     RunMemory,
     machine_memory,
 )
-from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.pool import ComponentUsage, Pool
 from engine.wasm.execution.request import RunReport
 from engine.wasm.execution.runner import Guest, Runner
-from engine.wasm.execution.warm_slots import ComponentUsage
 from tests.engine.exchanges import guest_request
 from tests.engine.limits.hosted import Answer, Hosted, ask, connected, hosted
 from tests.engine.wasm.text_guest import artifact

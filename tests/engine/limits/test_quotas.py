@@ -13,8 +13,7 @@ from engine.timeline.record import PlatformRecord
 from engine.wasm.execution import pool as pools
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
-from engine.wasm.execution.pool import Pool
-from engine.wasm.execution.warm_slots import ComponentUsage
+from engine.wasm.execution.pool import ComponentUsage, Pool
 from tests.engine.limits.hosted import Answer, Hosted, ask, hosted, until
 
 

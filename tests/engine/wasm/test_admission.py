@@ -10,8 +10,7 @@ from engine.artifact import ComponentArtifact
 from engine.http.exchange import Disconnected
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
-from engine.wasm.execution.pool import ClientDisconnected, Pool
-from engine.wasm.execution.warm_slots import ComponentUsage
+from engine.wasm.execution.pool import ClientDisconnected, ComponentUsage, Pool
 from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,7 @@ import pytest
 from engine.http.exchange import Disconnected
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
-from engine.wasm.execution.pool import Pool
-from engine.wasm.execution.warm_slots import ComponentUsage
+from engine.wasm.execution.pool import ComponentUsage, Pool
 
 SLOTS, PLACES = 16, 6
 USE = ComponentUsage()

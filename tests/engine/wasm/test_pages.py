@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.wasm.capi import pages
-from engine.wasm.execution.host_stacks import RESIDENT_BYTES, RetainedStacks
+from engine.wasm.execution.host_memories import RESIDENT_BYTES, RetainedStacks
 from tests.support.examples import examples
 
 needs_kernel = pytest.mark.skipif(not pages.WrittenPages().available, reason="needs /proc/self/pagemap")

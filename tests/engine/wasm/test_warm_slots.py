@@ -2,16 +2,16 @@
 
 import pytest
 
-from engine.wasm.execution import warm_slots
+from engine.wasm.execution import pool as module
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
-from engine.wasm.execution.pool import Pool
-from engine.wasm.execution.warm_slots import (
+from engine.wasm.execution.pool import (
     EVICT_IDLE_NS,
     MAX_GAP_NS,
     MAX_WARM,
     PROMOTE_AFTER,
     ComponentUsage,
+    Pool,
     WarmSlotPolicy,
 )
 
@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(warm_slots, "monotonic_ns", clock)
+    monkeypatch.setattr(module, "monotonic_ns", clock)
     return clock
 
 
