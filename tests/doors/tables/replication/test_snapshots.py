@@ -177,6 +177,7 @@ def test_file_is_one_state_while_others_commit(tmp_path: Path) -> None:
 
     def write() -> None:
         connection = open_owner(path)
+        connection.execute("PRAGMA wal_autocheckpoint = 5")
         for number in count():
             if ends.is_set():
                 break
