@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
@@ -39,71 +38,35 @@ from engine.files.reserve import check_room
 _BUFFERED_CHUNKS = 4
 _CHUNK_BYTES = 64 << 10
 
-Producer = Callable[["ChunkWriter"], None]
+Producer = Callable[["Stream"], None]
 
 
 class StreamDisconnected(Exception):
     """The client has disconnected."""
 
 
-class ChunkWriter(io.RawIOBase):
-    """The output of the thread. `write` waits for the client, and raises `StreamDisconnected`."""
-
-    def __init__(self, stream: "Stream") -> None:
-        super().__init__()
-        self._stream = stream
-        self._discards = False
-
-    def discard(self) -> None:
-        """Ignore further chunks."""
-        self._discards = True
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Send a chunk and return its length."""
-        if not self._discards:
-            self._stream.put(bytes(data))
-        return len(data)
-
-    @property
-    def disconnected(self) -> bool:
-        """True once the client has disconnected."""
-        return self._stream.disconnected
-
-    def check(self) -> None:
-        """Raise `StreamDisconnected` if the client has disconnected."""
-        self._stream.check()
-
-    def buffered(self) -> io.BufferedWriter:
-        """Return a buffered writer, which must be flushed at the end."""
-        return io.BufferedWriter(self, _CHUNK_BYTES)
-
-
-class Stream:
-    """A response body that a function produces on its own thread, with backpressure."""
+class Stream(io.RawIOBase):
+    """A response body that a function writes on its own thread, with backpressure."""
 
     def __init__(self, produce: Producer, on_end: Callable[[], None]) -> None:
         """`produce` writes to its argument, and may raise. `on_end` is called on the event loop after it."""
-        self._produce = produce
-        self._on_end = on_end
+        super().__init__()
+        self._produce, self._on_end = produce, on_end
         self._loop = asyncio.get_running_loop()
-        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(_BUFFERED_CHUNKS)
-        self.disconnected = False
+        self._chunks: asyncio.Queue[bytes | BaseException] = asyncio.Queue(_BUFFERED_CHUNKS)
+        """The last one is empty, or the error of the function."""
+        self._ended = asyncio.Event()
         self._first = b""
-        self._finished: asyncio.Future[None] | None = None
+        self._discards = False
+        self.disconnected = False
+        """True once the client has disconnected."""
 
     async def start(self) -> None:
         """Start, and wait for the first chunk. Raises the function's error before that chunk."""
-        result: Future[None] = Future()
-        self._finished = asyncio.wrap_future(result)
-        self._finished.add_done_callback(lambda _: self._on_end())
         # Its own thread: it takes as long as the client takes to read.
-        threading.Thread(target=self._run, args=(result,), name="tables-stream", daemon=True).start()
+        threading.Thread(target=self._run, name="tables-stream", daemon=True).start()
         try:
-            self._first = await self._next() or b""
+            self._first = await self._next()
         except BaseException:
             await self._stop()
             raise
@@ -111,63 +74,66 @@ class Stream:
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield all chunks. Raises the function's error. Close the generator on disconnect."""
         try:
-            chunk: bytes | None = self._first
+            chunk = self._first
             while chunk:
                 yield chunk
                 chunk = await self._next()
         finally:
             await self._stop()
 
-    def put(self, chunk: bytes) -> None:
-        """Send a chunk, from the thread."""
-        self.check()
-        if chunk:
-            asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Send a chunk on the thread, and return its length. Raises `StreamDisconnected`."""
+        if data and not self._discards:
+            self.check()
+            self._put(bytes(data))
+        return len(data)
+
+    def discard(self) -> None:
+        """Ignore further chunks."""
+        self._discards = True
 
     def check(self) -> None:
         """Raise `StreamDisconnected` if the client has disconnected."""
         if self.disconnected:
             raise StreamDisconnected
 
-    def _run(self, result: "Future[None]") -> None:
-        try:
-            self._produce(ChunkWriter(self))
-        except StreamDisconnected:
-            result.set_result(None)
-        except BaseException as error:
-            result.set_exception(error)
-        else:
-            result.set_result(None)
+    def buffered(self) -> io.BufferedWriter:
+        """Return a buffered writer, which must be flushed at the end."""
+        return io.BufferedWriter(self, _CHUNK_BYTES)
 
-    async def _next(self) -> bytes | None:
-        """Return the next chunk, or None at the end."""
-        assert self._finished is not None
-        if self._chunks.empty() and not self._finished.done():
-            next_chunk = asyncio.ensure_future(self._chunks.get())
-            pending: set[asyncio.Future[Any]] = {next_chunk, self._finished}
-            try:
-                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            except BaseException:
-                next_chunk.cancel()
-                raise
-            if next_chunk.done():
-                return next_chunk.result()
-            next_chunk.cancel()
-        if not self._chunks.empty():
-            return self._chunks.get_nowait()
-        self._finished.result()
-        return None
+    def _put(self, chunk: bytes | BaseException) -> None:
+        asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
+
+    def _run(self) -> None:
+        last: bytes | BaseException = b""
+        try:
+            self._produce(self)
+        except StreamDisconnected:
+            pass
+        except BaseException as error:
+            last = error
+        self._loop.call_soon_threadsafe(self._on_end)
+        self._put(last)
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+    async def _next(self) -> bytes:
+        chunk = await self._chunks.get()
+        if isinstance(chunk, BaseException):
+            raise chunk
+        return chunk
 
     async def _stop(self) -> None:
         """Stop the thread at its next chunk, and wait for it."""
         self.disconnected = True
-        assert self._finished is not None
-        while not self._finished.done():
+        while not self._ended.is_set():
             while not self._chunks.empty():
                 self._chunks.get_nowait()
-            await asyncio.wait({self._finished}, timeout=0.05)
-        if not self._finished.cancelled():
-            self._finished.exception()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), 0.05)
 
 
 MAX_TRANSFERS = 8
@@ -392,15 +358,15 @@ def _disk_errors() -> Iterator[None]:
         ) from error
 
 
-def _with_file(file: BinaryIO, write: Callable[[ChunkWriter], None]) -> Callable[[ChunkWriter], None]:
-    def run(sink: ChunkWriter) -> None:
+def _with_file(file: BinaryIO, write: Callable[[Stream], None]) -> Callable[[Stream], None]:
+    def run(sink: Stream) -> None:
         with file:
             write(sink)
 
     return run
 
 
-def _load(data: Path, file: BinaryIO, query: ImportQuery, origin: Origin, sink: ChunkWriter) -> None:
+def _load(data: Path, file: BinaryIO, query: ImportQuery, origin: Origin, sink: Stream) -> None:
     last, reported_at = FileProgress(0), 0.0
     try:
         with _disk_errors(), open_for_writing(data, origin=origin) as connection:
@@ -448,7 +414,7 @@ def _line(progress: FileProgress, *, done: bool) -> bytes:
     return ndjson.line({"done": done} | asdict(progress))
 
 
-def _preview(file: BinaryIO, query: PreviewQuery, sink: ChunkWriter) -> None:
+def _preview(file: BinaryIO, query: PreviewQuery, sink: Stream) -> None:
     inferred = (
         preview_pasted(file, query.header, query.rows)
         if query.format == "tsv"
@@ -464,7 +430,7 @@ def _preview(file: BinaryIO, query: PreviewQuery, sink: ChunkWriter) -> None:
         output.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _save(data: Path, save: Save, sink: ChunkWriter) -> None:
+def _save(data: Path, save: Save, sink: Stream) -> None:
     output = sink.buffered()
     try:
         with open_for_reading(data) as connection:

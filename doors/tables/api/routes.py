@@ -34,7 +34,7 @@ from doors.tables.migrations import RECORD, Migration, applied
 from doors.tables.replication.entry import Origin
 from doors.tables.replication.history import At, tables_at
 from doors.tables.rows import changeset
-from doors.tables.rows.changeset import Outcome
+from doors.tables.rows.changeset import DeleteRow, InsertRow, Outcome, UpdateRow
 from doors.tables.schema import change
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import KnownType
@@ -57,52 +57,6 @@ MAX_BYTES = 32 << 20
 MAX_VALUES = 1_000_000
 """Maximum changes, bytes and values of a request."""
 _Form = TypeVar("_Form", bound=BaseModel)
-
-
-class DeleteChange(StrictModel):
-    """A row, and the cells that the client has read. Other cells are not compared.
-
-    The key is a list, as in a grid's rows, or an object by column name.
-    """
-
-    key: dict[str, Any] | list[Any]
-    expected: dict[str, Any] = Field({})
-
-
-class UpdateChange(DeleteChange):
-    """The same, with the cells to write."""
-
-    set: dict[str, Any] = Field(min_length=1)
-
-
-class InsertRow(StrictModel):
-    """A new row: cells by column name. A missing column gets its default."""
-
-    insert: dict[str, Any]
-
-    def value(self) -> changeset.Change:
-        """Return the change."""
-        return changeset.Insert(self.insert)
-
-
-class UpdateRow(StrictModel):
-    """New cells of a row."""
-
-    update: UpdateChange
-
-    def value(self) -> changeset.Change:
-        """Return the change."""
-        return changeset.Update(self.update.key, self.update.expected, self.update.set)
-
-
-class DeleteRow(StrictModel):
-    """Delete a row."""
-
-    delete: DeleteChange
-
-    def value(self) -> changeset.Change:
-        """Return the change."""
-        return changeset.Delete(self.delete.key, self.delete.expected)
 
 
 def _kind(change: Any) -> str:
@@ -145,10 +99,8 @@ def add_row_routes(routes: Routes, projects: Projects) -> None:
         body = await read_large(RowChanges, MAX_BYTES, "the changes", "Import many rows as a file.")
 
         def work(connection: Connection) -> bytes:
-            row_changes = [each.value() for each in body.changes]
-            return encode(
-                asdict(changeset.apply(connection, body.table, row_changes, skip=body.conflicts == "skip"))
-            )
+            skip = body.conflicts == "skip"
+            return encode(asdict(changeset.apply(connection, body.table, body.changes, skip=skip)))
 
         result = await _write(folder, work, "edit")
         return Response(result, content_type="application/json")

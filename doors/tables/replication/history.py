@@ -143,14 +143,9 @@ def _in_journal(path: Path, position: LogPosition) -> Iterator[JournalEntry]:
 
 
 def _write_of(log: str, stored: JournalEntry, origin: Origin) -> Write:
-    return Write(
-        f"{log}-{stored.sequence}",
-        stored.time_ns,
-        by=origin.by,
-        deployment=origin.deployment,
-        user=origin.user,
-        requests=[*origin.requests],
-    )
+    by, deployment, user, requests = origin
+    entry = f"{log}-{stored.sequence}"
+    return Write(entry, stored.time_ns, by=by, deployment=deployment, user=user, requests=[*requests])
 
 
 def _origin(entry: Entry, part: int) -> Origin:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import Field
+
 from doors.tables.guest.errors import constraint_kind
 from doors.tables.schema.rows import identity
 from doors.tables.sqlite.catalog import Column, Table, find, read
@@ -29,6 +31,7 @@ from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.grid_cell import CUT, cells, full_cell, results, same, selected, stored, value_of
 from doors.tables.types.json import encode
 from doors.tables.types.registry import excerpt
+from engine.control.schemas import StrictModel
 from engine.files.statement_memory import StatementMemory
 from engine.stepwise_json import Verbatim
 
@@ -49,37 +52,45 @@ Cells = list[Any]
 """Cells (`doors/tables/types/grid_cell.py`) in the order of columns."""
 RowCells = dict[str, Any]
 """The cells of a row by the names of columns."""
-Key = Mapping[str, Any] | Sequence[Any]
-"""The key of a row: the cells of the table's key columns, by name or in their order."""
 Reason = Literal["changed", "deleted"]
 Values = dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """A new row. Missing columns get their defaults."""
+class DeleteChange(StrictModel):
+    """A row, and the cells that the client has read. Other cells are not compared.
 
-    values: Mapping[str, Any]
+    The key is a list, as in a grid's rows, or an object by column name.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """New values of a row, if it still has the values `expected` that the client has read."""
-
-    key: Key
-    expected: Mapping[str, Any]
-    set: Mapping[str, Any]
+    key: dict[str, Any] | list[Any]
+    expected: dict[str, Any] = Field({})
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Delete a row, if it still has the values that the client has read."""
+class UpdateChange(DeleteChange):
+    """The same, with the cells to write."""
 
-    key: Key
-    expected: Mapping[str, Any]
+    set: dict[str, Any] = Field(min_length=1)
 
 
-Change = Insert | Update | Delete
+class InsertRow(StrictModel):
+    """A new row: cells by column name. A missing column gets its default."""
+
+    insert: dict[str, Any]
+
+
+class UpdateRow(StrictModel):
+    """New cells of a row."""
+
+    update: UpdateChange
+
+
+class DeleteRow(StrictModel):
+    """Delete a row."""
+
+    delete: DeleteChange
+
+
+Change = InsertRow | UpdateRow | DeleteRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +220,7 @@ class _TableChanges:
         if errors or (stale and not skip):
             return self._reject(stale, errors)
         conflicts = [self._conflict(*each) for each in stale]
-        inserted = [self._cells(key) for _, change, key in applied if isinstance(change, Insert)]
+        inserted = [self._cells(key) for _, change, key in applied if isinstance(change, InsertRow)]
         changed_rows = [ChangedRow(index, self._cells(key), self._row(key)) for index, _, key in applied]
         try:
             self.connection.execute("COMMIT")
@@ -229,14 +240,15 @@ class _TableChanges:
         """Apply one change; return the key of its row after it."""
         try:
             match change:
-                case Insert():
-                    return self._insert(self._stored_values(change.values))
-                case Update():
-                    key = self._require_unchanged(change.key, change.expected)
-                    return self._update(key, self._stored_values(change.set))
-                case Delete():
-                    key = self._require_unchanged(change.key, change.expected)
-                    self._delete(key)
+                case InsertRow():
+                    return self._insert(self._stored_values(change.insert))
+                case UpdateRow(update=update):
+                    key = self._require_unchanged(update.key, update.expected)
+                    return self._update(key, self._stored_values(update.set))
+                case DeleteRow(delete=delete):
+                    key = self._require_unchanged(delete.key, delete.expected)
+                    sql = f"DELETE FROM {self.source} WHERE {self.key_condition} RETURNING {self.returning}"
+                    self._run(sql, {}, key)
                     return key
         except (SqlError, UnicodeEncodeError) as error:
             raise _InvalidChange(str(error)) from error
@@ -247,17 +259,12 @@ class _TableChanges:
         return self._run(f"INSERT INTO {self.source} {values_sql} RETURNING {self.returning}", values, [])
 
     def _update(self, key: list[Value], values: Values) -> list[Value]:
-        if not values:
-            raise _InvalidChange("the update sets no column")
         assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
         return self._run(
             f"UPDATE {self.source} SET {assignments} WHERE {self.key_condition} RETURNING {self.returning}",
             values,
             key,
         )
-
-    def _delete(self, key: list[Value]) -> None:
-        self._run(f"DELETE FROM {self.source} WHERE {self.key_condition} RETURNING {self.returning}", {}, key)
 
     def _run(self, sql: str, values: Values, key: list[Value]) -> list[Value]:
         try:
@@ -269,7 +276,9 @@ class _TableChanges:
             raise _InvalidChange(f"a trigger of {self.table.name} ignored the change", constraint="trigger")
         return list(keys[0])
 
-    def _require_unchanged(self, key_cells: Key, expected: Mapping[str, Any]) -> list[Value]:
+    def _require_unchanged(
+        self, key_cells: dict[str, Any] | list[Any], expected: Mapping[str, Any]
+    ) -> list[Value]:
         """Return the key of a row. Raises `_Stale` if the row is missing or differs from `expected`."""
         key = self._key_values(key_cells)
         columns = [(self._column(name), value) for name, value in expected.items()]
@@ -295,7 +304,7 @@ class _TableChanges:
             raise _Stale(key, "changed", differs)
         return key
 
-    def _key_values(self, cells: Key) -> list[Value]:
+    def _key_values(self, cells: dict[str, Any] | list[Any]) -> list[Value]:
         names = [column.name for column in self.key]
         if isinstance(cells, Mapping):
             by_column = {self._column(name).name: value for name, value in cells.items()}

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from doors.tables.rows.changeset import Change, Delete, Insert, Update, apply
+from doors.tables.rows.changeset import (
+    Change,
+    DeleteChange,
+    DeleteRow,
+    InsertRow,
+    UpdateChange,
+    UpdateRow,
+    apply,
+)
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, rows
 
@@ -27,14 +35,18 @@ CELLS: dict[str, st.SearchStrategy[Any]] = {
 }
 SOME = st.fixed_dictionaries({}, optional=CELLS)
 CHANGES = st.one_of(
-    st.builds(lambda values, key: Insert({**values, "k": key}), SOME, KEYS),
+    st.builds(lambda values, key: InsertRow(insert={**values, "k": key}), SOME, KEYS),
     st.builds(
-        Update,
-        KEYS.map(lambda key: {"k": key}),
+        lambda key, expected, set: UpdateRow(update=UpdateChange(key={"k": key}, expected=expected, set=set)),
+        KEYS,
         st.fixed_dictionaries({}, optional={"u": CELLS["u"], "v": CELLS["v"]}),
         SOME.filter(bool),
     ),
-    st.builds(Delete, KEYS.map(lambda key: [key]), st.fixed_dictionaries({}, optional={"u": CELLS["u"]})),
+    st.builds(
+        lambda key, expected: DeleteRow(delete=DeleteChange(key=[key], expected=expected)),
+        KEYS,
+        st.fixed_dictionaries({}, optional={"u": CELLS["u"]}),
+    ),
 )
 
 
@@ -50,18 +62,19 @@ class Model:
         conflicts: list[tuple[int, str]] = []
         invalid: list[int] = []
         for index, change in enumerate(changes):
-            if isinstance(change, Insert):
-                result = self._put(None, {"u": None, "v": None, **change.values})
+            if isinstance(change, InsertRow):
+                result = self._put(None, {"u": None, "v": None, **change.insert})
             else:
-                key = change.key["k"] if isinstance(change.key, dict) else change.key[0]  # type: ignore[index]
+                row_change = change.update if isinstance(change, UpdateRow) else change.delete
+                key = row_change.key["k"] if isinstance(row_change.key, dict) else row_change.key[0]
                 row = self.rows.get(key)
-                if row is None or any(row[name] != value for name, value in change.expected.items()):
+                if row is None or any(row[name] != value for name, value in row_change.expected.items()):
                     conflicts.append((index, "deleted" if row is None else "changed"))
                     continue
-                if isinstance(change, Delete):
-                    result = bool(self.rows.pop(key))
+                if isinstance(row_change, UpdateChange):
+                    result = self._put(key, {**row, **row_change.set})
                 else:
-                    result = self._put(key, {**row, **change.set})
+                    result = bool(self.rows.pop(key))
             applied += result
             if not result:
                 invalid.append(index)
@@ -121,7 +134,7 @@ def test_rollback_in_trigger_is_reported_with_its_change(tmp_path: Path) -> None
     connection.execute(
         "create trigger no before insert on t when new.v = 'no' begin select raise(rollback, 'no!'); end"
     )
-    result = apply(connection, "t", [Insert({"v": v}) for v in ("yes", "no", "maybe")], skip=True)
+    result = apply(connection, "t", [InsertRow(insert={"v": v}) for v in ("yes", "no", "maybe")], skip=True)
     ((index, words),) = [(each.index, each.message) for each in result.errors]
     assert (index, result.applied, rows(connection, "select * from t")) == (1, 0, [])
     assert "no!" in words
@@ -133,9 +146,11 @@ def test_deferred_foreign_key_is_satisfied_by_later_change(tmp_path: Path) -> No
     connection.execute(
         "create table t (k integer primary key, up integer references t (k) deferrable initially deferred)"
     )
-    result = apply(connection, "t", [Insert({"k": 1, "up": 2}), Insert({"k": 2})], skip=False)
+    result = apply(
+        connection, "t", [InsertRow(insert={"k": 1, "up": 2}), InsertRow(insert={"k": 2})], skip=False
+    )
     assert (result.applied, result.errors) == (2, [])
-    result = apply(connection, "t", [Insert({"k": 3, "up": 9})], skip=False)
+    result = apply(connection, "t", [InsertRow(insert={"k": 3, "up": 9})], skip=False)
     ((index, constraint),) = [(each.index, each.constraint) for each in result.errors]
     assert (index, constraint, result.applied) == (None, "foreign-key", 0)
     assert len(rows(connection, "select * from t")) == 2
@@ -147,7 +162,8 @@ def test_non_strict_table_stores_values_unconverted(tmp_path: Path) -> None:
     connection.execute("create table t (k integer primary key, n integer, d datetime, b blob)")
     connection.execute("insert into t values (1, 'many', '2026-01-02 03:04:05', 'text')")
     observed = {"n": "many", "d": "2026-01-02T03:04:05.000Z", "b": "text"}
-    result = apply(connection, "t", [Update({"k": "1"}, observed, {"n": "few", "d": "now()"})], skip=False)
+    change = UpdateChange(key={"k": "1"}, expected=observed, set={"n": "few", "d": "now()"})
+    result = apply(connection, "t", [UpdateRow(update=change)], skip=False)
     assert result.applied == 1 and result.rows[0].row is not None
     assert (result.rows[0].row["n"], result.rows[0].row["b"]) == ("few", "text")
     assert len(result.rows[0].row["d"]) == 24

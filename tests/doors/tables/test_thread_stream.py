@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from doors.tables.api.file_routes import ChunkWriter, Stream
+from doors.tables.api.file_routes import Stream
 from doors.tables.files.importer import load
 from doors.tables.sqlite.connections import close_owner, open_owner
 from doors.tables.sqlite.errors import TablesError
@@ -21,7 +21,7 @@ FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n) selec
 def test_disconnect_interrupts_the_statement_in_progress() -> None:
     ended: list[type[BaseException]] = []
 
-    def produce(sink: ChunkWriter) -> None:
+    def produce(sink: Stream) -> None:
         connection = apsw.Connection(":memory:")
         try:
             with StatementLimit(connection, math.inf, stopped=lambda: sink.disconnected):

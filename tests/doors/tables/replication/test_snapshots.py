@@ -177,6 +177,7 @@ def test_file_is_one_state_while_others_commit(tmp_path: Path) -> None:
 
     def write() -> None:
         connection = open_owner(path)
+        connection.execute("PRAGMA wal_autocheckpoint = 5")
         for number in count():
             if ends.is_set():
                 break
@@ -225,3 +226,34 @@ def test_snapshot_waits_for_transactions_that_read_older_rows(
         assert len(b"".join(pieces)) == path.stat().st_size
     close_owner(reader)
     close_owner(owner)
+
+
+def test_snapshot_waits_for_a_checkpoint_of_another_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.replication.copy.STILL_SECONDS", 0)
+    path = tmp_path / "tables" / "tables.db"
+    path.parent.mkdir()
+    owner, reader, other = open_owner(path), open_owner(path), open_owner(path)
+    owner.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM t").get == 0
+    owner.execute("INSERT INTO t VALUES (1)")
+    other.set_busy_timeout(60_000)  # It has the lock of checkpoints until the reader has ended.
+
+    def copy_all() -> None:
+        while other.execute("PRAGMA wal_checkpoint(FULL)").get[0]:
+            pass
+
+    checkpoint = threading.Thread(target=copy_all)
+    checkpoint.start()
+    while owner.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall() != [(1, -1, -1)]:
+        pass
+    with pytest.raises(apsw.BusyError), still_file(path):
+        pass
+    reader.execute("COMMIT")
+    checkpoint.join()
+    with still_file(path) as (_, _, pieces):
+        assert len(b"".join(pieces)) == path.stat().st_size
+    for connection in (owner, reader, other):
+        close_owner(connection)
