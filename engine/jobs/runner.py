@@ -141,7 +141,7 @@ class JobRunner:
                 if name in projects and name not in self._active:
                     self._active[name] = asyncio.create_task(self._claim_all(name))
                 elif name in projects:
-                    self._plan(name, now + BUSY_SECONDS)
+                    self._plan(name, self._clock() + BUSY_SECONDS)
             wait = self._heap[0][0] - self._clock() if self._heap else tick
             self._changed.clear()
             with suppress(TimeoutError):

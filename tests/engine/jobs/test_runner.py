@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.http.exchange import MemoryExchange
-from engine.job_store import Ended
+from engine.job_store import Claim, Ended
 from engine.jobs.runner import AT_ONCE
 from engine.quota import Quota, Quotas
 from engine.wasm.execution.background import BackgroundShare
@@ -271,6 +271,39 @@ def test_jobs_of_a_claim_that_was_not_confirmed_run_with_all_their_tries(
         finish.set()
         await world.until_idle()
         assert world.begun == {running: 1, claimed: 1} and not (await world.store.list(limit=1))[0]
+
+    play(tmp_path, test)
+
+
+def test_slow_look_at_other_jobs_does_not_stop_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.jobs.runner.BUSY_SECONDS", 0.001)
+
+    async def test(world: World) -> None:
+        claim, claiming, looking = world.store.claim, asyncio.Event(), asyncio.Event()
+
+        async def slow_claim(owner: str, *, until: int, count: int) -> Claim:
+            await claiming.wait()
+            return await claim(owner, until=until, count=count)
+
+        async def slow_look() -> int | None:
+            looking.set()
+            await asyncio.sleep(0.01)
+            return None
+
+        await world.add()
+        world.start()
+        monkeypatch.setattr(world.store, "claim", slow_claim)
+        await asyncio.sleep(0.01)
+        monkeypatch.setattr(world.store, "next_due", slow_look)
+        assert world.runner is not None
+        world.runner.served(NAME)
+        await looking.wait()
+        world.runner.wake(NAME)  # It is due while the claim before waits.
+        await asyncio.sleep(0.02)
+        claiming.set()
+        await world.until_idle()
 
     play(tmp_path, test)
 
