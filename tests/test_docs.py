@@ -69,6 +69,11 @@ def test_compatibility_page_lists_the_current_cases() -> None:
     assert counts == [len(case.checks) for case in cases("packages")], "run `make compat`"
 
 
+def test_guide_shows_the_python_component_that_is_tested() -> None:
+    source = (ROOT / "tests" / "lanes" / "tools" / "app.py").read_text()
+    assert f"```python\n{source}```\n" in (DOCS / "guides" / "build" / "own-component.md").read_text()
+
+
 def test_every_error_code_has_a_meaning() -> None:
     assert set(CONTROL_CODES) == generate.error_codes()
 

@@ -297,7 +297,8 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
                 pause *= 2
                 size, name = max((sizes[jobs[job]], jobs[job]) for job in pending)
                 done_now = f"{len(jobs) - len(pending)} of {len(jobs)} done"
-                packing.report(f"compressing files: {done_now}; largest to do: {name}, {size >> 20} MiB …")
+                size_now = f", {size >> 20} MiB" if size >> 20 else ""
+                packing.report(f"compressing files: {done_now}; largest to do: {name}{size_now} …")
     finally:
         for job in pending:
             job.cancel()

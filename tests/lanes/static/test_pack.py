@@ -78,3 +78,4 @@ def test_large_file_is_named_with_its_size(
     assert lines[0] == "big.csv has 3 MiB: files of that size make builds and deploys slow"
     assert "of 31 done; largest to do: big.csv, 3 MiB …" in lines[1]
     assert len(lines) < 15
+    assert not [line for line in lines if ", 0 MiB" in line]
