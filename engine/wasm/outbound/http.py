@@ -250,9 +250,6 @@ class OutboundHttp:
                 await receive(run, connection.body(between), flow, call)
                 if not connection.answered:  # The server does not read the rest of the request.
                     sending.cancel()
-            if call is not None and (capture := call.capture) is not None and call.details is not None:
-                sizes = len(capture.sent), len(capture.received)
-                capture.complete = sizes == (call.details["bytes_out"], call.details["bytes_in"])
         except* NETWORK_ERRORS as errors:
             error = errors.exceptions[0]
             assert isinstance(error, NETWORK_ERRORS)
@@ -300,10 +297,13 @@ async def receive(
             while flow.full:
                 room.clear()
                 await room.wait()
+        if call is not None:  # Before the end of the body, after which the run may end.
+            call.end()
+            if (capture := call.capture) is not None and call.details is not None:
+                sizes = len(capture.sent), len(capture.received)
+                capture.complete = sizes == (call.details["bytes_out"], call.details["bytes_in"])
         if not flow.ended:
             flow.end()
-        if call is not None:
-            call.end()
     except NETWORK_ERRORS as error:
         code = error_code(error)
         if call is not None:

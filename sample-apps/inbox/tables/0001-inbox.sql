@@ -12,9 +12,9 @@ create table messages (
 create index messages_by_time on messages (received_at);
 
 create table reports (
-  at timestamp primary key,
+  at timestamp not null primary key,
   received integer not null,
   done integer not null,
   failed integer not null,
   amount integer not null
-);
+) without rowid;
