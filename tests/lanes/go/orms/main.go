@@ -64,6 +64,7 @@ func handle(path string, use func(ctx context.Context, found map[string]any) err
 func withGorm(ctx context.Context, found map[string]any) error {
 	db, err := gorm.Open(sqlite.Dialector{Conn: sqldb.Open()}, &gorm.Config{
 		SkipDefaultTransaction: true,
+		TranslateError:         true,
 	})
 	if err != nil {
 		return err
