@@ -64,7 +64,7 @@ class JobStore(Protocol):
     async def claim(self, owner: str, *, until: int, count: int) -> Claim:
         """Begin tries of jobs that are due, at most `count`, by the process `owner`.
 
-        A try that has not ended at `until` counts as interrupted.
+        For other processes, a try that has not ended at `until` counts as interrupted.
         """
 
     async def body(self, job: Job) -> bytes | None:

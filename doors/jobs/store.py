@@ -25,9 +25,9 @@ _COLUMNS = (
 )
 _BODY = "CAST(body AS BLOB) AS body"
 _CLAIM = f"""UPDATE _svc_jobs SET state = 'running', tries = tries + 1, owner = $1, due = $2
-    WHERE n IN (SELECT n FROM _svc_jobs WHERE {LIVE} AND due <= {NOW} ORDER BY due LIMIT $3)
+    WHERE n IN (SELECT n FROM _svc_jobs WHERE {LIVE} AND owner <> $1 AND due <= {NOW} ORDER BY due LIMIT $3)
     RETURNING {_COLUMNS}, IIF(octet_length(body) <= {INLINE_BYTES}, CAST(body AS BLOB), NULL) AS body"""
-_NEXT = f"SELECT min(due) AS due FROM _svc_jobs WHERE {LIVE}"
+_NEXT = f"SELECT min(due) AS due FROM _svc_jobs WHERE {LIVE} AND owner <> $1"
 _LOOK = f"SELECT COALESCE(min(due), 0) FROM _svc_jobs WHERE {LIVE}"
 _EXPIRE = f"""DELETE FROM _svc_jobs WHERE n IN (
     SELECT n FROM _svc_jobs WHERE state = 'dead' AND due < {NOW} - {DEAD_MS} ORDER BY due LIMIT 100)"""
@@ -116,7 +116,7 @@ class ProjectJobs:
     async def claim(self, owner: str, *, until: int, count: int) -> Claim:
         """Begin tries of jobs that are due."""
         claimed, following, _ = await self._statements.run(
-            (_CLAIM, (owner, until, count)), (_NEXT, ()), (_EXPIRE, ())
+            (_CLAIM, (owner, until, count)), (_NEXT, (owner,)), (_EXPIRE, ())
         )
         return Claim([_job(row) for row in claimed["rows"]], following["rows"][0]["due"])
 

@@ -18,6 +18,7 @@ from engine.fleet.tables_log import STREAM, TablesLog
 from tests.faults.clients import Nodes
 from tests.faults.deploys import Deploys
 from tests.faults.faulty_fleet import NAMESPACE, FaultyFleet
+from tests.faults.jobs_faults import jobs_under_kills
 from tests.faults.older_nats import FOLDER, VERSION
 from tests.faults.tables_faults import (
     DAMAGES,
@@ -315,6 +316,7 @@ CASES: Sequence[Case] = (
     Case("rolling", "drain, stop and start each node", rolling_stop),
     Case("older-nats", "replace each nats-server by an older one, and back", older_servers, "older-nats"),
     Case("deploys", "kill nodes and nats-servers while versions are deployed", deploys_under_faults),
+    Case("jobs", "kill -9 nodes and nats-servers while jobs run", jobs_under_kills),
     Case("behind", "trim the log while a node is away, delete another's tables", far_behind),
     Case("damage", "damage a keeper's files, and reseed it", damaged_keeper),
     Case("damage-leader", "damage the log of a keeper that leads, and reseed it later", damaged_leader),

@@ -10,6 +10,7 @@ import pytest
 from engine.http.exchange import MemoryExchange
 from engine.job_store import Claim, Ended
 from engine.jobs.runner import AT_ONCE
+from engine.manifest.model import Project, Resource
 from engine.quota import Quota, Quotas
 from engine.wasm.execution.background import BackgroundShare
 from tests.engine.jobs.world import NAME, SHOP, World, pool
@@ -304,6 +305,50 @@ def test_slow_look_at_other_jobs_does_not_stop_the_event_loop(
         await asyncio.sleep(0.02)
         claiming.set()
         await world.until_idle()
+
+    play(tmp_path, test)
+
+
+def test_clock_that_jumps_ahead_and_a_deploy_do_not_touch_a_try_that_runs(tmp_path: Path) -> None:
+    finish = asyncio.Event()
+
+    async def answer(_world: World, exchange: MemoryExchange) -> None:
+        await finish.wait()
+        await exchange.send_head(204, [])
+
+    async def test(world: World) -> None:
+        async def begun(count: int) -> bool:
+            return len(world.begun) == count
+
+        world.answer = answer
+        world.start()
+        running = await world.add()
+        await world.until(lambda: begun(1))
+        past = {"sql": "UPDATE _svc_jobs SET due = 1"}  # The clock is beyond the end of the claim.
+        assert (await world.ask("tables", "/v1/exec", past, trusted=True))[0] == 200
+        world.projects = {NAME: Project(NAME, Path("/"), {"other": Resource("other", "js", Path("/"))})}
+        again = await world.add(resource="other")
+        await world.until(lambda: begun(2))
+        late = await world.add(max_tries=1)
+        finish.set()
+        await world.until_idle()
+        assert world.begun == {running: 1, again: 1}
+        dead, _ = await world.store.list(limit=9)
+        assert [(job.id, job.error) for job in dead] == [(late, "shop has no resource worker")]
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("body", ["\ud800" * 9, "\0" * (1 << 20), '"' * (1 << 20)])
+def test_odd_text_arrives_or_is_refused(tmp_path: Path, body: str) -> None:
+    async def test(world: World) -> None:
+        world.start()
+        status, document = await world.ask("jobs", "/v1/add", {"path": "/", "body": body})
+        await world.until_idle()
+        if status == 200:
+            assert await world.exchanges[0].body.read() == body.encode("utf-8")
+        else:
+            assert (status, document["code"]) == (400, "bad-request"), document
 
     play(tmp_path, test)
 
