@@ -11,6 +11,7 @@ import pytest
 from engine.manifest.load import load
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
+from tests.support.full_disk import on_small_disk
 from tests.svc_tui.hosted import Hosted, RecordingReporter
 
 pytestmark = pytest.mark.slow
@@ -87,3 +88,11 @@ def test_damaged_difference_is_sent_again(tmp_path: Path, cache: Path) -> None:
         assert answers(hosted, "one") == "first"
         send(client, bundle)
         assert answers(hosted, "one") == "second"
+
+
+def test_full_disk_while_a_component_is_put_together_leaves_the_live_version(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVC_TEST_CACHE", str(cache))
+    (tmp_path / "disk").mkdir()
+    on_small_disk("tests.svc_tui.full_disk_components", tmp_path / "disk", "data", 96)
