@@ -11,6 +11,7 @@ import pytest
 from engine.manifest.load import load
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
+from tests.support.full_disk import on_small_disk
 from tests.svc_tui.hosted import Hosted, RecordingReporter
 
 pytestmark = pytest.mark.slow
@@ -24,6 +25,20 @@ def application(root: Path, name: str, text: str) -> Path:
     )
     (root / "index.js").write_text(f"export default {{ fetch: () => new Response('{text}') }};\n")
     return root
+
+
+BACKGROUND = """
+import { jobs } from '@svc/guest';
+export default {
+  async fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/') await jobs.add('/job', {}, { delay: 1 });
+    else console.log('begins', pathname);
+    return new Response('added');
+  },
+  scheduled: ({ path }) => console.log('begins', path),
+};
+"""
 
 
 def bundled(root: Path, cache: Path) -> uploader.Bundle:
@@ -87,3 +102,35 @@ def test_damaged_difference_is_sent_again(tmp_path: Path, cache: Path) -> None:
         assert answers(hosted, "one") == "first"
         send(client, bundle)
         assert answers(hosted, "one") == "second"
+
+
+def test_full_disk_while_a_component_is_put_together_leaves_the_live_version(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVC_TEST_CACHE", str(cache))
+    (tmp_path / "disk").mkdir()
+    on_small_disk("tests.svc_tui.full_disk_components", tmp_path / "disk", "data", 96)
+
+
+def test_schedule_and_job_wake_a_project_without_requests_and_a_follower_sees_them(
+    tmp_path: Path, cache: Path
+) -> None:
+    root = application(tmp_path / "one", "one", "")
+    (root / "index.js").write_text(BACKGROUND)
+    with (root / "svc.toml").open("a") as manifest:
+        manifest.write('schedules = { "/schedule" = "@yearly" }\n')
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        send(client, bundled(root, cache))
+        assert answers(hosted, "one") == "added"
+        token = hosted.token
+    # From here on, no request of a client loads the resource or opens the database of its jobs.
+    wanted = {"begins /schedule", "begins /job"}
+    with Hosted(tmp_path / "data") as hosted, Client(hosted.control, token) as client:
+        result = client.call(
+            "POST", "/v1/projects/one/schedules/run", {"resource": "web", "path": "/schedule"}
+        )
+        assert result["state"] == "succeeded"
+        for record in client.lines("GET", "/v1/projects/one/logs", params={"follow": True}):
+            wanted.discard(record.get("body", ""))
+            if not wanted:
+                break

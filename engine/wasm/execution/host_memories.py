@@ -24,6 +24,7 @@ from wasmtime import Engine
 
 from engine.wasm.capi import pages
 from engine.wasm.capi.memory_creator import count_memories, set_memory_creator, set_stack_creator
+from engine.wasm.compile.code_cache import CodeCacheError
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage, own_pages
 from engine.wasm.execution.config import MIB, compile_config
@@ -224,18 +225,21 @@ class _OpenFile:
 
     @classmethod
     def of(cls, content: bytes, folder: Path) -> "_OpenFile":
-        """Return an open file without a name, on the disk of a folder. Raises OSError."""
-        with tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
-            file.write(content)
-            file.flush()
-            return cls(os.dup(file.fileno()))
+        """Return an open file without a name, on the disk of a folder. Raises `CodeCacheError`."""
+        try:
+            with tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
+                file.write(content)
+                file.flush()
+                return cls(os.dup(file.fileno()))
+        except OSError as error:
+            raise CodeCacheError(folder, error.strerror or str(error)) from error
 
 
 class MappedImage:
     """The open and mapped files of an initial memory."""
 
     def __init__(self, source: MemoryImage) -> None:
-        """Map the files. Raises OSError."""
+        """Map the files. Raises OSError, and `CodeCacheError` if there is no space for the own pages."""
         self.source = source
         self._layers = [(_OpenFile.at(source.base), source.below)]
         if own := own_pages(source):

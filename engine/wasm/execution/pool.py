@@ -353,7 +353,10 @@ class Pool:
         return [slots.engine(compiler, hosted=hosted) for slots in self.slots]
 
     def map_image(self, image: MemoryImage) -> MappedImage:
-        """Return a memory image for runs in any slot. Raises `CodeRejected` if it cannot be mapped."""
+        """Return a memory image for runs in any slot.
+
+        Raises `CodeRejected` if it cannot be mapped, and `CodeCacheError` if there is no space for its pages.
+        """
         try:
             return MappedImage(image)
         except OSError as error:
