@@ -256,15 +256,8 @@ class Presence:
         """Return the last heartbeat of a node."""
         return self._last.get(node)
 
-    def present(self) -> set[str]:
-        """Return the nodes that are present, without those that start."""
-        return self._recent(starting=False)
-
-    def starting(self) -> set[str]:
-        """Return the nodes that start and do not serve yet."""
-        return self._recent(starting=True)
-
-    def _recent(self, *, starting: bool) -> set[str]:
+    def present(self, *, starting: bool = False) -> set[str]:
+        """Return the nodes that are present and serve, or those that start."""
         oldest = time.monotonic() - PRESENT_SECONDS
         return {
             node
@@ -377,7 +370,7 @@ def observe(member: Member, this: str, presence: Presence | None, tables: Tables
         role=member.role,
         version=beat.content["version"] if beat is not None else member.version,
         present=present,
-        starting=presence is not None and member.id in presence.starting(),
+        starting=presence is not None and member.id in presence.present(starting=True),
         draining=present and beat is not None and bool(beat.content.get("draining")),
         this=member.id == this,
         skew_seconds=round(beat.skew_ns / 1e9, 1) if beat is not None and present else None,

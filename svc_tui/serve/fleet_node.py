@@ -1,12 +1,13 @@
 """The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.replica import Replicas
 from doors.tables.sqlite.owner import database_path
 from engine.control.project_threads import ProjectThreads
@@ -100,11 +101,16 @@ class NodeOfFleet:
         """
         if self.log is None:
             raise FleetError("this service does not serve a fleet", "Create one with `svc fleet start`.")
-
-        def ask(node: str, question: Document) -> Awaitable[Document]:
-            return self._questions.ask(node, REPAIR, question, REPAIR_SECONDS)
-
-        return await self._replicas.repair(project, node, ask, commit=commit)
+        if not await self.log.last(project):
+            raise ReplicationError("not-found", f"{project} has no tables in this fleet")
+        if node not in (self.log.node, *self.log.others()):
+            raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
+        question = {"project": project, "commit": commit}
+        try:
+            return list((await self._questions.ask(node, REPAIR, question, REPAIR_SECONDS))["differing"])
+        except SvcError as error:
+            message = f"the copy of {node} cannot be taken: {error.message}"
+            raise ReplicationError("unavailable", message) from error
 
     async def aclose(self) -> None:
         """Stop. The tables must be closed."""

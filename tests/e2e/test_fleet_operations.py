@@ -129,6 +129,7 @@ def test_chosen_copy_of_tables_replaces_those_of_the_others(machines: Machines) 
     assert machines.rows(1, TEXTS) == before[:-1]
     assert "Pass --yes" in run_fleet(machines, 1, "repair", "shop", "--from", third).stderr
     assert "does not run" in refused(machines, 1, "repair", "shop", "--from", "n9-x", "--yes")
+    assert "has no tables" in refused(machines, 1, "repair", "other", "--from", "n9-x", "--yes")
     printed = fleet(machines, 1, "repair", "shop", "--from", third, "--yes")
     assert node_id(machines, 1) in printed and node_id(machines, 2) in printed
     until(lambda: machines.rows(1, TEXTS) == machines.rows(2, TEXTS) == before)

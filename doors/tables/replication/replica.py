@@ -595,8 +595,6 @@ THREADS = 8
 RETRY_SECONDS = 1.0
 BESIDE_SECONDS = 30.0
 """How often a node asks whether the leader of the logs is beside it, so that it should be the writer."""
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Asks a node, which may be this one, to `offer` its copy. Raises `SvcError`."""
 
 
 class Replicas:
@@ -636,23 +634,8 @@ class Replicas:
     async def _answer(self, name: str, content: bytes) -> bytes:
         return await self._create(self._projects / name).answer(content)
 
-    async def repair(self, name: str, node: str, ask: Ask, *, commit: bool) -> list[str]:
-        """Return the nodes whose copies differ from that of a node; `commit`: they take that one instead.
-
-        Raises `SvcError`.
-        """
-        if not await self._log.last(name):
-            raise ReplicationError("not-found", f"{name} has no tables in this fleet")
-        if node not in (self._log.node, *self._log.others()):
-            raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
-        try:
-            return list((await ask(node, {"project": name, "commit": commit}))["differing"])
-        except SvcError as error:
-            message = f"the copy of {node} cannot be taken: {error.message}"
-            raise ReplicationError("unavailable", message) from error
-
     async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer the question of `repair`. Raises `SvcError`."""
+        """Compare the copy of a `project` with those of others; `commit`: they take it. Raises `SvcError`."""
         replica = self._create(self._projects / question["project"])
         try:
             return {"differing": await replica.offer(commit=question["commit"])}

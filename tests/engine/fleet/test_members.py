@@ -18,11 +18,11 @@ def test_node_that_starts_is_not_present_yet(use: Use) -> None:
             asyncio.create_task(second.run(lambda: states)),
         ]
         try:
-            await asyncio.to_thread(until, lambda: bool(first.starting()))
-            assert (first.present(), first.starting()) == ({"n1"}, {"n2"})
+            await asyncio.to_thread(until, lambda: bool(first.present(starting=True)))
+            assert (first.present(), first.present(starting=True)) == ({"n1"}, {"n2"})
             states["starting"] = False
             await asyncio.to_thread(until, lambda: first.present() == {"n1", "n2"})
-            assert not first.starting()
+            assert not first.present(starting=True)
         finally:
             await cancel(beats)
 

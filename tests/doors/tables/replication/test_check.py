@@ -45,12 +45,9 @@ async def damage(nodes: list[Node], number: int, logs: MemoryLogs) -> None:
     nodes[number] = Node(logs, node.data.parents[1], node.data.parent.name)
 
 
-async def repair(asked: Node, nodes: list[Node], project: str, node: str, *, commit: bool) -> list[str]:
+async def repair(node: Node, *, commit: bool) -> list[str]:
     """Choose the copy of a node."""
-    replicas = {each.data.parent.name: each.replicas for each in nodes}
-    return await asked.replicas.repair(
-        project, node, lambda name, question: replicas[name].offer(question), commit=commit
-    )
+    return list((await node.replicas.offer({"project": "shop", "commit": commit}))["differing"])
 
 
 async def until_put_aside(node: Node) -> None:
@@ -204,33 +201,25 @@ def test_chosen_copy_replaces_those_of_all_nodes(tmp_path: Path, caplog: pytest.
         for node in nodes[:2]:
             with closing(apsw.Connection(str(node.path))) as foreign:
                 foreign.execute("DELETE FROM t WHERE id = 1")
-        for asked in nodes:
-            assert await repair(asked, nodes, "shop", "c", commit=False) == ["a", "b"]
+        assert await repair(nodes[2], commit=False) == ["a", "b"]
         assert await nodes[0].rows(FIRST) == []
-        assert await repair(nodes[0], nodes, "shop", "c", commit=True) == ["a", "b"]
+        assert await repair(nodes[2], commit=True) == ["a", "b"]
         for node in nodes[:2]:
             await until_put_aside(node)
         for node in nodes:
             assert await node.rows(FIRST) == [(SOUND,)]
-        assert await repair(nodes[1], nodes, "shop", "b", commit=False) == []
+        assert await repair(nodes[1], commit=False) == []
         assert (await nodes[0].send("exec", INSERT, "after"))[0] == 200
         assert not asides(nodes[2])
 
     run_nodes(tmp_path, scenario)
 
 
-def test_copy_that_lacks_entries_or_whose_node_is_away_is_not_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copy_that_lacks_entries_is_not_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("doors.tables.replication.follower.APPLY_SECONDS", 0.3)
 
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await fill(nodes)
-        with pytest.raises(ReplicationError, match="other has no tables"):
-            await repair(nodes[0], nodes, "other", "a", commit=True)
-        assert not (nodes[0].data.parent / "other").exists()
-        with pytest.raises(ReplicationError, match="the node x does not run"):
-            await repair(nodes[0], nodes, "shop", "x", commit=True)
         await nodes[1].close()
         assert (await nodes[0].send("exec", INSERT, "after"))[0] == 200
         last = logs.messages["shop"].pop()
@@ -238,7 +227,7 @@ def test_copy_that_lacks_entries_or_whose_node_is_away_is_not_chosen(
         nodes[1] = Node(logs, tmp_path, "b")
         await nodes[1].send("query", FIRST)
         with pytest.raises(ReplicationError, match="not up to date"):
-            await repair(nodes[0], nodes, "shop", "b", commit=True)
+            await repair(nodes[1], commit=True)
         since, problem = nodes[1].replicas.of(nodes[1].data).trouble or (0, "")
         assert 0 < since <= time.time_ns()
         assert "entry" in problem
