@@ -143,8 +143,9 @@ class ProjectJobs:
 
     async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
         """Make jobs due that other processes of this node had claimed, and this one without running them."""
-        sql = f"""UPDATE _svc_jobs SET due = {NOW}, tries = tries - (owner = $3) WHERE state = 'running'
-            AND substr(owner, 1, $1) = $2 AND (owner <> $3 OR id NOT IN (SELECT value FROM json_each($4)))"""
+        sql = f"""UPDATE _svc_jobs SET due = {NOW}, tries = tries - (owner = $3), owner = ''
+            WHERE state = 'running' AND substr(owner, 1, $1) = $2
+            AND (owner <> $3 OR id NOT IN (SELECT value FROM json_each($4)))"""
         await self._statements.run((sql, (len(node) + 1, f"{node}.", owner, json.dumps(running))))
 
     async def list(
