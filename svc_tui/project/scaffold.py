@@ -18,6 +18,7 @@ TEMPLATES = {
     "guestbook": "a page over a table that js, go and rust share",
     "members": "sign up, log in and a protected page, in js, go and rust",
     "inbox": "signed webhooks in, a job for each with retries, a nightly report",
+    "gallery": "uploads of 200 MB with progress, images resized by a job in rust, videos with seek",
     "polyglot": "one page, the same interface in js, go and rust",
     "js": "one js resource: text, JSON, an event stream",
     "go": "the same in Go, with a page",
@@ -35,7 +36,7 @@ SCHEMA_FILE = "manifest.schema.json"
 """File below `.svc` that the `#:schema` line of every template names."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 _NEW_MANIFEST = f'#:schema ./{DATA_DIR}/{SCHEMA_FILE}\n[project]\nname = "{PLACEHOLDER}"\n'
-_SAMPLES = ("notes", "pulse", "polyglot", "guestbook", "members", "inbox")
+_SAMPLES = ("notes", "pulse", "polyglot", "guestbook", "members", "inbox", "gallery")
 _IGNORED = shutil.ignore_patterns(
     ".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store"
 )
@@ -43,7 +44,7 @@ JS_TYPES = _PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts"
 """Types of the guest library of the js lane, for editors."""
 AGENTS = _PACKAGE / "templates" / "AGENTS.md"
 """Commands to run, inspect, change and test a project, for programs that work on it."""
-_EXTRA_FILES = dict.fromkeys(("js", "notes", "inbox"), (JS_TYPES,))
+_EXTRA_FILES = dict.fromkeys(("js", "notes", "inbox", "gallery"), (JS_TYPES,))
 """Files that a template gets besides its own."""
 _TEXT_SUFFIXES = (".toml", ".js", ".html", ".md")
 

@@ -82,6 +82,7 @@ def test_wheel_contains_every_package_and_template(wheel: Path, tmp_path: Path) 
     for sample in ("guestbook", "members", "polyglot"):
         for file in ("rust/.gitignore", "rust/Cargo.lock", "rust/svc-guest/src/abi/world.bin", "go/go.mod"):
             assert (tmp_path / sample / file).is_file()
+    assert (tmp_path / "gallery" / "rust/svc-guest/src/abi/world.bin").is_file()
     assert (tmp_path / "guestbook" / "tables" / "001-entries.sql").is_file()
 
 
