@@ -31,6 +31,7 @@ class ControlEndpoint:
 
     @property
     def is_running(self) -> bool:
+        """True unless the process has ended."""
         try:
             os.kill(self.pid, 0)
         except PermissionError:

@@ -51,6 +51,7 @@ def unknown_project(project: str) -> NotFound:
 
 
 def blueprint(projects: Projects) -> Routes:
+    """Return the route."""
     routes = Routes("projects", __name__)
 
     @routes.get("/v1/projects")

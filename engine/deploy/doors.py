@@ -177,12 +177,14 @@ class Tenants:
         self._doors: dict[str, Doors] = {}
 
     def timeline(self, project: str) -> TimelineBus:
+        """Return a project's timeline."""
         if project not in self._timelines:
             self._timelines[project] = TimelineBus()
             self._on_timeline(project, self._timelines[project])
         return self._timelines[project]
 
     def doors(self, project: str) -> Doors:
+        """Return a project's open Doors."""
         if project not in self._doors:
             folder, timeline = self._data(project), self.timeline(project)
             self._doors[project] = Doors(

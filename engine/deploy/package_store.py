@@ -88,10 +88,12 @@ class Package:
 
     @property
     def template(self) -> PackageFile | None:
+        """The blob of the component's template."""
         parts = self.files[COMPONENT].stored if self.kind == "component" else ()
         return parts[1] if len(parts) > 1 else None
 
     def encode(self) -> bytes:
+        """Return the document."""
         files = {name: [part.digest, part.size] for name, part in self.files.items()}
         stored = {
             name: [[blob.digest, blob.size] for blob in part.stored]

@@ -208,6 +208,7 @@ class ServingTable:
 
     @property
     def routes(self) -> RouteTable:
+        """The routes of all projects."""
         if self._routes is None:
             self._routes = RouteTable.merge(each.routes for each in self._live.values())
         return self._routes
@@ -331,6 +332,7 @@ class ServingTable:
         return await self._versions.evaluate(project, resource, artifact)
 
     def project(self, name: str) -> Project | None:
+        """Return a project as it is served."""
         live = self._live.get(name)
         return live.publication.project if live is not None else None
 
@@ -348,6 +350,7 @@ class ServingTable:
         return ProjectCollector(project.otlp, headers)
 
     def quota(self, name: str) -> Quota | None:
+        """Return the quota of a served project."""
         live = self._live.get(name)
         return live.publication.quota if live is not None else None
 

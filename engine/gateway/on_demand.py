@@ -43,6 +43,7 @@ class LoadedVersions:
         self._timer: asyncio.TimerHandle | None = None
 
     def use(self, version: "OnDemand") -> None:
+        """Mark a version as used now."""
         self._last_used[version] = time.monotonic()
         self._last_used.move_to_end(version)
 

@@ -51,6 +51,7 @@ class TracedExchange:
         self._written = 0
 
     def record(self, project: str, redact: frozenset[str]) -> None:
+        """Record the request and its response."""
         self.recording = recording = Recording(
             project=project,
             request_id=self.id,

@@ -65,6 +65,7 @@ class Acceptor:
                 listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, KERNEL_UNSENT_BYTES)
 
     def start(self) -> None:
+        """Accept connections from now on."""
         self._paused = False
         if not self._stopped:
             for listening in self._sockets:

@@ -47,6 +47,7 @@ class ResponseBytes:
         return any(count.exceeded for count in self._counts)
 
     def set_buffered(self, size: int) -> None:
+        """Count the bytes that are buffered now."""
         self._add(size - self._buffered)
         self._buffered = size
 

@@ -95,6 +95,7 @@ class Connection(asyncio.Protocol):
         self._unread_counts: tuple[BufferedBytes, ...] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start to serve the connection."""
         self.transport = transport
         self.transport.set_write_buffer_limits(TRANSPORT_BYTES)
         self.manager.opened(self)
@@ -141,6 +142,7 @@ class Connection(asyncio.Protocol):
             self.flush()
 
     def flush(self) -> None:
+        """Write what was collected."""
         data = self._written[0] if len(self._written) == 1 else b"".join(self._written)
         self._written.clear()
         self._written_bytes = 0
@@ -266,6 +268,7 @@ class Connection(asyncio.Protocol):
         return not self.secure
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the connection."""
         self.cancel_timer()
         self.resume_writing()
         self._written.clear()

@@ -194,6 +194,7 @@ class Disconnected(asyncio.Event):
         self._callbacks.pop(callback, None)
 
     def set(self) -> None:
+        """Mark the client as disconnected."""
         super().set()
         callbacks, self._callbacks = self._callbacks, {}
         for callback in callbacks:

@@ -125,6 +125,7 @@ class Http1Connection(Connection):
     _continuing = False
 
     def connection_made(self, transport: Any) -> None:
+        """Start the keep-alive timeout."""
         super().connection_made(transport)
         self._scheme = "https" if self.secure else "http"
         self._client, self._server = self.addresses
@@ -135,6 +136,7 @@ class Http1Connection(Connection):
         self.set_timer(timeouts.IDLE_SECONDS, self.close)
 
     def data_received(self, data: bytes) -> None:
+        """Handle a part of a request."""
         if self.lingering:
             return
         if self._missing or self._chunks is not None:

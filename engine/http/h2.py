@@ -252,6 +252,7 @@ class Http2Connection(Connection):
             self._update_timeout()
 
     def receive(self, data: bytes) -> None:
+        """Handle frames."""
         try:
             events = self.protocol.receive_data(data)
         except ProtocolError:
@@ -404,6 +405,7 @@ class Http2Connection(Connection):
         self._reader.feed_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the connection."""
         self.disconnected.set()
         super().connection_lost(exc)
 

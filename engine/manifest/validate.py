@@ -222,6 +222,7 @@ def _domains(document: Document, broken: Set[KeyPath]) -> Iterator[Finding]:
 
 
 def parses(parse: Callable[[str], object], text: str) -> bool:
+    """Return whether a parser accepts a text."""
     try:
         parse(text)
     except ValueError:

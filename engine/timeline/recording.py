@@ -312,6 +312,7 @@ def _text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
 
 
 def redacted_request(exchange: RecordedExchange, redaction: Redaction) -> RecordedExchange:
+    """Return an exchange with a redacted request."""
     target, request = redaction.target(exchange.target), _redacted(exchange.request, redaction)
     return replace(exchange, target=target, request=request)
 
@@ -405,6 +406,7 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Recor
 
 
 def decode_calls(head: str) -> tuple[RecordedCall, ...]:
+    """Return the calls of a stored head."""
     calls = json.loads(head).get("calls", ())
     # Earlier versions of svc stored the changed rows.
     return tuple(RecordedCall(**{name: call[name] for name in call if name != "changes"}) for call in calls)

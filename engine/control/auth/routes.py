@@ -86,6 +86,7 @@ def auth_blueprint(name: str) -> Routes:
 
 
 def blueprint(services: AuthServices) -> Routes:
+    """Return the routes."""
     routes = auth_blueprint("login")
     accounts, sessions, throttle = services.accounts, services.sessions, services.throttle
 

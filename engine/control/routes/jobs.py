@@ -39,6 +39,7 @@ class JobOut(StrictModel):
 
     @classmethod
     def of(cls, job: Job) -> "JobOut":
+        """Return the response model of a job."""
         members = {name: value for name, value in asdict(job).items() if name in cls.model_fields}
         return cls(**members | {"added": utc(job.added / 1000), "due": utc(job.due / 1000)})
 

@@ -141,6 +141,7 @@ def _expect(content: bytes, digest: str) -> None:
 
 
 def blueprint(manifests: EditableManifest | DeployedManifest) -> Routes:
+    """Return the routes."""
     routes = Routes("manifest", __name__)
 
     @routes.get("/v1/projects/<project>/manifest")

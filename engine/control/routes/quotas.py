@@ -58,6 +58,7 @@ MemorySource = Callable[[], MemoryState | None]
 
 
 def blueprint(service: Deployer) -> Routes:
+    """Return the routes."""
     routes = Routes("quotas", __name__)
 
     @routes.get("/v1/projects/<project>/quota")

@@ -142,6 +142,7 @@ def _header(field: list[str]) -> tuple[str, str]:
 
 
 def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes:
+    """Return the routes."""
     routes = Routes("requests", __name__)
 
     async def read(project: str, id: str) -> tuple[RecordedExchange, list[StoredRecord]]:

@@ -61,6 +61,7 @@ class ScheduleOut(StrictModel):
 
     @classmethod
     def of(cls, planned: Planned) -> "ScheduleOut":
+        """Return the response model of a schedule."""
         entry = planned.entry
         return cls(
             resource=planned.resource,

@@ -56,6 +56,7 @@ class UsageOut(BaseModel):
 
 
 def blueprint(projects: Projects, memory: MemorySource = lambda: None) -> Routes:
+    """Return the route."""
     routes = Routes("usage", __name__)
     threads = ProjectThreads("usage")
 

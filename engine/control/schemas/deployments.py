@@ -106,6 +106,7 @@ class AddressOut(StrictModel):
 
     @classmethod
     def of(cls, project: Project, url_of: Callable[[str, str], str]) -> "list[AddressOut]":
+        """Return the addresses of a project's resources."""
         mounts = [
             (mount.target, f"{name}:{mount.pattern}")
             for name, each in project.resources.items()

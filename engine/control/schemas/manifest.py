@@ -71,6 +71,7 @@ class MistakeOut(StrictModel):
 
     @classmethod
     def from_error(cls, error: ManifestError) -> "MistakeOut":
+        """Return the response model of a manifest error."""
         first = error.problems[0]
         others = len(error.problems) - 1
         return cls(message=first.message, hint=first.hint, line=first.line, key=first.key, others=others)

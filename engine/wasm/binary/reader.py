@@ -139,6 +139,7 @@ class ComponentOutline:
     core_items: list[tuple[str, int]] = field(default_factory=list)
 
     def extend(self, space: str, origin: Definition = None, count: int = 1) -> None:
+        """Add items to an index space."""
         items = self.spaces.setdefault(space, [])
         if space.startswith("core-"):
             self.core_items += ((space, len(items) + i) for i in range(count))

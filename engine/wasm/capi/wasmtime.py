@@ -93,6 +93,7 @@ value_at = block(VALUE_SIZE)
 
 
 def bytes_at(address: int, size: int) -> bytes:
+    """Return a copy of the bytes at an address."""
     if size > _SMALL_BYTES:
         return ctypes.string_at(address, size)
     data: bytes = _char_array(size).from_address(address).raw

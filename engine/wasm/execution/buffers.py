@@ -49,6 +49,7 @@ class ByteQueue:
         return data
 
     def clear(self) -> None:
+        """Discard everything."""
         self._parts.clear()
         self.size = self._begin = 0
 
@@ -205,6 +206,7 @@ class LineSplitter:
         return BUFFER_BYTES
 
     def put(self, data: bytes) -> None:
+        """Add printed bytes."""
         if self.total > self.MAX_BYTES:
             return
         self.total += len(data)

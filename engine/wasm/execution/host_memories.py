@@ -188,6 +188,7 @@ class RetainedMemories:
             return memory
 
     def clear(self) -> None:
+        """Release all memories."""
         with self._lock:
             released = list(self._all)
             self._all.clear()

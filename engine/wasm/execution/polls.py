@@ -77,6 +77,7 @@ class UsualStretch:
         """Whether a stretch should begin in a worker thread."""
 
     def record(self, nanoseconds: int) -> None:
+        """Add a stretch."""
         self._mean_ns += (nanoseconds - self._mean_ns) >> _MEAN_SHIFT
         self.long = self._mean_ns >= LONG_STRETCH_NS
 

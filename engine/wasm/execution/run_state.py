@@ -126,6 +126,7 @@ class RunState:
         return body
 
     def is_ready(self) -> bool:
+        """Return whether the wait of the guest is over."""
         wait = self.wait
         if wait is None or any(source.ready() for source in wait.sources):
             return True
@@ -150,6 +151,7 @@ class RunState:
             self.notices.append((level, text, grant))
 
     def lines_of(self, stream: Literal["stdout", "stderr"]) -> LineSplitter:
+        """Return the line splitter of an output stream."""
         if stream not in self.printed:
             self.printed[stream] = LineSplitter(stream, self.lines)
         return self.printed[stream]

@@ -82,6 +82,7 @@ class LoopTurns:
             self._schedule()
 
     async def wait(self, project: str) -> None:
+        """Wait for a turn of the project."""
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(project, deque()).append(turn)
         if not self._scheduled:
@@ -299,6 +300,7 @@ class Runner:
             self._reap_at(execution.deadline_ns)
 
     def unregister(self, execution: Execution, run: RunState) -> None:
+        """Remove a run that has ended."""
         del self.runs[run.context]
         self._active.discard(execution)
         if self._ended is not None and not self._active:

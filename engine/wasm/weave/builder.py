@@ -75,6 +75,7 @@ class ComponentBuilder:
         return index
 
     def module(self, binary: bytes) -> int:
+        """Add a core module."""
         self.out += section(CORE_MODULE, binary)
         return self._allocate("core-module")
 
@@ -96,6 +97,7 @@ class ComponentBuilder:
         return self._add(_ALIAS, sort + b"\x01" + uleb(instance) + name(export), space)
 
     def import_instance(self, interface: str, functions: Mapping[str, Signature]) -> int:
+        """Import an interface of functions."""
         types = _TypeDefinitions()
         exported = [(function.encode(), types.function(kind)) for function, kind in functions.items()]
         declarations = [b"\x01" + each for each in types.items] + [

@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 
 def stored(path: Path) -> list[Record]:
     reader = TimelineReader(path)
-    result = [entry.record for entry in reader.tail(1 << 40, RecordFilter())] if reader.ready() else []
+    result = [entry.record for entry in reader.tail(1 << 40, RecordFilter())] if not reader.empty else []
     reader.close()
     return result
 
