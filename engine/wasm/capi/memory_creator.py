@@ -91,7 +91,8 @@ def _set(function: Any, config: Config, creator: Any, callbacks: list[int]) -> N
     function(address(config), ctypes.addressof(words))
 
 
-def _error(error: Exception) -> int:
+def _error(error: BaseException) -> int:
+    # An exception that leaves a callback is lost, and the result 0 means success.
     return int(_error_new(f"cannot map memory: {error}".encode()))
 
 
@@ -105,7 +106,7 @@ def _get_memory(at: int, size: int, capacity: int) -> int:
 def _grow_memory(at: int, size: int) -> int:
     try:
         _live[at][1].grow(size)
-    except OSError as error:
+    except BaseException as error:
         return _error(error)
     return 0
 
@@ -121,7 +122,7 @@ def _new_memory(
     creator = _creators[key]
     try:
         memory = creator.create(minimum, reserved, guard)
-    except OSError as error:
+    except BaseException as error:
         return _error(error)
     _live[memory.address] = creator, memory
     _WORDS_4.from_address(result)[:] = [memory.address, *_MEMORY_CALLBACKS]
@@ -132,7 +133,7 @@ def _new_stack(key: int, size: int, _zeroed: bool, result: int) -> int:
     creator = _creators[key]
     try:
         at = creator.create(size)
-    except OSError as error:
+    except BaseException as error:
         return _error(error)
     _live_stacks[at] = creator, size
     _WORDS_3.from_address(result)[:] = [at, *_STACK_CALLBACKS]

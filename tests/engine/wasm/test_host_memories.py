@@ -253,6 +253,26 @@ def test_without_a_page_map_each_run_maps_a_memory(tmp_path: Path, monkeypatch: 
     program.close()
 
 
+@pytest.mark.parametrize(
+    "error", [OSError(12, "no memory"), MemoryError("no memory"), KeyboardInterrupt("no memory")]
+)
+def test_error_of_a_mapping_fails_the_instance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    program = Program(tmp_path, RetainedMemories(2, MUCH))
+
+    def fail(*_arguments: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(host_memories.HostMemories, "create", fail)
+        with pytest.raises(WasmtimeError, match="no memory"), program.run():
+            pass
+    with program.run() as run:
+        assert run.read() == INITIAL
+    program.close()
+
+
 def open_files() -> set[Path]:
     return {each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
 
