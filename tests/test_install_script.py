@@ -248,6 +248,14 @@ def debian(tmp_path: Path, wheel: Path) -> Iterator[Chroot]:
     shutil.rmtree(made.root)
 
 
+def is_healthy(control: int) -> bool:
+    """Return whether the control API on a port answers: the service prints its code before it listens."""
+    try:
+        return httpx.get(f"http://127.0.0.1:{control}/v1/health").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 @pytest.mark.nightly
 @pytest.mark.slow(seconds=300)
 def test_fresh_debian_gets_a_service_twice_that_its_unit_starts(debian: Chroot, wheel: Path) -> None:
@@ -277,7 +285,7 @@ def test_fresh_debian_gets_a_service_twice_that_its_unit_starts(debian: Chroot, 
             assert service.stderr is not None
             logged = next((line for line in service.stderr if "claim it with the code" in line), None)
             assert logged is not None
-            until(lambda: httpx.get(f"http://127.0.0.1:{control}/v1/health").status_code == 200)
+            until(lambda: is_healthy(control))
         finally:
             service.kill()
     debian.run("sh", "/install.sh", "--server", "--uninstall")
