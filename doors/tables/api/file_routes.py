@@ -116,9 +116,10 @@ class Stream(io.RawIOBase):
             pass
         except BaseException as error:
             last = error
-        self._loop.call_soon_threadsafe(self._on_end)
-        self._put(last)
-        self._loop.call_soon_threadsafe(self._ended.set)
+        with suppress(RuntimeError):  # The service has stopped, and its event loop is closed.
+            self._loop.call_soon_threadsafe(self._on_end)
+            self._put(last)
+            self._loop.call_soon_threadsafe(self._ended.set)
 
     async def _next(self) -> bytes:
         chunk = await self._chunks.get()
