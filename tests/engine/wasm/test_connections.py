@@ -302,3 +302,13 @@ def test_exchanges_above_the_limit_of_connections_fail(monkeypatch: pytest.Monke
             assert await second.response() == ("connection-limit-reached", None)
 
     check(test)
+
+
+def test_codes_of_failed_calls_are_stored_for_the_last_origins() -> None:
+    async def test(outgoing: OutboundHttp) -> None:
+        run = Caller(outgoing).run
+        for number in range(300):
+            FutureResponse(f"http://{number}.example").settle(run, ("connection-refused", None))
+        assert len(run.failures) <= 128 and run.failures["http://299.example"] == "connection-refused"
+
+    check(test)
