@@ -140,7 +140,7 @@ def _manifest_problem(file: str, problem: ManifestProblem) -> None:
 
 
 def _build_failure(error: BuildFailed) -> None:
-    """Write the compiler's diagnostics, or its output if neither they nor lines of progress have it."""
+    """Write the compiler's diagnostics, or its output if neither they nor lines of progress contain it."""
     for diagnostic in error.diagnostics:
         position = ":".join(
             str(part) for part in (diagnostic.file, diagnostic.line, diagnostic.column) if part

@@ -239,7 +239,7 @@ const REASONS = {
   'connection-limit-reached': ': too many calls at once, or a quota of the project is used up',
   'destination-IP-prohibited': ': its address is not public, and egress in svc.toml does not have it',
 };
-/** Promises of the error codes of failed calls, by origin: the engine's errors do not have them. */
+/** Promises of the error codes of failed calls, by origin; the errors of the engine lack them. */
 const codes = new Map();
 
 async function askCode(origin) {
