@@ -36,16 +36,26 @@ class Diagnostic:
 
 
 class BuildFailed(SvcError):
-    """The sources do not build. `output` is the output of the tool, with ANSI colors, or empty."""
+    """The sources do not build. `output` is the output of the tool, with ANSI colors, or empty.
+
+    `reported` is true if lines of progress contained all of it.
+    """
 
     code = "build-failed"
 
     def __init__(
-        self, message: str, hint: str = "", *, diagnostics: tuple[Diagnostic, ...] = (), output: str = ""
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        diagnostics: tuple[Diagnostic, ...] = (),
+        output: str = "",
+        reported: bool = False,
     ) -> None:
         super().__init__(message, hint)
         self.diagnostics = diagnostics
         self.output = output
+        self.reported = reported
 
     @property
     def output_text(self) -> str:

@@ -56,6 +56,7 @@ class BuildProgram:
                 f"{name} did not build within {limit_secs:g} seconds and was stopped: {command}",
                 f"It must print `{BUILT}` or `{FAILED}` after each build.",
                 output=self._output.tail,
+                reported=self._output.reported,
             ) from None
         except asyncio.CancelledError:
             await self.aclose()
@@ -66,7 +67,8 @@ class BuildProgram:
             raise unsuccessful(name, command, workdir, status, self._output)
         if self._answer.result() == FAILED:
             hint = f"Correct the sources, or run the `build` command by hand in {workdir} to see more."
-            raise BuildFailed(f"{name} failed: {command}", hint, output=self._output.tail)
+            output, reported = self._output.tail, self._output.reported
+            raise BuildFailed(f"{name} failed: {command}", hint, output=output, reported=reported)
 
     async def _run(self, command: str, workdir: Path) -> int | None:
         """Request a build. Return the status of a program that ended without an answer, else `None`."""

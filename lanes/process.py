@@ -240,18 +240,22 @@ _CONTROL = re.compile(
 
 
 class CommandOutput:
-    """Output of a command: lines as they arrive, and its last `MAX_TAIL_BYTES` bytes."""
+    """Output of a command: lines as they arrive, and its last `MAX_TAIL_BYTES` bytes.
+
+    `reported` is false once a line was cut or left out.
+    """
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
         self._lines = OutputLines(self._say, MAX_LINE_BYTES)
-        self._reported = 0
+        self._count = 0
+        self.reported = True
 
     def feed(self, block: bytes) -> None:
         """Receive the next output."""
         self._tail.feed(block)
-        if self._reported <= _REPORTED_LINES:
+        if self._count <= _REPORTED_LINES:
             self._lines.feed(block.replace(b"\r", b"\n"))
 
     def close(self) -> None:
@@ -260,10 +264,11 @@ class CommandOutput:
 
     def _say(self, line: bytes) -> None:
         text = _plain(line[:MAX_LINE_BYTES])
-        if not text.strip() or self._reported > _REPORTED_LINES:
+        if not text.strip() or self._count > _REPORTED_LINES:
             return
-        self._reported += 1
-        self._report(text if self._reported <= _REPORTED_LINES else "… (more output, not shown)")
+        self._count += 1
+        self.reported = self.reported and len(line) < MAX_LINE_BYTES and self._count <= _REPORTED_LINES
+        self._report(text if self._count <= _REPORTED_LINES else "… (more output, not shown)")
 
     @property
     def tail(self) -> str:
@@ -329,10 +334,12 @@ async def run_command(
             f"{name} did not end within {limit_secs:g} seconds and was stopped: {command}",
             "A build command must exit. Remove options that watch files or start a server.",
             output=output.tail,
+            reported=output.reported,
         ) from None
     except OSError as error:
         raise not_started(name, workdir, error) from error
-    output.close()
+    finally:
+        output.close()
     if status:
         raise unsuccessful(name, command, workdir, status, output)
     return output.tail
@@ -348,7 +355,8 @@ def not_started(name: str, workdir: Path, error: OSError) -> BuildFailed:
 
 def unsuccessful(name: str, command: str, workdir: Path, status: int, output: CommandOutput) -> BuildFailed:
     """Return the error of a command that ended with a status other than 0, or too early."""
-    return BuildFailed(f"{name} {_ending(status)}: {command}", _hint(status, workdir), output=output.tail)
+    message, hint = f"{name} {_ending(status)}: {command}", _hint(status, workdir)
+    return BuildFailed(message, hint, output=output.tail, reported=output.reported)
 
 
 def _ending(status: int) -> str:

@@ -75,18 +75,15 @@ def resolve_target(root: Path, service: bool | None) -> Credentials | None:
 
 
 @contextmanager
-def open_project(service: bool | None, subject: str) -> Iterator[tuple[Client, str]]:
-    """Yield a client of the service or of the running `svc dev`, and the project. Raises `SvcError`.
-
-    `subject` is the last part of a path that it asks for.
-    """
+def open_project(service: bool | None) -> Iterator[tuple[Client, str]]:
+    """Yield a client of the service or of the running `svc dev`, and the project. Raises `SvcError`."""
     root = find(Path.cwd())
     name, credentials = load(root).name, resolve_target(root, service)
     if credentials is not None:
         with noted_client(credentials) as client:
             yield client, name
         return
-    running = find_running(root / DATA_DIR, f"/v1/projects/{name}/{subject}")
+    running = find_running(root / DATA_DIR, "/v1/projects")
     if running is None:
         raise SvcError("svc dev does not run", "Start it, or pass --service for the deployed project.")
     with running:

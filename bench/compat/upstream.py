@@ -83,6 +83,7 @@ FIXED: dict[str, tuple[int, str, str]] = {
         "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
     ),
 }
+FIXED["/bucket"] = FIXED["/bucket/"]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -86,12 +86,12 @@ def check_key(key: str) -> str:
     reason = ""
     if not key or len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
         reason = f"it has {len(key.encode('utf-8', 'surrogatepass'))} bytes"
-    elif any(each in "\x00\x7f" or each < " " or "\ud800" <= each <= "\udfff" for each in key):
+    elif any(each < " " or "\x7f" <= each < "\xa0" or "\ud800" <= each <= "\udfff" for each in key):
         reason = "it has a control character or half of a surrogate pair"
     elif key.startswith("/") or key.endswith("/"):
         reason = "it begins or ends with a slash"
     elif not {"", ".", ".."}.isdisjoint(key.split("/")):
-        reason = "it has an empty segment, . or .."
+        reason = "one of its segments is empty, `.` or `..`"
     if reason:
         raise FileError(
             f"the key {key[:80]!r} is not valid: {reason}",
@@ -225,7 +225,9 @@ class FileStore:
         def check() -> None:
             if size > max_bytes:
                 message = f"the file has more than {max_bytes} bytes"
-                raise FileError(message, "Store it in parts, as several files.", code="too-large")
+                signed = "The signed URL permits no more."
+                hint = "Store it in parts, as several files." if max_bytes == MAX_BYTES else signed
+                raise FileError(message, hint, code="too-large")
             if self.limit is not None and used + size > self.limit:
                 raise _over_quota(self.limit)
 

@@ -21,13 +21,19 @@ NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 WAITING = "state = 'waiting'"
 LIVE = "state <> 'dead'"
 
+# Of a text with NUL, `length` and GLOB see what is before it.
 _CHECKS = {
+    "id is not 16 hexadecimal digits": (
+        "typeof(NEW.id) NOT IN ('text', 'null') OR octet_length(NEW.id) <> 16 OR NEW.id GLOB '*[^0-9a-f]*'"
+    ),
     "path is not a text that begins with /": "typeof(NEW.path) <> 'text' OR substr(NEW.path, 1, 1) <> '/'",
     f"path has more than {MAX_PATH} characters, or characters that a URL cannot have": (
-        f"length(NEW.path) > {MAX_PATH} OR NEW.path GLOB '*[^!-~]*' OR instr(NEW.path, '#')"
+        f"octet_length(NEW.path) > {MAX_PATH} OR length(NEW.path) <> octet_length(NEW.path)"
+        " OR NEW.path GLOB '*[^!\"$-~]*'"
     ),
     "resource is not the name of a resource": (
-        f"typeof(NEW.resource) <> 'text' OR length(NEW.resource) NOT BETWEEN 1 AND {MAX_NAME}"
+        f"typeof(NEW.resource) <> 'text' OR octet_length(NEW.resource) NOT BETWEEN 1 AND {MAX_NAME}"
+        " OR length(NEW.resource) <> octet_length(NEW.resource) OR NEW.resource GLOB '*[^a-z0-9-]*'"
     ),
     "body is neither a text nor a blob": "typeof(NEW.body) NOT IN ('text', 'blob', 'null')",
     f"body has more than {MAX_BODY:,} bytes": f"octet_length(NEW.body) > {MAX_BODY}",
@@ -37,6 +43,7 @@ _CHECKS = {
     ),
     f"key is not a text of 1 to {MAX_KEY} characters": (
         f"typeof(NEW.key) NOT IN ('text', 'null') OR length(NEW.key) NOT BETWEEN 1 AND {MAX_KEY}"
+        f" OR octet_length(NEW.key) > 4 * {MAX_KEY}"
     ),
     f"max_tries is not a whole number from 1 to {MAX_TRIES}": (
         f"typeof(NEW.max_tries) NOT IN ('integer', 'null') OR NEW.max_tries NOT BETWEEN 1 AND {MAX_TRIES}"

@@ -20,7 +20,7 @@ MAX_DEAD = 10_000
 INLINE_BYTES = 4096
 """Bodies up to this size are read with the claim."""
 _COLUMNS = (
-    "id, resource, path, key, state, added, due, tries, max_tries, request, error,"
+    "id, resource, path, CAST(key AS BLOB) AS key, state, added, due, tries, max_tries, request, error,"
     " octet_length(body) AS size, typeof(body) = 'text' AS text"
 )
 _BODY = "CAST(body AS BLOB) AS body"
@@ -191,6 +191,8 @@ class ProjectJobs:
 
 def _job(row: dict[str, Any]) -> Job:
     row["text"] = bool(row["text"])
+    if row["key"] is not None:
+        row["key"] = _bytes(row["key"]).decode(errors="replace")  # SQL can insert text that is not UTF-8.
     if row.get("body") is not None:
         row["body"] = _bytes(row["body"])
     return Job(**row)

@@ -32,7 +32,7 @@ def list_jobs(
 ) -> None:
     """List jobs, the oldest first."""
     asked = {"after": after, "limit": limit} | ({"state": state} if state else {})
-    with open_project(service, "jobs") as (client, project):
+    with open_project(service) as (client, project):
         listed = client.call("GET", f"/v1/projects/{project}/jobs", params=asked)
     stdout.answer(listed, map(_line, listed["jobs"]), as_json=as_json)
     if not as_json:
@@ -49,7 +49,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a job with its body."""
-    with open_project(service, "jobs") as (client, project):
+    with open_project(service) as (client, project):
         job = client.call("GET", f"/v1/projects/{project}/jobs/{id}")
     lines: list[Text | str] = [
         _line(job),
@@ -80,7 +80,7 @@ def _change(
 ) -> None:
     if bool(ids) == dead:
         raise InvalidUsage("pass ids of jobs or --dead", f"For example: svc jobs {action} --dead")
-    with open_project(service, "jobs") as (client, project):
+    with open_project(service) as (client, project):
         changed = client.call("POST", f"/v1/projects/{project}/jobs/{action}", {"ids": None if dead else ids})
     count = changed["changed"]
     stdout.answer(changed, [f"{plural(count, 'job')} {done}"], as_json=as_json)

@@ -23,7 +23,7 @@ _TONES = {"succeeded": "green", "failed": "red", "interrupted": "yellow"}
 @schedule.command("list")
 def list_schedules(service: ServiceOption = None, as_json: AsJson = False) -> None:
     """List the schedules with their last results and next times."""
-    with open_project(service, "schedules") as (client, project):
+    with open_project(service) as (client, project):
         listed = client.call("GET", f"/v1/projects/{project}/schedules")
     if as_json:
         stdout.data(listed)
@@ -39,7 +39,7 @@ def list_schedules(service: ServiceOption = None, as_json: AsJson = False) -> No
 @schedule.command()
 def run(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = False) -> int:
     """Run a schedule now, and wait for its end."""
-    with open_project(service, "schedules") as (client, project):
+    with open_project(service) as (client, project):
         result = client.call("POST", f"/v1/projects/{project}/schedules/run", _found(client, project, path))
     if as_json:
         stdout.data(result)
@@ -62,7 +62,7 @@ def resume(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = 
 
 
 def _pause(path: str, service: bool | None, *, as_json: bool, paused: bool) -> None:
-    with open_project(service, "schedules") as (client, project):
+    with open_project(service) as (client, project):
         found = _found(client, project, path)
         listed = client.call("PUT", f"/v1/projects/{project}/schedules/paused", found | {"paused": paused})
     changed = next(each for each in listed["schedules"] if found.items() <= each.items())

@@ -140,7 +140,7 @@ def _manifest_problem(file: str, problem: ManifestProblem) -> None:
 
 
 def _build_failure(error: BuildFailed) -> None:
-    """Write the compiler's diagnostics, or its output when it reports no positions."""
+    """Write the compiler's diagnostics, or its output if neither they nor lines of progress contain it."""
     for diagnostic in error.diagnostics:
         position = ":".join(
             str(part) for part in (diagnostic.file, diagnostic.line, diagnostic.column) if part
@@ -149,7 +149,7 @@ def _build_failure(error: BuildFailed) -> None:
         line(Text.assemble("  ", (f"{position}  " if position else "", "bold"), message))
         if diagnostic.frame:
             line(from_ansi(_indented(diagnostic.frame)))
-    if error.output and not error.diagnostics:
+    if error.output and not error.diagnostics and not error.reported:
         line(Text.assemble(from_ansi(_indented(error.output.rstrip())), style="dim"))
 
 

@@ -130,9 +130,12 @@ def test_schedule_writes_a_report(inbox: DevServer, project: Path, home: Path) -
     assert send(inbox, "reported", order(1000)).status_code == 202
     until(inbox, "reported", lambda message: message["state"] == "done")
     command = [*svc(), "schedule", "run", "/report"]
-    subprocess.run(command, cwd=project, env={**os.environ, "SVC_HOME": str(home)}, check=True)
-    [report, *_] = inbox.get("/api/messages", headers=AUTHORIZED).json()["reports"]
-    assert report["amount"] >= 1000 and report["received"] >= report["done"] >= 1
+    while True:  # A report is about the time before its second begins.
+        subprocess.run(command, cwd=project, env={**os.environ, "SVC_HOME": str(home)}, check=True)
+        [report, *_] = inbox.get("/api/messages", headers=AUTHORIZED).json()["reports"]
+        if report["amount"] >= 1000:
+            break
+    assert report["received"] >= report["done"] >= 1
 
 
 def test_page_and_api_need_the_password(inbox: DevServer) -> None:

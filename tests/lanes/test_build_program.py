@@ -90,7 +90,7 @@ def test_failed_build_is_reported_and_the_next_one_is_tried(
             return exc_info.value
 
     error = asyncio.run(scenario())
-    assert message in error.message and error.hint and output in error.output
+    assert message in error.message and error.hint and output in error.output and error.reported
 
 
 def test_canceled_build_ends_the_program(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_failed_command_is_reported_with_status_and_output(tmp_path: Path) -> No
     error = failure("echo what went wrong >&2; exit 3", tmp_path)
     assert error.message == "the build failed with exit status 3: echo what went wrong >&2; exit 3"
     assert error.output == "what went wrong\n"
-    assert error.hint
+    assert error.hint and error.reported
 
 
 def test_missing_command_is_reported(tmp_path: Path) -> None:
@@ -109,11 +109,21 @@ def test_endless_line_is_truncated(tmp_path: Path) -> None:
     assert [len(line) for line in lines] == [500]
 
 
+@pytest.mark.parametrize(
+    ("count", "length", "reported"), [(1000, 499, True), (1001, 1, False), (1, 500, False)]
+)
+def test_output_of_which_lines_were_cut_or_left_out_is_not_reported(
+    tmp_path: Path, count: int, length: int, reported: bool
+) -> None:
+    error = failure(f"yes {'x' * length} | head -n {count}; exit 1", tmp_path)
+    assert error.reported is reported
+
+
 def test_time_limit_ends_the_process_group(tmp_path: Path) -> None:
     error = failure("echo going; sleep 1000 & echo $! > child; wait", tmp_path, limit=0.5)
     assert "0.5 seconds" in error.message
     assert "must exit" in error.hint
-    assert error.output == "going\n"
+    assert error.output == "going\n" and error.reported
     assert dies(int((tmp_path / "child").read_text()))
 
 

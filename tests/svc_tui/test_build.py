@@ -92,7 +92,9 @@ def test_build_failure_of_one_resource_leaves_the_others_built(
     assert run(["build"]) == 1
     captured = capsys.readouterr()
     assert names(captured.out) == ["two"]
-    assert "resource one failed with exit status 3" in captured.err and "reason" in captured.err
+    assert "resource one failed with exit status 3" in captured.err
+    assert captured.err.splitlines().count("· one: reason") == 1
+    assert "    reason" not in captured.err.splitlines()  # Not repeated in the error.
     assert "resource three failed with exit status 4" in captured.err
 
 

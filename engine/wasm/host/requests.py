@@ -23,6 +23,8 @@ DISCARDING = "/signal"
 """With this path, later writes are discarded."""
 IDLE = "/idle"
 """With this path, they are too, and the answer is 404 as soon as the guest waits for nothing else."""
+FAILURE = "/failure"
+"""With this path and an origin as the query, the answer has the error code of the last failed call to it."""
 
 
 @host("fetch")
@@ -43,7 +45,7 @@ def fetch(run: RunState, text: bytes) -> bytes:
     path = request.path.partition("?")[0] or "/"
     scheme = request.scheme or "https"
     run.last_call = f"{request.method} {scheme}://{request.authority}{path}"[:MAX_DESCRIPTION_CHARS]
-    future = run.pending[channel] = FutureResponse()
+    future = run.pending[channel] = FutureResponse(f"{scheme}://{request.authority}")
     run.waiting += 1
     try:
         if run.waiting > MAX_CONCURRENT_REQUESTS or len(run.tasks) >= MAX_CONCURRENT_REQUESTS:
@@ -60,6 +62,13 @@ def fetch(run: RunState, text: bytes) -> bytes:
 
 
 def _watch(run: RunState, channel: int, path: str) -> None:
+    path, _, origin = path.partition("?")
+    if path == FAILURE:
+        future = run.pending[channel] = FutureResponse()
+        run.waiting += 1
+        code = run.failures.get(origin, "").encode()
+        future.settle(run, IncomingResponse(HTTPStatus.OK, [(b"code", code)], InputBuffer(ended=True)))
+        return
     path = path if path in (DISCARDING, IDLE) else "/"
     future = run.watches.get(path)
     if future is None or future.ready():

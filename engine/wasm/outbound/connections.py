@@ -84,6 +84,7 @@ class ConnectionPool:
         self._tls = tls
         self._permits = asyncio.Semaphore(MAX_CONNECTIONS)
         self._idle: deque[Connection] = deque()
+        self._closed = False
 
     @asynccontextmanager
     async def connection(self, origin: Origin, seconds: float) -> AsyncIterator[Connection]:
@@ -102,7 +103,7 @@ class ConnectionPool:
             try:
                 yield connection
             finally:
-                if connection.reset():
+                if not self._closed and connection.reset():
                     connection.idle_since = asyncio.get_running_loop().time()
                     self._idle.append(connection)
                 else:
@@ -145,6 +146,7 @@ class ConnectionPool:
         return Connection(origin, stream)
 
     async def aclose(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections now, and those in use after their exchanges."""
+        self._closed = True
         while self._idle:
             await self._idle.popleft().aclose()

@@ -71,11 +71,12 @@ class IncomingResponse:
 
 
 class FutureResponse:
-    """A pending response; `result` becomes the response, or an error code."""
+    """A pending response, from `origin` if that is set; `result` becomes the response, or an error code."""
 
-    __slots__ = ("cancel", "result")
+    __slots__ = ("cancel", "origin", "result")
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str = "") -> None:
+        self.origin = origin
         self.result: IncomingResponse | ErrorCode | None = None
         self.cancel: Callable[[], Any] | None = None
 
@@ -86,6 +87,10 @@ class FutureResponse:
         """Set the result. Only the first call has an effect."""
         if self.result is None:
             self.result = result
+            if isinstance(result, tuple):
+                if len(run.failures) == MAX_CONCURRENT_REQUESTS:
+                    run.failures.clear()
+                run.failures[self.origin] = result[0]
             run.waiting -= 1
             run.wake()
 

@@ -233,6 +233,21 @@ function decodable(input, init) {
   return { ...init, headers };
 }
 
+/** Explanations of error codes of the host. */
+const REASONS = {
+  'HTTP-request-denied': ': egress in svc.toml does not allow it',
+  'connection-limit-reached': ': too many calls at once, or a quota of the project is used up',
+  'destination-IP-prohibited': ': its address is not public, and egress in svc.toml does not have it',
+};
+/** Promises of the error codes of failed calls, by origin; the errors of the engine lack them. */
+const codes = new Map();
+
+async function askCode(origin) {
+  const { headers } = await nativeFetch(`http://client.svc.internal/failure?${origin}`);
+  codes.delete(origin);
+  return headers.get('code') || 'it did not answer';
+}
+
 async function send(url, input, init) {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new TypeError(`fetch: the scheme of ${url.href} is not http, https or data`);
@@ -244,7 +259,9 @@ async function send(url, input, init) {
     if (aborted) throw reason;
     const isKnown = error instanceof TypeError && !error.message.startsWith('NetworkError');
     if (error instanceof DOMException || isKnown || isLack(error)) throw error;
-    throw new TypeError(`fetch failed: ${url.origin} did not answer, or egress in svc.toml does not allow it`, { cause: error });
+    if (!codes.has(url.origin)) codes.set(url.origin, askCode(url.origin));
+    const code = await codes.get(url.origin);
+    throw new TypeError(`fetch failed: ${url.origin}: ${code}${REASONS[code] ?? ''}`, { cause: error });
   }
 }
 

@@ -29,7 +29,8 @@ def test_signed_put_and_get_are_for_one_key_and_method(files: Files) -> None:
         put = await signed(files, method="PUT", max_bytes=5, type="text/html")
         headers = {"content_type": "text/html", "client": True}
         assert (await files.ask("PUT", put, b"hello", **headers)).status == 201
-        assert (await files.ask("PUT", put, b"hello!", **headers)).code == "too-large"
+        large = await files.ask("PUT", put, b"hello!", **headers)
+        assert (large.code, large.document["hint"]) == ("too-large", "The signed URL permits no more.")
         assert (await files.ask("PUT", put, b"x", client=True)).code == "bad-signature"
         assert (await files.ask("PUT", put, broken(b"x"), **headers)).code == "incomplete"
         for method in ("GET", "HEAD", "DELETE", "POST"):

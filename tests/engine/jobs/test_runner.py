@@ -353,6 +353,44 @@ def test_odd_text_arrives_or_is_refused(tmp_path: Path, body: str) -> None:
     play(tmp_path, test)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("id", "x'00'"),
+        ("id", "7"),
+        ("id", "'a' || char(10) || 'x-a: b'"),
+        ("resource", "CAST(x'ff' AS TEXT)"),
+        ("resource", "'worker' || char(0)"),
+        ("path", "'/a' || char(0) || hex(zeroblob(2000))"),
+        ("path", "CAST(x'2fff' AS TEXT)"),
+        ("path", "'/a#b'"),
+        ("key", "'a' || char(0) || hex(zeroblob(2000))"),
+    ],
+)
+def test_value_that_no_request_can_have_is_refused(tmp_path: Path, column: str, value: str) -> None:
+    async def test(world: World) -> None:
+        values = {"resource": "'worker'", "path": "'/a'"} | {column: value}
+        insert = f"INSERT INTO _svc_jobs_add ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+        status, document = await world.batch((insert, ()))
+        assert status == 409 and document["detail"].startswith(f"job: {column} "), document
+
+    play(tmp_path, test)
+
+
+def test_key_that_is_not_utf8_stops_no_jobs(tmp_path: Path) -> None:
+    insert = "INSERT INTO _svc_jobs_add (resource, path, key) VALUES ('worker', '/a', CAST(x'61ff' AS TEXT))"
+
+    async def test(world: World) -> None:
+        assert (await world.batch((insert, ())))[0] == 200
+        assert [job.key for job in (await world.store.list(limit=9))[0]] == ["a\ufffd"]
+        world.start()
+        await world.add("/b")
+        await world.until_idle()
+        assert sorted(each.request.path for each in world.exchanges) == ["/a", "/b"]
+
+    play(tmp_path, test)
+
+
 def test_many_jobs_run_a_few_at_once(tmp_path: Path) -> None:
     async def answer(_world: World, exchange: MemoryExchange) -> None:
         await asyncio.sleep(0.01)

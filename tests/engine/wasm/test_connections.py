@@ -243,6 +243,28 @@ def test_canceled_exchange_closes_its_connection(answered: bool) -> None:
     check(test)
 
 
+def test_exchange_that_ends_after_the_pools_closes_its_connection() -> None:
+    released, closed = asyncio.Event(), asyncio.Event()
+
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\na")
+        await released.wait()
+        writer.write(b"b")
+        await reader.read()
+        closed.set()
+
+    async def test(outgoing: OutboundHttp) -> None:
+        async with serving(half) as authority, asyncio.timeout(20):
+            response = await Caller(outgoing, f"http://{authority}").call(authority)
+            assert isinstance(response, IncomingResponse)
+            await outgoing.aclose()
+            released.set()
+            await closed.wait()
+
+    check(test)
+
+
 def test_connection_that_the_server_closed_is_not_used_again() -> None:
     async def test(outgoing: OutboundHttp) -> None:
         async with peer() as server:
@@ -300,5 +322,15 @@ def test_exchanges_above_the_limit_of_connections_fail(monkeypatch: pytest.Monke
             assert succeeded(await first.response())
             second = Exchange(outgoing, authority)
             assert await second.response() == ("connection-limit-reached", None)
+
+    check(test)
+
+
+def test_codes_of_failed_calls_are_stored_for_the_last_origins() -> None:
+    async def test(outgoing: OutboundHttp) -> None:
+        run = Caller(outgoing).run
+        for number in range(300):
+            FutureResponse(f"http://{number}.example").settle(run, ("connection-refused", None))
+        assert len(run.failures) <= 128 and run.failures["http://299.example"] == "connection-refused"
 
     check(test)

@@ -1,4 +1,4 @@
-"""Well-known modules in a hosted program: routers, templates, tokens, and code of sqlc on the tables."""
+"""Well-known modules in hosted programs: routers, templates, tokens, sqlc on the tables, a client of S3."""
 
 import json
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from bench.compat.upstream import upstream
 from engine.artifact import ComponentArtifact
 from lanes.go.toolchain import Go
 from tests.lanes.go.module import Module, Reply
@@ -110,4 +111,21 @@ def test_generated_code_of_sqlc_runs_on_the_tables(
         "list": [renamed],
         "none": "sql: no rows in result set",
         "errors": "<nil> <nil> <nil>",
+    }
+
+
+def test_client_of_an_object_store_stores_lists_and_reads_objects_and_errors(
+    tmp_path: Path, cache: Path, go: Go
+) -> None:
+    module = Module(tmp_path / "store ü", cache)
+    module.copy_with_modules(SOURCES.with_name("object_store"), go)
+    artifact = module.build("deploy")
+    with upstream() as origin:
+        reply = module.ask(artifact, "/", environment={"STORE": origin}, egress=(origin,))[0]
+    assert json.loads(reply.body) == {
+        "stored": True,
+        "keys": ["a & b", "c"],
+        "key": ["object", None],
+        "none": [True, "NoSuchKey", "not there"],
+        "denied": [False, "AccessDenied", "no"],
     }

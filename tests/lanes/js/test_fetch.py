@@ -33,6 +33,10 @@ async function answer(input, init, read) {
   }
   if (init?.blob) init.body = new Blob([init.blob, 'a'.repeat(3 << 20)], { type: 'text/tea' });
   if (init?.failing) init.body = ReadableStream.from(failing(init.failing));
+  if (init?.together) {
+    const calls = await Promise.allSettled(Array.from({ length: init.together }, () => fetch(input)));
+    return calls.map(({ reason }) => reason?.message);
+  }
   const response = await (init?.request ? fetch(new Request(input, init)) : fetch(input, init));
   if (read === 'pass') return response;
   if (read === 'copy') return new Response(response.body, response);
@@ -203,8 +207,8 @@ def test_failing_redirect_raises_type_error(program: Program, origins: list[str]
 FAILING_URLS = {
     "/path": '"/path" is not an absolute URL',
     "ftp://a.example/": "the scheme of ftp://a.example/ is not http, https or data",
-    "http://127.0.0.1:2/": "http://127.0.0.1:2 did not answer, or egress in svc.toml does not allow it",
-    f"{CLOSED}/": f"{CLOSED} did not answer",
+    "http://127.0.0.1:2/": "http://127.0.0.1:2: HTTP-request-denied: egress in svc.toml does not allow it",
+    f"{CLOSED}/": f"{CLOSED}: connection-refused",
     "data:none": "has no comma",
 }
 
@@ -213,6 +217,11 @@ def test_failing_fetch_raises_type_error_with_the_reason(program: Program) -> No
     answers = program.fetch(*((url, None) for url in FAILING_URLS))
     for answer, message in zip(answers, FAILING_URLS.values(), strict=True):
         assert answer["error"] == "TypeError" and message in answer["message"]
+
+
+def test_call_above_the_limit_names_it(program: Program) -> None:
+    refused = "connection-limit-reached: too many calls at once, or a quota of the project is used up"
+    assert f"fetch failed: {CLOSED}: {refused}" in program.fetch((CLOSED, {"together": 200}))[0]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ def test_render_of_a_failed_build_without_positions_writes_the_output(
 ) -> None:
     error = BuildFailed("the command failed", output="\x1b[31mline one\x1b[0m\nline\x07two\n")
     assert rendered(capsys, error) == "error: the command failed\n    line one\n    line�two\n"
+    error = BuildFailed("the command failed", "Correct it.", output="line one\n", reported=True)
+    assert rendered(capsys, error) == "error: the command failed\n  hint: Correct it.\n"
 
 
 def test_render_does_not_wrap_long_messages(capsys: pytest.CaptureFixture[str]) -> None:
