@@ -64,10 +64,10 @@ def fetch(run: RunState, text: bytes) -> bytes:
 def _watch(run: RunState, channel: int, path: str) -> None:
     path, _, origin = path.partition("?")
     if path == FAILURE:
-        future = run.pending[channel] = FutureResponse()
+        answer = run.pending[channel] = FutureResponse()
         run.waiting += 1
         code = run.failures.get(origin, "").encode()
-        future.settle(run, IncomingResponse(HTTPStatus.OK, [(b"code", code)], InputBuffer(ended=True)))
+        answer.settle(run, IncomingResponse(HTTPStatus.OK, [(b"code", code)], InputBuffer(ended=True)))
         return
     path = path if path in (DISCARDING, IDLE) else "/"
     future = run.watches.get(path)
