@@ -64,7 +64,7 @@ def test_old_list_of_the_store_loses_nothing(
     then, expected = service.store.list(), digest(service.path)
     add(service, 3, 4)
     if joined:
-        monkeypatch.setattr(shipper, "MAX_PARTS", 0)
+        monkeypatch.setattr(shipper, "MAX_PARTS", 1)
         add(service, 5)
     service.store, old.old = old, then
     if joined:  # The objects of the list were replaced.
