@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ const (
 func main() {
 	http.HandleFunc("/order", addOrder)
 	http.HandleFunc("/remove", remove)
+	http.HandleFunc("/forever", forever)
 	http.HandleFunc("/", add)
 	guest.Serve(nil)
 }
@@ -69,6 +71,16 @@ func add(w http.ResponseWriter, r *http.Request) {
 func remove(w http.ResponseWriter, r *http.Request) {
 	removed, err := jobs.RemoveKey(r.Context(), r.URL.RawQuery)
 	reply(w, err, removed)
+}
+
+// forever writes until the client leaves, and a row then.
+func forever(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		io.WriteString(w, ".")
+		w.(http.Flusher).Flush()
+		time.Sleep(10 * time.Millisecond)
+	}
+	tables.Exec(context.WithoutCancel(r.Context()), ran, r.URL.Path, r.Context().Err().Error(), nil, nil)
 }
 
 func reply(w http.ResponseWriter, err error, value any) {

@@ -1,13 +1,18 @@
+use std::io::Write;
+use std::thread::sleep;
 use std::time::Duration;
 
 use svc_guest::jobs::{self, Job};
 use svc_guest::tables::{self, params, Statement};
-use svc_guest::{HostError, Request, Response, Result};
+use svc_guest::{HostError, Request, Response, Result, Writer};
 
 const ORDER: &str = "INSERT INTO orders (id, lane) VALUES ($1, 'rust')";
 const RAN: &str = "INSERT INTO runs (lane, path, job, try, body) VALUES ('rust', $1, $2, $3, $4)";
 
 fn handle(mut request: Request) -> Result<Response> {
+    if request.path() == "/forever" {
+        return Ok(Response::stream(forever));
+    }
     if let Some(job) = request.header("x-svc-job").map(str::to_owned) {
         return run(&mut request, &job);
     }
@@ -27,6 +32,15 @@ fn run(request: &mut Request, job: &str) -> Result<Response> {
         ("/again", "1") => Response::empty(503).with_header("retry-after", "0"),
         _ => Response::empty(204),
     })
+}
+
+// Writes until the client leaves, and a row then.
+fn forever(out: &mut Writer) -> Result<()> {
+    while out.write_all(b".").is_ok() {
+        sleep(Duration::from_millis(10));
+    }
+    tables::exec(RAN, params!["/forever", "", "", b""])?;
+    Ok(())
 }
 
 fn add(request: &Request) -> Result<String, HostError> {

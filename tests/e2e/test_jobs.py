@@ -183,16 +183,65 @@ COMPILED_MIGRATION = """
 CREATE TABLE orders (id TEXT PRIMARY KEY, lane TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (id INTEGER PRIMARY KEY, lane TEXT, path TEXT, job TEXT, try TEXT, body BLOB);
 """
+LEFT = """
+import { stream, tables } from '@svc/guest';
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+const left = async (path) => {
+  await sleep(20);
+  await tables.exec`insert into runs (lane, path, body) values ('js', ${path}, x'')`;
+};
+async function* dots(path) {
+  try {
+    for (;;) {
+      yield new TextEncoder().encode('.');
+      await sleep(10);
+    }
+  } finally {
+    await left(path);
+  }
+}
+const handlers = {
+  '/canceled': (path) => new Response(new ReadableStream({
+    pull: async (controller) => controller.enqueue(new TextEncoder().encode('.')),
+    cancel: () => left(path),
+  })),
+  '/finally': (path) => new Response(ReadableStream.from(dots(path))),
+  '/signal': (path, { signal }) => new Response(new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode('.'));
+      signal.addEventListener('abort', () => left(path));
+    },
+  })),
+  '/written': (path) => stream(async (write, { signal }) => {
+    while (!signal.aborted) await write('.').then(() => sleep(10)).catch(() => {});
+    await left(path);
+  }),
+  '/waits': (path, { signal }, context) => {
+    context.waitUntil(new Promise((done) => signal.addEventListener('abort', done)).then(() => left(path)));
+    return new Response(ReadableStream.from(dots('/waits too')));
+  },
+};
+export default {
+  fetch: (request, env, context) => {
+    const { pathname } = new URL(request.url);
+    return handlers[pathname](pathname, request, context);
+  },
+};
+"""
 
 
 @pytest.mark.slow(seconds=40)
-def test_jobs_of_go_and_rust_run_on_a_service(tmp_path: Path, cache: Path, rust_toolchain: None) -> None:
+def test_jobs_of_go_and_rust_and_rows_after_a_disconnect(
+    tmp_path: Path, cache: Path, rust_toolchain: None
+) -> None:
     here, environ = Path(__file__).parent, environ_of(tmp_path / "home")
     (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
     project = tmp_path / "shop"
     for folder in ("go", "rust/src", "tables"):
         (project / folder).mkdir(parents=True)
-    (project / "svc.toml").write_text(COMPILED)
+    manifest = f'{COMPILED}\n[resource.js]\nlane = "js"\nentry = "left.js"\npublic = true\n'
+    (project / "svc.toml").write_text(manifest)
+    (project / "left.js").write_text(LEFT)
     (project / "tables" / "001_orders.sql").write_text(COMPILED_MIGRATION)
     (project / "go" / "go.mod").write_text("module shop\n\ngo 1.24\n")
     shutil.copy(here / "jobs.go", project / "go" / "main.go")
@@ -236,5 +285,13 @@ def test_jobs_of_go_and_rust_run_on_a_service(tmp_path: Path, cache: Path, rust_
             until(lambda: idle(project, environ), 60)
             assert [each["try"] for each in runs(lane, "/gone")] == ["1", "1"]
             assert run(project, environ, "jobs", "remove", "--dead").stdout == "1 job removed\n"
+
+        js = ("/canceled", "/finally", "/signal", "/written", "/waits", "/waits too")
+        left = [("go", "/forever"), ("rust", "/forever"), *(("js", path) for path in js)]
+        for lane, path in left[:-1]:
+            url, headers = f"http://127.0.0.1:{server.port}{path}", {"host": f"{lane}--shop.localhost"}
+            with httpx.stream("GET", url, headers=headers, timeout=60) as response:
+                assert next(response.iter_raw()).startswith(b".")
+        until(lambda: all(len(runs(*each)) == 1 for each in left), 60)
     finally:
         server.stop()
