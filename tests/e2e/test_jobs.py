@@ -231,7 +231,7 @@ export default {
 
 
 @pytest.mark.slow(seconds=40)
-def test_jobs_of_go_and_rust_and_rows_after_a_disconnect(
+def test_jobs_of_go_and_rust_and_rows_after_disconnects(
     tmp_path: Path, cache: Path, rust_toolchain: None
 ) -> None:
     here, environ = Path(__file__).parent, environ_of(tmp_path / "home")
