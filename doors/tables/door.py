@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, has_many_values, read_request
-from doors.tables.guest.reader import NotAQuery, Reader
+from doors.tables.guest.reader import NotAQuery, Reader, read_threads
 from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
@@ -24,6 +24,7 @@ from doors.tables.replication.registry import find_replica, is_active
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, first_value, set_storage_quota
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, DoorTables, LogEntry
+from engine.fair_threads import FairThreads
 from engine.files.descriptors import share_of_files
 from engine.files.reserve import shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes
@@ -73,6 +74,7 @@ class TablesDoor:
         self.clock = self._idle_before = 0
         """The clock of the least-recently-used order, and its time when idle files were looked for."""
         self._timer: asyncio.TimerHandle | None = None
+        self.threads = read_threads()
 
     def open(self, context: DoorContext) -> "ProjectTables":
         """Open the Door for one project, and log commits that it lost. The first request opens its file."""
@@ -245,8 +247,8 @@ class ProjectTables:
             await asyncio.wait(self._closing)
         await self._door.make_room(self)
         loop, door = asyncio.get_running_loop(), self._door
-        opened = partial(OpenDatabase, on_idle=door.freed.set)
-        return await loop.run_in_executor(None, opened, self.path, *self._limits, door.replay, door.tables)
+        opened = partial(OpenDatabase, self.path, *self._limits, door.threads, on_idle=door.freed.set)
+        return await loop.run_in_executor(None, opened, door.replay, door.tables)
 
     def _on_opened(self, opening: "asyncio.Future[OpenDatabase]") -> None:
         self._opening = None
@@ -333,6 +335,7 @@ class OpenDatabase:
         path: Path,
         max_bytes: int,
         max_written: int,
+        threads: FairThreads,
         replay: ReplayTime | None = None,
         tables: Sequence[DoorTables] = (),
         *,
@@ -349,7 +352,7 @@ class OpenDatabase:
         self._writer = Writer(path, max_bytes, replay, tables)
         self.replicated = find_replica(path) is not None
         try:
-            self._reader = Reader(path, replay)
+            self._reader = Reader(path, threads, replay)
         except BaseException:
             self._writer.close()
             raise
@@ -425,21 +428,20 @@ class _WrittenBytesLimit:
 
     def __init__(self, limit: int = MAX_WRITTEN_BYTES) -> None:
         self._limit = limit
-        self._counts: dict[int, tuple[int, int, int]] = {}
-        """By thread: the number of its request, the bytes written before it, and those at the last check."""
+        self._counts: dict[GuestSession, tuple[int, int]] = {}
+        """Of the running requests: the number, and what its thread had written at the first check."""
 
     def check(self, sessions: Sequence[GuestSession]) -> None:
         """Stop the statement that has written most if all together exceed the limit."""
-        written = {}
+        counts, written = {}, {}
         for session in sessions:
-            total = written_bytes(f"self/task/{session.thread}")
-            number, before, last = self._counts.get(session.thread, (-1, 0, 0))
-            if number != session.request_number:
-                number, before = session.request_number, last
-            self._counts[session.thread] = number, before, total
             if session.running:
-                written[session] = total - before
-        self._counts = {each.thread: self._counts[each.thread] for each in sessions}
+                total = written_bytes(f"self/task/{session.thread}")
+                number, before = self._counts.get(session, (-1, 0))
+                if number != session.request_number:
+                    number, before = session.request_number, total
+                counts[session], written[session] = (number, before), total - before
+        self._counts = counts
         if sum(written.values()) > self._limit:
             session = max(written, key=lambda each: written[each])
-            session.stop_writing(self._counts[session.thread][0])
+            session.stop_writing(counts[session][0])

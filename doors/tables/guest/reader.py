@@ -1,4 +1,4 @@
-"""Execution of reads: short ones on the event loop, longer ones on a few threads, all read-only.
+"""Execution of reads, all read-only: short ones on the event loop, longer ones on threads of all files.
 
 A read starts on the event loop with a deadline of a few milliseconds. One that misses it is restarted on a
 thread, which is safe because reads have no side effects.
@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -28,19 +29,28 @@ from doors.tables.guest.session import MAX_CACHED_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import DoorResponse
+from engine.fair_threads import FairThreads, QueueFull
 from engine.recurring import Recurring
 
 TIMEOUT_SECONDS = 10.0
 """Time limit of a read."""
-THREADS = 4
-THREAD_SECONDS = 5.0
-"""Time without a read on a thread after which the threads of a file end."""
+THREADS, PER_FILE = 32, 4
+"""Maximum reads on threads, and those of one file."""
+MAX_WAITING = 10_000
+"""Maximum reads of one file that wait for a thread."""
+SESSION_SECONDS = 5.0
+"""Time without a read on a thread after which the sessions of a file are closed."""
 _QUICK_SECONDS = 0.002
 _QUICK_STEPS = 1000
 _QUICK_VALUE_BYTES = 64 << 10
 _QUICK_RESULT_BYTES = 256 << 10
 """Limits of a read on the event loop: time, bytes of a value, bytes of a result."""
 _ATTEMPTS = 5
+
+
+def read_threads() -> FairThreads:
+    """Return the threads of the readers of a process."""
+    return FairThreads(THREADS, PER_FILE, MAX_WAITING, ThreadPoolExecutor(THREADS, "tables-read"))
 
 
 class NotAQuery(Exception):
@@ -54,18 +64,18 @@ class _TooSlow(Exception):
 class Reader:
     """The readers of one file. Call its methods on one thread; `close` on any."""
 
-    def __init__(self, path: Path, replay: ReplayTime | None = None) -> None:
+    def __init__(self, path: Path, threads: FairThreads, replay: ReplayTime | None = None) -> None:
         """Open an existing file. Raises `GuestProblem`."""
         self._path = path
+        self._threads = threads
         self._replay = replay
         self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
-        self._local = threading.local()
         self._sessions: list[GuestSession] = []
+        self._idle: list[GuestSession] = []
         self._closed = False
-        self._threads: ThreadPoolExecutor | None = None
-        self._changing = threading.Lock()
-        self._in_progress, self._last_read = 0, 0.0
-        self._runs = Recurring(self._end_threads)
+        self._changing = threading.Condition()
+        self._last_read = 0.0
+        self._runs = Recurring(self._close_idle)
 
     def _open(self, steps: int = 0, max_value: int = MAX_VALUE) -> GuestSession:
         replay = self._replay
@@ -87,55 +97,51 @@ class Reader:
             return _run(self._quick, request, _QUICK_SECONDS, quick=True)
         except _TooSlow:
             disconnected = threading.Event()
-            with self._changing:
-                if self._threads is None:
-                    self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
-                reading = self._threads.submit(self._answer_on_thread, request, disconnected.is_set)
-                self._in_progress += 1
-            reading.add_done_callback(self._on_read)
-            answer = asyncio.wrap_future(reading)
+            answer = asyncio.ensure_future(self._answer_on_thread(request, disconnected.is_set))
             answer.add_done_callback(lambda _: disconnected.set())
             return answer
 
-    def _on_read(self, _: object) -> None:
-        with self._changing:
-            self._in_progress -= 1
-            self._last_read = time.monotonic()
-        self._runs.wake(THREAD_SECONDS)
+    async def _answer_on_thread(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
+        try:
+            return await self._threads.run(str(self._path), partial(self._read, request, disconnected))
+        except QueueFull as error:
+            raise GuestProblem("busy", "too many requests wait to read") from error
 
-    def _end_threads(self) -> float | None:
-        """End the threads with their sessions if they are idle; else return when to look again."""
+    def _read(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
         with self._changing:
-            rest = self._last_read + THREAD_SECONDS - time.monotonic()
-            if self._in_progress or rest > 0:
-                return max(rest, 0.1) if not self._in_progress else None
-            threads, self._threads = self._threads, None
-            sessions, self._sessions = self._sessions, []
-            self._local = threading.local()
-        if threads is not None:
-            threads.shutdown()
-        for session in sessions:
-            session.close()
-        return None
-
-    def _answer_on_thread(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
-        session: GuestSession | None = getattr(self._local, "session", None)
-        if session is None:
-            session = self._open()
-            session.thread = threading.get_native_id()
-            self._sessions.append(session)
-            self._local.session = session
+            if self._closed:
+                raise _stopping()
+            if not self._idle:
+                self._idle.append(self._open())
+                self._sessions.append(self._idle[-1])
+            session = self._idle.pop()
+        session.thread = threading.get_native_id()
         session.watch(lambda: self._closed or disconnected())
         try:
-            if not self._closed:
-                return _run(session, request, TIMEOUT_SECONDS, quick=False)
+            return _run(session, request, TIMEOUT_SECONDS, quick=False)
         except GuestProblem as problem:
-            if not self._closed:
-                raise
-            raise _stopping() from problem
+            if self._closed:
+                raise _stopping() from problem
+            raise
         finally:
             session.end()
-        raise _stopping()
+            with self._changing:
+                self._idle.append(session)
+                self._last_read = time.monotonic()
+                self._changing.notify_all()
+            self._runs.wake(SESSION_SECONDS)
+
+    def _close_idle(self) -> float | None:
+        """Close the sessions of the threads if no read needs them; else return when to look again."""
+        with self._changing:
+            rest = self._last_read + SESSION_SECONDS - time.monotonic()
+            if rest > 0:
+                return rest
+            idle, self._idle = self._idle, []
+            self._sessions = [each for each in self._sessions if each not in idle]
+        for session in idle:
+            session.close()
+        return None
 
     @property
     def sessions(self) -> Sequence[GuestSession]:
@@ -144,10 +150,10 @@ class Reader:
 
     def close(self) -> None:
         """Stop reads in progress, wait for the threads and close the file."""
-        self._closed = True
+        with self._changing:
+            self._closed = True
+            self._changing.wait_for(lambda: len(self._idle) == len(self._sessions))
         self._runs.close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
         for session in (self._quick, *self._sessions):
             session.close()
 

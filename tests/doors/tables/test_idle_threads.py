@@ -1,6 +1,7 @@
-"""Threads of a project's tables end when they are idle, and start again."""
+"""The threads of writes end when they are idle; those of reads are shared, and their sessions are closed."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -11,16 +12,28 @@ from tests.support.waiting import until
 SLOW = "with recursive n (i) as (select 1 union all select i + 1 from n limit 300000) select count(*) from n"
 
 
-def test_threads_end_after_a_time_without_statements(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "THREAD_SECONDS", 0.05)
+def test_threads_and_sessions_end_after_a_time_without_statements(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "SESSION_SECONDS", 0.05)
     monkeypatch.setattr(writer, "THREAD_SECONDS", 0.05)
     others = set(threading.enumerate())
 
-    def threads() -> set[threading.Thread]:
-        return {each for each in threading.enumerate() if each.name.startswith("tables-")} - others
+    def writers() -> set[threading.Thread]:
+        return {each for each in threading.enumerate() if each.name == "tables-write"} - others
 
     for number in range(2):
         assert tables.exec(f"insert into users (name) values ('ann{number}')").status == 200
         assert tables.query(SLOW).rows == [{"count(*)": 300_000}]
-        until(lambda: not threads())
+        assert tables.opened._database is not None
+        readers = tables.opened._database._reader
+        until(lambda readers=readers: not writers() and not readers.sessions)
     assert tables.query("select count(*) as n from users where name like 'ann%'").rows == [{"n": 2}]
+
+
+def test_number_of_threads_does_not_grow_with_that_of_projects(open_tables: Callable[..., Tables]) -> None:
+    others = set(threading.enumerate())
+    for number in range(8):
+        assert open_tables(f"shop{number}").query(SLOW).rows == [{"count(*)": 300_000}]
+    names = {each.name for each in set(threading.enumerate()) - others if "tables-" in each.name}
+    assert names <= {"tables-read_0", "tables-read_1"}

@@ -248,7 +248,7 @@ def test_canceled_read_is_interrupted(tables: Tables, monkeypatch: pytest.Monkey
     tables.query("select 1 as warm")
 
     async def cancel_reads() -> Answer:
-        long = [asyncio.ensure_future(tables.send_async("/v1/query", body)) for _ in range(reader.THREADS)]
+        long = [asyncio.ensure_future(tables.send_async("/v1/query", body)) for _ in range(reader.PER_FILE)]
         await asyncio.sleep(0.1)
         for each in long:
             each.cancel()
