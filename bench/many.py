@@ -16,7 +16,7 @@ CONNECTIONS = 4
 ROUNDS = 8
 SECONDS = 2.0
 WARM_UP = 3.0
-HEAD = '[project]\nname = "many"\n'
+HEAD = '[project]\nname = "many"\nfront = "r0"\n'
 RESOURCE = '\n[resource.r{number}]\nlane = "js"\nworkdir = "r{number}"\npublic = true\n'
 SOURCE = "export default {{ fetch() {{ return new Response('hello from {number}\\n'); }} }};\n"
 
