@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ _log = logging.getLogger("svc.server")
 
 
 class LoadedVersions:
-    """The loaded versions of a process, the least recently used first. Use on one event loop."""
+    """The loaded versions of a process. Use on one event loop."""
 
     def __init__(self, limit: int | None = None, hard_limit: int | None = None) -> None:
         """Unload unused versions beyond `limit`. Loads beyond `hard_limit` wait for the end of requests.
@@ -37,43 +36,38 @@ class LoadedVersions:
         """
         self._hard_limit = hard_limit or share_of_files(FILES)
         self._limit = min(limit or MAX_LOADED, self._hard_limit)
-        self._last_used: OrderedDict[OnDemand, float] = OrderedDict()
+        self._loaded: set[OnDemand] = set()
+        """With those that are being loaded."""
         self.freed = asyncio.Event()
         """Wakes the loads that wait in `make_room`."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def use(self, version: "OnDemand") -> None:
-        """Mark a version as used now."""
-        self._last_used[version] = time.monotonic()
-        self._last_used.move_to_end(version)
-
     async def make_room(self, version: "OnDemand") -> None:
         """Wait until another version may be loaded, and add it. Unload unused ones for that."""
-        while len(self._last_used) >= self._limit:
-            unused = next((each for each in self._last_used if each.loaded and not each.requests), None)
-            if unused is not None:
-                unused.unload()
-            elif len(self._last_used) < self._hard_limit:
+        while len(self._loaded) >= self._limit:
+            if unused := [each for each in self._loaded if each.loaded and not each.requests]:
+                min(unused, key=lambda each: each.last_used).unload()
+            elif len(self._loaded) < self._hard_limit:
                 break
             else:
                 self.freed.clear()
                 await self.freed.wait()
-        self.use(version)
+        self._loaded.add(version)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._unload_idle)
 
     def remove(self, version: "OnDemand") -> None:
         """Remove a version that is not loaded any more."""
-        self._last_used.pop(version, None)
+        self._loaded.discard(version)
         self.freed.set()
 
     def _unload_idle(self) -> None:
         before = time.monotonic() - IDLE_SECONDS
-        for version in [version for version, at in self._last_used.items() if at < before]:
-            if version.loaded and not version.requests:
-                version.unload()
+        for each in [each for each in self._loaded if each.last_used < before]:
+            if each.loaded and not each.requests:
+                each.unload()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(IDLE_SECONDS, self._unload_idle) if self._last_used else None
+        self._timer = loop.call_later(IDLE_SECONDS, self._unload_idle) if self._loaded else None
 
 
 class OnDemand:
@@ -90,14 +84,15 @@ class OnDemand:
         self.loaded: BuiltVersion | None = None
         self.requests = 0
         """Requests in progress."""
+        self.last_used = 0.0
+        """Time of the beginning of the last request, or of the load (monotonic)."""
         self.error: SvcError | None = None
         """Why it could not be loaded the last time."""
 
     def begin(self) -> "BuiltVersion | None":
         """Begin a request; return the version, `None` if it is not loaded."""
         self.requests += 1
-        if self.loaded is not None:
-            self._versions.use(self)
+        self.last_used = time.monotonic()
         return self.loaded
 
     def end(self) -> None:
@@ -145,7 +140,7 @@ class OnDemand:
         finally:
             self._loading = None
         self._first, self._reported, self.error = False, False, None
-        self._versions.use(self)
+        self.last_used = time.monotonic()
         return self.loaded
 
     def unload(self) -> None:
