@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +12,13 @@ from rich.text import Text
 
 from engine.artifact import ComponentArtifact, StaticBundle
 from engine.build.builder import Builder
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
 from engine.wasm.compile.code_cache import compile_component
-from engine.wasm.compile.component_file import error_context
-from svc_tui.commands.options import AsJson, flag
+from engine.wasm.compile.component_file import error_context, read_component
+from svc_tui.atomic_export import write_export
+from svc_tui.commands.options import AsJson, flag, option
 from svc_tui.deploy.build import build_each, build_resource
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import duration
@@ -55,10 +56,14 @@ class _BuildResult:
 
 def build(
     no_cache: Annotated[bool, flag("Rebuild unchanged resources too.", "--no-cache")] = False,
+    component: Annotated[
+        list[str] | None, option("[RESOURCE=]FILE", "Write a component to a file; repeatable.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build every resource as a deploy does and print the sha256 of each artifact."""
     project = load(find(Path.cwd()))
+    files = dict(_target(project, each) for each in component or [])
     cache = Home.from_environment(os.environ).cache()
     results: list[_BuildResult] = []
 
@@ -67,7 +72,7 @@ def build(
         if not as_json:
             stdout.line(result.line())
 
-    failures = asyncio.run(_build_all(project, cache, show, cached=not no_cache))
+    failures = asyncio.run(_build_all(project, cache, files, show, cached=not no_cache))
     if as_json:
         stdout.data({"ok": not failures, "resources": [result.document() for result in results]})
     for failure in failures[:-1]:
@@ -76,14 +81,34 @@ def build(
         raise failures[-1]
 
 
+def _target(project: Project, text: str) -> tuple[str, Path]:
+    """Parse the resource and the file of `--component`. Raises `InvalidUsage`."""
+    components = [each.name for each in project.resources.values() if each.lane != "static"]
+    resource, separator, file = text.partition("=")
+    if not separator and len(components) == 1:
+        return components[0], Path(text)
+    if resource in components and file:
+        return resource, Path(file)
+    names = ", ".join(f"--component {each}={file or text}" for each in components)
+    raise InvalidUsage(
+        f"--component {text} names no component of the project",
+        f"Use one of: {names}" if names else "Static resources have none.",
+    )
+
+
 async def _build_all(
-    project: Project, cache: Path, show: Callable[[_BuildResult], None], *, cached: bool
+    project: Project,
+    cache: Path,
+    files: Mapping[str, Path],
+    show: Callable[[_BuildResult], None],
+    *,
+    cached: bool,
 ) -> list[SvcError]:
     """Build all resources and show the results in manifest order; return the errors."""
     failures = []
 
     async def build(builder: Builder, resource: Resource) -> _BuildResult:
-        return await _build(builder, project, resource, cache, cached=cached)
+        return await _build(builder, project, resource, cache, files.get(resource.name), cached=cached)
 
     async with build_each(project, cache, build) as builds:
         for running in builds:
@@ -95,7 +120,7 @@ async def _build_all(
 
 
 async def _build(
-    builder: Builder, project: Project, resource: Resource, cache: Path, *, cached: bool
+    builder: Builder, project: Project, resource: Resource, cache: Path, file: Path | None, *, cached: bool
 ) -> _BuildResult:
     started = time.perf_counter()
 
@@ -108,5 +133,7 @@ async def _build(
             await compile_component(
                 artifact.component, artifact.digest, cache, fast=False, report=report, verify=False
             )
+            if file is not None:
+                write_export(file, [read_component(artifact.component, artifact.digest)])
     digest = artifact.digest if isinstance(artifact, ComponentArtifact | StaticBundle) else ""
     return _BuildResult(resource, digest, time.perf_counter() - started, unchanged)

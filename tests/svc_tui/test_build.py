@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,24 @@ def test_build_builds_resources_concurrently(project: Path) -> None:
     meet = "touch ../{0}.began; " + wait
     resources(project, one=meet.format("one", "two"), two=meet.format("two", "one"))
     assert run(["build"]) == 0
+
+
+def test_component_is_written_to_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    resources(project, one="true", two="true")
+    digests = []
+    for _ in range(2):  # The second build is unchanged.
+        assert run(["build", "--component", "two=../a=b.wasm", "--component=one=one.wasm"]) == 0
+        digests += re.findall(r"sha256:([0-9a-f]{64})", capsys.readouterr().out)
+    written = [sha256(Path(name).read_bytes()).hexdigest() for name in ("one.wasm", "../a=b.wasm")]
+    assert digests == written * 2
+    for wrong in ("one", "other=x", "one=", "=x"):
+        assert run(["build", "--component", wrong]) == 2
+        assert f"--component {wrong} names no component" in capsys.readouterr().err
+    assert run(["build", "--component", "one=missing/x"]) == 1
+    assert "cannot write missing/x" in capsys.readouterr().err
+    resources(project, one="true")
+    assert run(["build", "--component", "alone.wasm"]) == 0
+    assert sha256(Path("alone.wasm").read_bytes()).hexdigest() == written[0]
 
 
 def test_build_skips_unchanged_resources_unless_no_cache(
