@@ -251,28 +251,38 @@ class Gateway:
             if door is not None:
                 return await self._deliver(answer_client(exchange, endpoint, span, door))
         version = endpoint.version
-        if not isinstance(version, OnDemand):
-            return await self._respond_with(version, exchange, endpoint, span)
-        loaded = version.begin()
+        used = version if isinstance(version, OnDemand) else None
         try:
-            if loaded is None:
-                exchange.trace = RequestTrace()
-                with exchange.trace.measure("wait", "load the resource"):
-                    try:
-                        loaded = await version.wait()
-                    except SvcError as error:
-                        loaded = NotReady(error)
-            return await self._respond_with(loaded, exchange, endpoint, span)
+            if isinstance(version, OnDemand):
+                version = version.begin() or await self._load(version, exchange)
+            if isinstance(version, Outdated | NotReady):
+                version = await self._wait_for_build(version, exchange)
+            if isinstance(version, NotReady):
+                return await self._not_ready(version, exchange, endpoint)
+            if hasattr(version, "respond"):
+                response = await version.respond(exchange)
+                if response is not None:
+                    return _SpanOutcome(response[0], bytes_out=response[1])
+                return await self._problem(exchange, "not-found") if endpoint.fallback is None else None
+            return await self._run(exchange, endpoint, version, span)
+        except FileChanged as error:
+            return _SpanOutcome(200, "file-changed", detail=str(error), aborted=True)
         finally:
-            version.end()
+            if used is not None:
+                used.end()
 
-    async def _respond_with(
-        self,
-        version: BuiltVersion | Outdated,
-        exchange: TracedExchange,
-        endpoint: Endpoint,
-        span: SpanContext,
-    ) -> _SpanOutcome | None:
+    async def _load(self, version: OnDemand, exchange: TracedExchange) -> BuiltVersion:
+        exchange.trace = RequestTrace()
+        with exchange.trace.measure("wait", "load the resource"):
+            try:
+                return await version.wait()
+            except SvcError as error:
+                return NotReady(error)
+
+    async def _wait_for_build(
+        self, version: BuiltVersion | Outdated, exchange: TracedExchange
+    ) -> BuiltVersion:
+        """Return the version of the build of a save, or of the first one, once it has ended or takes long."""
         if isinstance(version, Outdated):
             seconds = max(0.0, version.build.began + SAVE_SECONDS - time.monotonic())
             exchange.trace = RequestTrace()
@@ -283,25 +293,18 @@ class Gateway:
             exchange.trace = RequestTrace()
             with exchange.trace.measure("build", "wait for the first build"):
                 version = await version.first_build.wait(seconds) or version
-            if isinstance(version, NotReady) and version.first_build is not None:
-                building = f"{endpoint.name} is being built for the first time"
-                debug = DebugDetail(building, building=True)
-                return await self._problem(exchange, "not-ready", debug, detail=building)
-        if isinstance(version, NotReady):
+        return version
+
+    async def _not_ready(
+        self, version: NotReady, exchange: TracedExchange, endpoint: Endpoint
+    ) -> _SpanOutcome:
+        if version.first_build is not None:
+            detail = f"{endpoint.name} is being built for the first time"
+            debug = DebugDetail(detail, building=True)
+        else:
             detail = version.error.public_message if version.error else ""
             debug = DebugDetail(detail, error=version.error)
-            return await self._problem(exchange, "not-ready", debug, detail=detail)
-        if hasattr(version, "respond"):
-            try:
-                response = await version.respond(exchange)
-            except FileChanged as error:
-                return _SpanOutcome(200, "file-changed", detail=str(error), aborted=True)
-            if response is None and endpoint.fallback is not None:
-                return None
-            if response is None:
-                return await self._problem(exchange, "not-found")
-            return _SpanOutcome(response[0], bytes_out=response[1])
-        return await self._run(exchange, endpoint, version, span)
+        return await self._problem(exchange, "not-ready", debug, detail=detail)
 
     async def _run(
         self, exchange: TracedExchange, endpoint: Endpoint, version: DynamicVersion, span: SpanContext
