@@ -37,7 +37,9 @@ def at_domain(console: Handler, gateway: Handler, domain: str, scheme: str) -> H
     hosted = below_root(console, gateway, scheme)
 
     def handle(exchange: Exchange) -> Awaitable[None]:
-        host = next((value for name, value in exchange.request.headers if name == b"host"), b"")
+        if not exchange.request.path.startswith(ROOT[:-1]):
+            return gateway(exchange)
+        host = dict(exchange.request.headers).get(b"host", b"")
         return (hosted if host_name(host.decode("latin-1")) == domain else gateway)(exchange)
 
     return handle

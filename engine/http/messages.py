@@ -237,7 +237,7 @@ class ResponseEncoder:
         if self._remaining is None and status not in BODILESS and self._chunked:
             framing = b"transfer-encoding: chunked\r\n"
         end = b"connection: close\r\n\r\n" if close else b"\r\n"
-        date = b"" if any(name == b"date" for name, _ in headers) else _date(int(time.time()))
+        date = b"" if b"date" in dict(headers) else _date(int(time.time()))
         return b"HTTP/1.1 %d \r\n%b%b%b%b" % (status, block, date, framing, end)
 
     def body(self, data: bytes, *, end: bool) -> bytes:
