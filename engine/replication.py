@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+CALL_SECONDS = 20.0
+"""How long the answer of another node may take."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
@@ -83,7 +86,7 @@ class ReplicatedLog(Protocol):
     async def is_over(self, lease: str) -> bool:
         """Return whether a lease has ended. Repeated calls end one that is not renewed meanwhile."""
 
-    async def send(self, node: str, name: str, content: bytes, seconds: float = 20) -> bytes | None:
+    async def send(self, node: str, name: str, content: bytes, seconds: float = CALL_SECONDS) -> bytes | None:
         """Send a message to another node once and return its answer; None if that node does not run.
 
         Raises `SvcError` if no answer came in time: the node may have taken it.

@@ -26,9 +26,9 @@ from engine.fleet.errors import FleetError, Unavailable
 from engine.fleet.node import FleetNode, NodeAddress, cluster_address
 from engine.fleet.registry import MEMBERS, Member, removed
 from engine.fleet.stream import JetStream
+from engine.replication import CALL_SECONDS
 from engine.timeline.record import format_utc
 
-CALL_SECONDS = 20.0
 CHECK_SECONDS = 0.5
 """How often the caller checks whether the other node is present."""
 PATIENCE_SECONDS = 6.0

@@ -30,14 +30,14 @@ from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
 from engine.cancellation import cancel
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
-from engine.replication import ReplicatedLog
+from engine.replication import CALL_SECONDS, ReplicatedLog
 
 WAIT_SECONDS = 5.0
 """How long a transaction of an owner waits for those on another node, as it waits for writers of its file."""
 WRITER_SECONDS = 15.0
 """How long a request waits for a writer: longer than the end of a lease and an election of the cluster."""
-CALL_SECONDS, REPEAT_SECONDS = 20.0, 6.0
-"""How long an answer of the writer may take, and after which time a question may be repeated: it was lost."""
+REPEAT_SECONDS = 6.0
+"""After which time without an answer of the writer a question may be repeated: it was lost."""
 PAUSE_SECONDS = 0.1
 COPIES, MAJORITY = 3, 2
 """A check compares so many copies; those that are equal to each other are sound."""

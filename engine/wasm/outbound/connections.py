@@ -82,6 +82,8 @@ class ConnectionPool:
         self.used_at = 0.0
         self._dialer = dialer
         self._tls = tls
+        if tls is not None:
+            tls.set_alpn_protocols(["http/1.1"])
         self._permits = asyncio.Semaphore(MAX_CONNECTIONS)
         self._idle: deque[Connection] = deque()
         self._closed = False
@@ -135,7 +137,6 @@ class ConnectionPool:
         stream = await self._dialer.connect_tcp(origin.host, origin.port, seconds)
         if self._tls is not None:
             try:
-                self._tls.set_alpn_protocols(["http/1.1"])
                 stream = await stream.start_tls(self._tls, origin.host, seconds)
             except BaseException:
                 await stream.aclose()

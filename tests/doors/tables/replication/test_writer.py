@@ -13,6 +13,7 @@ from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.connections import close_owner, open_owner, open_replica
 from doors.tables.sqlite.errors import transaction
 from doors.tables.sqlite.owner import open_for_writing
+from engine.replication import CALL_SECONDS
 from tests.doors.tables.replication.memory_log import MemoryLogs
 from tests.doors.tables.replication.nodes import Node, asides, run_nodes
 
@@ -259,7 +260,7 @@ def test_lost_question_is_repeated_if_it_may_be(tmp_path: Path, monkeypatch: pyt
         await first.change(TABLE)
         assert (await first.send("exec", INSERT, "a"))[0] == 200
         logs.lost_calls = 2
-        async with asyncio.timeout(replica.CALL_SECONDS):
+        async with asyncio.timeout(CALL_SECONDS):
             assert await second.rows(ALL) == [("a",)]
             logs.lost_calls = 2
             assert (await second.send("query", ALL))[0] == 200
