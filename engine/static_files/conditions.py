@@ -4,7 +4,7 @@ import re
 from typing import Literal
 
 _ETAG = re.compile(rb'(W/)?("[^"\x00-\x20\x7f]*")')
-_RANGE = re.compile(rb"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
+_RANGE = re.compile(rb"\s*bytes\s*=\s*(\d{0,1000})\s*-\s*(\d{0,1000})\s*", re.IGNORECASE)
 
 
 def matches(header: bytes, etag: bytes) -> bool:

@@ -25,7 +25,10 @@ from engine.static_files.conditions import byte_range, none_match
         (b"items=0-1", None),
         (b"bytes=a-b", None),
         (b"bytes=0-1x", None),
-        (b"bytes=" + b"9" * 400 + b"-", None),
+        (b"bytes=" + b"9" * 400 + b"-", "unsatisfiable"),
+        (b"bytes=2-" + b"9" * 400, (2, 10)),
+        (b"bytes=-" + b"9" * 400, (0, 10)),
+        (b"bytes=" + b"9" * 9000 + b"-", None),
     ],
 )
 def test_byte_range_parses_or_ignores_header(header: bytes, span: object) -> None:
