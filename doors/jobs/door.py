@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from doors.jobs.schema import ADD, FULL, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH
+from doors.jobs.schema import ADD, FULL, FULL_HINT, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH
 from doors.jobs.store import ProjectJobs, Statements
 from engine.door import DoorContext, DoorRequest, DoorResponse, problem_response
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
@@ -98,9 +98,8 @@ class OpenJobs(ProjectJobs):
         result = json.loads(answer.body)
         if answer.status != HTTPStatus.OK:
             detail = str(result["detail"])
-            if detail == FULL:
-                hint = "Add more when some have run, or remove dead ones: svc jobs remove --dead."
-                raise _Problem("jobs-full", detail.partition(": ")[2], hint)
+            if detail.startswith(FULL):
+                raise _Problem("jobs-full", FULL.partition(": ")[2], FULL_HINT)
             if detail.startswith("job: "):
                 raise _Problem("bad-request", detail.removeprefix("job: "), _FORM)
             return answer

@@ -102,6 +102,7 @@ class GuestSession:
         self.thread = 0
         """The system's number of the thread that runs statements."""
         self.request_number = 0
+        self._seconds = math.inf
         self.running = False
         self.row_count = 0
         """Rows of the result of the last statement, or rows that it changed."""
@@ -116,7 +117,7 @@ class GuestSession:
         """Start a request with a time limit. After `turn` seconds it is preempted if others wait."""
         self._clock.tick()
         limit, now = self._limit, time.perf_counter()
-        limit.deadline, limit.turn_end = now + seconds, now + turn
+        limit.deadline, limit.turn_end, self._seconds = now + seconds, now + turn, seconds
         limit.oversized = limit.preempted = False
         if limit.memory is not None:
             limit.watch()
@@ -213,20 +214,8 @@ class GuestSession:
         return b"[%b]%b" % (text, row_format.members)
 
     def _problem(self, error: Exception, sql: str, params: Sequence[Value] = ()) -> GuestProblem:
-        if self._limit.oversized and isinstance(error, apsw.InterruptError):
-            return GuestProblem(
-                "too-large",
-                f"the running statements of the project wrote more than {MAX_WRITTEN_BYTES >> 20} MiB"
-                " of temporary data",
-                "Sort, group or write fewer rows at once.",
-            )
-        memory = self._limit.memory
-        if memory is not None and memory.oversized and isinstance(error, apsw.InterruptError):
-            return GuestProblem(
-                "too-large",
-                f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
-                "Collect fewer values, or smaller ones: add a WHERE.",
-            )
+        if isinstance(error, apsw.InterruptError):
+            return self._interrupted()
         max_value = self._connection.limit(apsw.SQLITE_LIMIT_LENGTH)
         if max_value < self._max_value and isinstance(error, apsw.TooBigError):
             return GuestProblem(
@@ -238,6 +227,29 @@ class GuestSession:
         with self.unbounded():
             name_references(problem, self._connection, sql)
         return problem
+
+    def _interrupted(self) -> GuestProblem:
+        if self._limit.oversized:
+            return GuestProblem(
+                "too-large",
+                f"the running statements of the project wrote more than {MAX_WRITTEN_BYTES >> 20} MiB"
+                " of temporary data",
+                "Sort, group or write fewer rows at once.",
+            )
+        if self._limit.memory is not None and self._limit.memory.oversized:
+            return GuestProblem(
+                "too-large",
+                f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
+                "Collect fewer values, or smaller ones: add a WHERE.",
+            )
+        if not self._authorizer.writes:
+            detail = f"the read exceeded its time limit of {self._seconds:g} s"
+            return GuestProblem("time-limit", detail, "Add an index or a LIMIT.")
+        return GuestProblem(
+            "time-limit",
+            f"the write exceeded its time limit of {self._seconds:g} s; nothing was written",
+            "Write fewer rows in a request, such as 1,000 at a time, or add an index for its WHERE.",
+        )
 
     def _encode_rest(self, row_format: RowFormat, cursor: Any, first: bytes, max_bytes: int) -> bytes:
         pieces = [first]

@@ -161,6 +161,8 @@ def test_endless_read_times_out(tables: Tables, sql: str, monkeypatch: pytest.Mo
     began = time.monotonic()
     answer = tables.query(sql, *params)
     assert (answer.status, answer.code, answer.synchronous) == (504, "time-limit", False)
+    assert "read exceeded its time limit of 0.2 s" in answer.document["detail"]
+    assert answer.document["hint"] == "Add an index or a LIMIT."
     assert time.monotonic() - began < 20
 
 
@@ -191,6 +193,8 @@ def test_endless_write_times_out_and_is_rolled_back(tables: Tables, monkeypatch:
     monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.2)
     answer = tables.exec(f"insert into users (name) {FOREVER} select 'u' || i from n")
     assert (answer.status, answer.code) == (504, "time-limit")
+    assert "limit of 0.2 s; nothing was written" in answer.document["detail"]
+    assert answer.document["hint"].startswith("Write fewer rows in a request")
     assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
     assert tables.exec("insert into users (name) values ('Ada')").status == 200
 
