@@ -429,7 +429,7 @@ class _WrittenBytesLimit:
     def __init__(self, limit: int = MAX_WRITTEN_BYTES) -> None:
         self._limit = limit
         self._counts: dict[GuestSession, tuple[int, int]] = {}
-        """By running session: the number of its request, and what its thread had written at the first check."""
+        """By running session: the number of its request, and what its thread had written when first checked."""
 
     def check(self, sessions: Sequence[GuestSession]) -> None:
         """Stop the statement that has written most if all together exceed the limit."""
