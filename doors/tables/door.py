@@ -248,7 +248,7 @@ class ProjectTables:
         await self._door.make_room(self)
         loop, door = asyncio.get_running_loop(), self._door
         opened = partial(OpenDatabase, self.path, *self._limits, door.threads, on_idle=door.freed.set)
-        return await loop.run_in_executor(None, opened, door.replay, door.tables)
+        return await loop.run_in_executor(None, partial(opened, replay=door.replay, tables=door.tables))
 
     def _on_opened(self, opening: "asyncio.Future[OpenDatabase]") -> None:
         self._opening = None
@@ -336,9 +336,9 @@ class OpenDatabase:
         max_bytes: int,
         max_written: int,
         threads: FairThreads,
+        *,
         replay: ReplayTime | None = None,
         tables: Sequence[DoorTables] = (),
-        *,
         on_idle: Callable[[], None],
     ) -> None:
         """Open or create the file, which takes milliseconds. Raises `GuestProblem`.
@@ -429,7 +429,7 @@ class _WrittenBytesLimit:
     def __init__(self, limit: int = MAX_WRITTEN_BYTES) -> None:
         self._limit = limit
         self._counts: dict[GuestSession, tuple[int, int]] = {}
-        """By running session: the number of its request, and what its thread had written when first checked."""
+        """By running session: the number of its request, and what its thread had written before."""
 
     def check(self, sessions: Sequence[GuestSession]) -> None:
         """Stop the statement that has written most if all together exceed the limit."""
