@@ -1,9 +1,11 @@
 """How much jobs that are due delay visitors: 99th percentile of a hello with and without them.
 
-`python -m bench.jobs [N]` adds N jobs (default: 10,000) to a project on a service, all due at once, while a
-client asks another js resource of it for a hello, one request at a time. Rounds with and without jobs
-alternate, so that both see the same machine, and one with jobs lasts until all have run; the median of their
-ratios counts. The resident set of the service is that before the first jobs, and its peak.
+`python -m bench.jobs [N [WORKERS]]` adds N jobs (default: 10,000, at most 100,000) to a project on a service,
+all due at once, while a client asks another js resource of it for a hello, one request at a time. Each job
+writes a row, so that in the end each must have run once. Rounds with and without jobs alternate, so that both
+see the same machine, and one with jobs lasts until all have run; the median of their ratios counts. Above
+10,000 jobs there is one round. The resident set is that of the service and its workers before the first jobs,
+and its peak; the time of a list is the longest of a page of 1,000 jobs while jobs run.
 """
 
 import asyncio
@@ -23,8 +25,8 @@ from engine.cancellation import cancel
 from svc_tui.client import Client
 
 ROUNDS = 3
-JOBS = PIECE = 10_000
-"""By default, and those that one transaction adds: a statement has a few seconds."""
+WARM, JOBS, PIECE = 100, 10_000, 2500
+"""Jobs before the first round, by default, and of one statement: a request that writes has 5 s."""
 TARGET = 2.0
 HOST = f"web--shop.{DOMAIN}"
 MANIFEST = """\
@@ -51,13 +53,17 @@ export default {
 };
 """
 WORKER = """\
+import { tables } from '@svc/guest';
+
 export default {
   async fetch(request) {
-    const { id } = await request.json();
-    return new Response(null, { status: id > 0 ? 204 : 500 });
+    await tables.exec`INSERT INTO ran (job) VALUES (${request.headers.get('x-svc-job')})`;
+    return new Response(null, { status: 204 });
   },
 };
 """
+MIGRATION = "CREATE TABLE ran (id INTEGER PRIMARY KEY, job TEXT NOT NULL);"
+RAN = "SELECT count(*) AS runs, count(DISTINCT job) AS jobs FROM ran"
 ADD = """\
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})
 INSERT INTO _svc_jobs_add (resource, path, body) SELECT 'worker', '/work', json_object('id', i) FROM n
@@ -70,22 +76,37 @@ def write_project(folder: Path) -> Path:
     for name, source in (("web", WEB), ("worker", WORKER)):
         (project / name).mkdir(parents=True)
         (project / name / "index.js").write_text(source)
+    (project / "tables").mkdir()
+    (project / "tables" / "001_ran.sql").write_text(MIGRATION)
     (project / "svc.toml").write_text(MANIFEST)
     return project
 
 
+def processes(pid: int) -> list[int]:
+    """Return a process and those that it started."""
+    children = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [pid, *(found for child in " ".join(children).split() for found in processes(int(child)))]
+
+
 class Service:
-    """The service, its peak of memory, and the jobs that it ran and their seconds."""
+    """The service, its peak of memory, the jobs that it ran and their seconds, and the slowest list."""
 
     def __init__(self, serving: Serving, client: Client) -> None:
         assert serving.process is not None
         self.port, self._pid, self._client = serving.port, serving.process.pid, client
-        self.peak, self.done, self.seconds = 0, 0, 0.0
+        self.peak, self.done, self.seconds, self.list_seconds = 0, 0, 0.0, 0.0
 
     def waiting(self) -> int:
         """Return how many jobs have not ended."""
-        counts = self._client.call("GET", "/v1/projects/shop/jobs?limit=1")
+        began = time.perf_counter()
+        counts = self._client.call("GET", "/v1/projects/shop/jobs", params={"limit": 1000})
+        self.list_seconds = max(self.list_seconds, time.perf_counter() - began)
         return int(counts["waiting"] + counts["running"])
+
+    def check(self) -> None:
+        """Raise an error unless each job ran once."""
+        (ran,) = self._client.call("POST", "/v1/projects/shop/sql", {"sql": RAN})["rows"]
+        assert ran["runs"] == ran["jobs"] == self.done, (ran, self.done)
 
     async def add(self, jobs: int) -> None:
         """Add jobs through a guest."""
@@ -97,7 +118,7 @@ class Service:
 
     def rss(self) -> int:
         """Return the resident set in bytes."""
-        self.peak = max(self.peak, size := memory_of(self._pid).rss)
+        self.peak = max(self.peak, size := sum(memory_of(each).rss for each in processes(self._pid)))
         return size
 
     async def _watch(self) -> None:
@@ -124,20 +145,22 @@ class Service:
 
     async def measure(self, jobs: int) -> list[tuple[float, float]]:
         """Return the percentiles of each round."""
-        await self.busy(100)
-        self.peak, self.done, self.seconds, before = 0, 0, 0.0, self.rss()
+        await self.busy(WARM)
+        self.peak, self.seconds, self.list_seconds, before = 0, 0.0, 0.0, self.rss()
         found = []
-        for number in range(ROUNDS):
+        for number in range(ROUNDS if jobs <= JOBS else 1):
             found.append((await self.idle(), await self.busy(jobs)))
             print(f"round {number + 1}: idle {found[-1][0]:.1f} ms  busy {found[-1][1]:.1f} ms", flush=True)
+        self.check()
         print(f"memory: RSS {before >> 20} MiB before, at most {self.peak >> 20} MiB")
+        print(f"slowest list of 1,000 jobs: {self.list_seconds * 1000:.0f} ms")
         return found
 
 
-def main(jobs: int) -> None:
+def main(jobs: int, workers: int) -> None:
     """Run the rounds, and print the medians."""
     with tempfile.TemporaryDirectory(prefix="svc-bench-") as folder:
-        serving = Serving(Path(folder) / "data")
+        serving = Serving(Path(folder) / "data", "--workers", str(workers))
         serving.start()
         try:
             with serving.client() as client:
@@ -147,7 +170,7 @@ def main(jobs: int) -> None:
         finally:
             serving.stop()
     idle, busy = (median(each[side] for each in found) for side in (0, 1))
-    ratio, rate = median(busy / idle for idle, busy in found), service.done / service.seconds
+    ratio, rate = median(busy / idle for idle, busy in found), (service.done - WARM) / service.seconds
     write_results(
         "jobs", {"due": jobs, "idle_p99_ms": idle, "busy_p99_ms": busy, "ratio": ratio, "jobs_s": rate}
     )
@@ -158,4 +181,5 @@ def main(jobs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS)
+    given = [int(each) for each in sys.argv[1:]]
+    main(*given, *(JOBS, 1)[len(given) :])

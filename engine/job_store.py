@@ -90,5 +90,5 @@ class JobStore(Protocol):
     async def retry(self, ids: Sequence[str] | None) -> int:
         """Make dead or waiting jobs due now with all their tries; None: all dead ones. Return how many."""
 
-    async def remove(self, ids: Sequence[str] | None) -> int:
-        """Remove jobs; None: all dead ones. Return how many."""
+    async def remove(self, ids: Sequence[str] | None, state: JobState = "dead") -> int:
+        """Remove jobs; None: all in a state. Return how many."""

@@ -17,7 +17,7 @@ MAX_DELAY_S = 366 * 86400
 MAX_TRIES = 100
 TRIES = 8
 FULL = f"jobs-full: the project has {MAX_JOBS:,} jobs"
-FULL_HINT = "Add more when some have run, or remove dead ones: svc jobs remove --dead."
+FULL_HINT = "Add more when some have run, or remove some: svc jobs remove --dead, or --waiting."
 NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 WAITING = "state = 'waiting'"
 LIVE = "state <> 'dead'"
@@ -70,7 +70,7 @@ JOBS = DoorTables(
         "INSERT INTO _svc_jobs_count VALUES (1, 0)",
         f"""CREATE TRIGGER _svc_jobs_added AFTER INSERT ON _svc_jobs BEGIN
             UPDATE _svc_jobs_count SET n = n + 1;
-            SELECT RAISE(ABORT, '{FULL}. {FULL_HINT}') FROM _svc_jobs_count WHERE n > {MAX_JOBS};
+            SELECT RAISE(ABORT, '{FULL}. {FULL_HINT.rstrip('.')}') FROM _svc_jobs_count WHERE n > {MAX_JOBS};
         END""",
         """CREATE TRIGGER _svc_jobs_removed AFTER DELETE ON _svc_jobs BEGIN
             UPDATE _svc_jobs_count SET n = n - 1;

@@ -17,6 +17,8 @@ DEAD_MS = 7 * 86400 * 1000
 """How long dead jobs stay."""
 MAX_DEAD = 10_000
 """Maximum dead jobs; the oldest are removed."""
+PIECE = 200
+"""Jobs that a transaction removes. The log has their bodies, and a limit for a transaction."""
 INLINE_BYTES = 4096
 """Bodies up to this size are read with the claim."""
 _COLUMNS = (
@@ -39,6 +41,7 @@ _AGAIN = f"UPDATE _svc_jobs SET state = 'waiting', owner = '', due = $3, request
 _DIE = f"UPDATE _svc_jobs SET state = 'dead', owner = '', due = {NOW}, request = $3, error = $4 {_MINE}"
 _OLDEST = f"""DELETE FROM _svc_jobs WHERE n IN (
     SELECT n FROM _svc_jobs WHERE state = 'dead' ORDER BY due DESC LIMIT 100 OFFSET {MAX_DEAD})"""
+_REMOVE = "DELETE FROM _svc_jobs WHERE n IN (SELECT n FROM _svc_jobs WHERE state = $1 LIMIT $2)"
 _RETRY = f"UPDATE OR IGNORE _svc_jobs SET state = 'waiting', tries = 0, due = {NOW}, error = ''"
 
 
@@ -174,9 +177,16 @@ class ProjectJobs:
         """Make dead or waiting jobs due now with all their tries; None: all dead ones."""
         return await self._change(_RETRY, "state <> 'running'", ids)
 
-    async def remove(self, ids: Sequence[str] | None) -> int:
-        """Remove jobs; None: all dead ones."""
-        return await self._change("DELETE FROM _svc_jobs", "1", ids)
+    async def remove(self, ids: Sequence[str] | None, state: JobState = "dead") -> int:
+        """Remove jobs; None: all in a state, in several transactions."""
+        if ids is not None or not await self._statements.exist():
+            return await self._change("DELETE FROM _svc_jobs", "1", ids)
+        removed, last = 0, PIECE
+        while last == PIECE:
+            (result,) = await self._statements.run((_REMOVE, (state, PIECE)))
+            last = result["changes"]
+            removed += last
+        return removed
 
     async def _change(self, change: str, condition: str, ids: Sequence[str] | None) -> int:
         if not await self._statements.exist():

@@ -64,25 +64,30 @@ def retry(
     ids: AnyJobIds = None, dead: Dead = False, service: ServiceOption = None, as_json: AsJson = False
 ) -> None:
     """Run waiting or dead jobs now, with all their tries."""
-    _change("retry", "run again", ids, service, dead=dead, as_json=as_json)
+    if bool(ids) == dead:
+        raise InvalidUsage("pass ids of jobs or --dead", "For example: svc jobs retry --dead")
+    _change("retry", "run again", {"ids": ids or None}, service, as_json=as_json)
 
 
 @jobs.command()
 def remove(
-    ids: AnyJobIds = None, dead: Dead = False, service: ServiceOption = None, as_json: AsJson = False
+    ids: AnyJobIds = None,
+    dead: Dead = False,
+    waiting: Annotated[bool, flag("All waiting jobs.", "--waiting")] = False,
+    service: ServiceOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Remove jobs. A try that runs continues."""
-    _change("remove", "removed", ids, service, dead=dead, as_json=as_json)
+    if bool(ids) + dead + waiting != 1:
+        raise InvalidUsage("pass ids of jobs, --dead or --waiting", "For example: svc jobs remove --dead")
+    asked = {"ids": ids or None, "state": "waiting" if waiting else "dead"}
+    _change("remove", "removed", asked, service, as_json=as_json)
 
 
-def _change(
-    action: str, done: str, ids: list[str] | None, service: bool | None, *, dead: bool, as_json: bool
-) -> None:
-    if bool(ids) == dead:
-        raise InvalidUsage("pass ids of jobs or --dead", f"For example: svc jobs {action} --dead")
+def _change(action: str, done: str, asked: dict[str, Any], service: bool | None, *, as_json: bool) -> None:
     with open_project(service) as (client, project):
-        changed = client.call("POST", f"/v1/projects/{project}/jobs/{action}", {"ids": None if dead else ids})
-    count = changed["changed"]
+        changed = client.call("POST", f"/v1/projects/{project}/jobs/{action}", asked)
+    count, ids = changed["changed"], asked["ids"]
     stdout.answer(changed, [f"{plural(count, 'job')} {done}"], as_json=as_json)
     if ids and count < len(ids):
         stderr.note(f"{plural(len(ids) - count, 'job')} not found: it has ended, or it runs now")

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.jobs.runner import AT_ONCE
 from tests.e2e.test_files import CARGO, COMPILED, GUESTS
 from tests.support.service import Server, environ_of, login, prepare, run
 from tests.support.waiting import until
@@ -159,10 +160,13 @@ def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
         assert '{"n":1}' in shown and "svc logs --request" in shown
         assert run(project, environ, "jobs", "show", "00").returncode == 1
         assert run(project, environ, "jobs", "retry").returncode == 2
+        assert run(project, environ, "jobs", "remove", "--dead", "--waiting").returncode == 2
         retried = run(project, environ, "jobs", "retry", "--dead")
         assert retried.stdout == "3 jobs run again\n"
         until(lambda: listed(project, environ)["dead"] == 3, 60)
         assert run(project, environ, "jobs", "remove", "--dead").stdout == "3 jobs removed\n"
+        ask("/later", options={"delay": "1d"})
+        assert run(project, environ, "jobs", "remove", "--waiting").stdout == "1 job removed\n"
 
         ask("/slow")
         until(lambda: "begins /slow 1" in logged(project, environ), 60)
@@ -175,6 +179,70 @@ def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
         assert (
             log.count("begins /slow") == 2 and "begins /slow 2" in log and log.count("begins /later 1") == 1
         )
+    finally:
+        server.stop()
+
+
+MANY = 200
+FANNED = """
+import { json, tables } from '@svc/guest';
+export default {
+  async fetch(request) {
+    if (request.method === 'POST') await tables.exec(await request.text());
+    return json(await tables.query`select job, try, label from runs order by id`);
+  },
+};
+"""
+RUNS = """
+import { tables } from '@svc/guest';
+const label = 'first';
+export default {
+  async fetch(request) {
+    const [id, attempt] = ['x-svc-job', 'x-svc-job-try'].map((name) => request.headers.get(name));
+    await tables.exec`insert into runs (job, try, label) values (${id}, ${Number(attempt)}, ${label})`;
+    return new Response(null, { status: 204 });
+  },
+};
+"""
+ADD = """
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})
+INSERT INTO _svc_jobs_add (resource, path) SELECT 'worker', '/run' FROM n
+"""
+
+
+def test_many_jobs_all_run_over_a_deploy_and_a_kill(tmp_path: Path, cache: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    project = tmp_path / "shop"
+    (project / "tables").mkdir(parents=True)
+    (project / "svc.toml").write_text(MANIFEST)
+    (project / "front.js").write_text(FANNED)
+    (project / "worker.js").write_text(RUNS)
+    runs = "CREATE TABLE runs (id INTEGER PRIMARY KEY, job TEXT, try INTEGER, label TEXT);"
+    (project / "tables" / "001_runs.sql").write_text(runs)
+    server = Server(tmp_path / "data", environ, "--workers", "2")
+
+    def ask(sql: str = "") -> Any:
+        headers = {"host": "front--shop.localhost"}
+        method, url = "POST" if sql else "GET", f"http://127.0.0.1:{server.port}/"
+        return httpx.request(method, url, content=sql, headers=headers, timeout=60).json()
+
+    try:
+        login(server, project, environ)
+        prepare(project, environ, "deploy")
+        ask(ADD.format(MANY))
+        (project / "worker.js").write_text(RUNS.replace("first", "second"))
+        prepare(project, environ, "deploy")
+        ask(ADD.format(MANY))
+        until(lambda: any(each["label"] == "second" for each in ask()), 60)
+        server.process.send_signal(signal.SIGKILL)
+        assert server.stop() == -signal.SIGKILL
+        server = server.restarted(environ, "--workers", "2")
+        until(lambda: idle(project, environ), 120)
+        found = ask()
+        again = [each["job"] for each in found if each["try"] > 1]
+        assert len({each["job"] for each in found}) == 2 * MANY
+        assert len(found) - 2 * MANY <= len(again) <= AT_ONCE
     finally:
         server.stop()
 

@@ -2,8 +2,7 @@
 
 import base64
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -40,7 +39,7 @@ class JobOut(StrictModel):
     @classmethod
     def of(cls, job: Job) -> "JobOut":
         """Return the response model of a job."""
-        members = {name: value for name, value in asdict(job).items() if name in cls.model_fields}
+        members = {name: getattr(job, name) for name in JobOut.model_fields}
         return cls(**members | {"added": utc(job.added / 1000), "due": utc(job.due / 1000)})
 
 
@@ -72,6 +71,12 @@ class JobsRequest(StrictModel):
     """Jobs by their ids; `null` stands for all dead ones."""
 
     ids: Annotated[list[JobId], Field(max_length=MAX_LISTED)] | None
+
+
+class JobsRemoval(JobsRequest):
+    """Jobs by their ids; `null` stands for all in a state."""
+
+    state: Literal["waiting", "dead"] = "dead"
 
 
 class JobsChanged(StrictModel):
@@ -123,9 +128,9 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
         return JobsChanged(changed=changed)
 
     @routes.post("/v1/projects/<project>/jobs/remove")
-    async def remove(project: str, data: JobsRequest) -> JobsChanged:
+    async def remove(project: str, data: JobsRemoval) -> JobsChanged:
         """Remove jobs. One that runs continues, and is not tried again."""
         require(project, "deployer")
-        return JobsChanged(changed=await find(project).remove(data.ids))
+        return JobsChanged(changed=await find(project).remove(data.ids, data.state))
 
     return routes

@@ -228,6 +228,22 @@ def test_jobs_at_the_limit_are_refused_with_their_rows(tmp_path: Path) -> None:
     play(tmp_path, test)
 
 
+def test_all_jobs_of_a_state_are_removed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doors.jobs.store.PIECE", 2)
+
+    async def test(world: World) -> None:
+        assert await world.store.remove(None, "waiting") == 0
+        for _ in range(5):
+            await world.add(delay_s=3600)
+        await world.add()
+        (claimed,) = (await world.store.claim(".x", until=2**50, count=5)).jobs
+        assert await world.store.remove(None) == 0
+        assert await world.store.remove(None, "waiting") == 5
+        assert [job.id for job in (await world.store.list(limit=9))[0]] == [claimed.id]
+
+    play(tmp_path, test)
+
+
 def test_a_node_runs_the_jobs_of_one_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.jobs.runner.FLEET_SECONDS", 0.01)
     present = {"a", "b"}

@@ -213,5 +213,5 @@ class SteppingStore:
     async def retry(self, ids: Sequence[str] | None) -> int:
         return await self._store.retry(ids)
 
-    async def remove(self, ids: Sequence[str] | None) -> int:
-        return await self._store.remove(ids)
+    async def remove(self, ids: Sequence[str] | None, state: JobState = "dead") -> int:
+        return await self._store.remove(ids, state)
