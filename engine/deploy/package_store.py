@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
+from weakref import WeakValueDictionary
 
 from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBundle
 from engine.bucket.protocols import BadName, BlobMissing, Blobs, Digest, as_digest, is_digest
@@ -245,6 +246,8 @@ MAX_TEXT_BYTES = 64 << 20
 _REDEPLOY = "Run svc deploy in the project again."
 _NEW, _REMOVED = ".new-", ".gone-"
 _TEMPLATES = "templates"
+_FETCHING = WeakValueDictionary[Path, asyncio.Lock]()
+"""Locks of the files of templates that are being unpacked."""
 
 
 async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
@@ -335,13 +338,15 @@ async def _template(blobs: Blobs, digest: Digest, folder: Path) -> Path:
     path = folder / TEMPLATE
     folder.mkdir(parents=True, exist_ok=True)
     os.utime(folder)
-    if not await asyncio.to_thread(_is_whole, path, digest):
-        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_NEW))
-        try:
-            await blobs.copy_to(digest, new / TEMPLATE)
-            (new / TEMPLATE).replace(path)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+    # A node that joins a fleet unpacks hundreds of packages at once, and all need the same template.
+    async with _FETCHING.setdefault(path, asyncio.Lock()):
+        if not await asyncio.to_thread(_is_whole, path, digest):
+            new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_NEW))
+            try:
+                await blobs.copy_to(digest, new / TEMPLATE)
+                (new / TEMPLATE).replace(path)
+            finally:
+                await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
     return path
 
 

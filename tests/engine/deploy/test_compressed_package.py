@@ -1,5 +1,6 @@
 """Components are stored as their difference from a template, and put together exactly or rejected."""
 
+import asyncio
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.engine.deploy.packing import component_artifact, opened, store
 from tests.lanes.components import component
 
 CODE = "".join(f'(func (export "f{number}") (result i32) (i32.const {number}))' for number in range(300))
+PACKAGES = 12
 MAP = b'{"version":3,"sources":[]}' * 9
 
 
@@ -93,6 +95,29 @@ def test_unpacked_packages_share_one_template(tmp_path: Path) -> None:
         needed = {Digest(root.name) for root in roots}
         assert await evict_unpacked(tmp_path / "unpacked", needed, 1 << 62) == 1
         assert all((root / TEMPLATE).exists() for root in roots)
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_packages_that_are_unpacked_at_once_copy_their_template_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [artifact(tmp_path / str(number), f"number {number}") for number in range(PACKAGES)]
+
+    async def scenario(bucket: FolderBucket) -> None:
+        copied: list[Digest] = []
+        copy_to = bucket.blobs.copy_to
+
+        async def counted(digest: Digest, target: Path) -> None:
+            copied.append(digest)
+            await copy_to(digest, target)
+
+        monkeypatch.setattr(bucket.blobs, "copy_to", counted)
+        digests = [(await store(bucket.blobs, pack_compressed(each))).package for each in made]
+        found = await asyncio.gather(*(unpack(bucket.blobs, each, tmp_path / "unpacked") for each in digests))
+        assert [whole(each) for each in found] == [each.component.read_bytes() for each in made]
+        template = pack_compressed(made[0]).package.template
+        assert template is not None and copied.count(template.digest) == 1
 
     opened(tmp_path / "bucket", scenario)
 
