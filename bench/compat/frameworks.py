@@ -27,6 +27,7 @@ _STREAMS = {"sveltekit": ("/", "() => [1]"), "nuxt": ("/export", "tea <1>")}
 """Paths whose responses are streamed, and the part that comes last, where it is not the number of rows."""
 _PACKAGES = {"sveltekit": "@sveltejs/kit"}
 _ERRORS = "select body from records where level = 'ERROR'"
+_LINES = "select text from lines"
 _COMPUTE = "select compute_ms from spans where resource = 'web-server' and target = '/' limit 1"
 
 
@@ -96,15 +97,22 @@ def save_checks(project: Path, client: httpx.Client) -> dict[str, Callable[[], b
         saved(f"<h1>saved</h1>{heading}")
         return until(lambda: "saved" in client.get("/").text)
 
+    def logged(query: str, text: str) -> bool:
+        command = [sys.executable, "-m", "svc_tui", "logs", "--dev", "--json", "--sql", query]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return text in subprocess.check_output(command, cwd=project, env=environment, text=True)
+
+    def thrown() -> bool:
+        code = "{{ [][0].x }}" if page.suffix == ".vue" else "{[][0].x}"
+        saved(f"<h1>{code}</h1>{heading}")
+        until(lambda: client.get("/").status_code == 500)
+        return until(lambda: logged(_LINES, f"{page.name}:"))
+
     def error() -> bool:
         saved("<h1>{{web(</h1>")
-        command = [sys.executable, "-m", "svc_tui", "logs", "--dev", "--json", "--sql", _ERRORS]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return until(
-            lambda: page.name in subprocess.check_output(command, cwd=project, env=environment, text=True)
-        )
+        return until(lambda: logged(_ERRORS, page.name))
 
-    return {"save": save, "error of a build": error}
+    return {"save": save, "position of an error": thrown, "error of a build": error}
 
 
 def try_framework(name: str, cache: Path, *options: str) -> FrameworkResult:

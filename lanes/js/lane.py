@@ -11,7 +11,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -111,6 +111,8 @@ def _unresolved_hint(name: str, request: BuildRequest) -> str:
     if name.startswith((".", "/")):
         return "Check the path: it is relative to the file that imports it, with its extension."
     package = "/".join(name.split("/")[: 2 if name.startswith("@") else 1])
+    if instead := _instead([package]):
+        return instead
     folder = request.resource.workdir.relative_to(request.root).as_posix()
     in_folder = "" if folder == "." else f" in {folder}"
     package_file = request.resource.workdir / "package.json"
@@ -146,7 +148,7 @@ def evaluation_failure(
         subject += f" (imported through {chain})"
     return BuildFailed(
         f"resource {request.resource.name}: {subject} fails during loading: {message}",
-        _instead(text) or LOADING_HINT,
+        _instead(_PACKAGES.findall(text)) or LOADING_HINT,
         diagnostics=diagnostics,
         output=text,
     )
@@ -158,11 +160,11 @@ def _is_own(file: str, request: BuildRequest) -> bool:
     return own or (request.root / file).resolve().is_relative_to(COMPAT)
 
 
-def _instead(text: str) -> str:
-    """Return the alternative of svc to the first package in a stack that cannot work, or nothing."""
+def _instead(packages: Iterable[str]) -> str:
+    """Return the alternative of svc to the first package that cannot work, or nothing."""
     alternatives = json.loads((COMPAT / "instead.json").read_text())["packages"]
-    names = (name for name in _PACKAGES.findall(text) if name in alternatives)
-    return next((f"Instead of {name}, {alternatives[name]}." for name in names), "")
+    named = (f"Instead of {name}, {alternatives[name]}." for name in packages if name in alternatives)
+    return next(named, "")
 
 
 def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,7 +64,7 @@ def build(
 ) -> None:
     """Build every resource as a deploy does and print the sha256 of each artifact."""
     project = load(find(Path.cwd()))
-    files = dict(_target(project, each) for each in component or [])
+    files = _targets(project, component or [])
     cache = Home.from_environment(os.environ).cache()
     results: list[_BuildResult] = []
 
@@ -81,19 +82,38 @@ def build(
         raise failures[-1]
 
 
-def _target(project: Project, text: str) -> tuple[str, Path]:
-    """Parse the resource and the file of `--component`. Raises `InvalidUsage`."""
+def _targets(project: Project, texts: list[str]) -> dict[str, Path]:
+    """Return the files of `--component` by resource. Raises `InvalidUsage`."""
     components = [each.name for each in project.resources.values() if each.lane != "static"]
-    resource, separator, file = text.partition("=")
-    if not separator and len(components) == 1:
-        return components[0], Path(text)
-    if resource in components and file:
-        return resource, Path(file)
-    names = ", ".join(f"--component {each}={file or text}" for each in components)
-    raise InvalidUsage(
-        f"--component {text} names no component of the project",
-        f"Use one of: {names}" if names else "Static resources have none.",
-    )
+    files: dict[str, Path] = {}
+    for text in texts:
+        resource, separator, file = text.partition("=")
+        if not separator and len(components) == 1:
+            resource, file = components[0], text
+        if resource not in components or not file:
+            shown = file or ("" if separator else text) or "FILE"
+            names = ", ".join(f"--component {each}={shown}" for each in components)
+            raise InvalidUsage(
+                f"--component {text} names no component of the project",
+                f"Use one of: {names}" if names else "Static resources have none.",
+            )
+        if resource in files:
+            raise InvalidUsage(f"--component names {resource} twice", "Pass one file for each resource.")
+        if os.path.realpath(file) in map(os.path.realpath, files.values()):
+            raise InvalidUsage(f"--component names {file} twice", "Pass a file of its own for each resource.")
+        path = Path(file)
+        with suppress(OSError):  # Writing reports it.
+            if path.exists() and not path.is_file():
+                raise InvalidUsage(
+                    f"--component {text}: {file} is not a regular file", "Choose another path."
+                )
+            if not Path(os.path.realpath(file)).parent.is_dir():
+                raise InvalidUsage(
+                    f"--component {text}: the folder of {file} does not exist",
+                    "Create it, or choose another.",
+                )
+        files[resource] = path
+    return files
 
 
 async def _build_all(

@@ -10,7 +10,7 @@ import typer
 from engine.errors import SvcError
 from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
-from engine.manifest.model import Project, targets
+from engine.manifest.model import Project, host_label, targets
 from engine.manifest.problems import alternatives
 from svc_tui.commands.options import (
     AsJson,
@@ -119,8 +119,11 @@ def add(
     if plan:
         stderr.note("nothing was written (--plan)")
     else:
-        stderr.note(f"wrote {MANIFEST}; with `svc dev`, {name} answers at {resource.path}")
-        if project.front is not None and load(project.root).front is None:
+        front = load(project.root).front
+        at_front = resource.pattern or (front and front.name == name)
+        host = "" if at_front else f" of {host_label(project.name, name)}.localhost"
+        stderr.note(f"wrote {MANIFEST}; with `svc dev`, {name} answers at {resource.path}{host}")
+        if project.front is not None and front is None:
             hint = f'Add to [project] in {MANIFEST}: front = "{project.front.name}"'
             stderr.warn("the project has no address any more: two resources could be its front", hint)
 

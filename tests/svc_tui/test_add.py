@@ -41,7 +41,9 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert add("js", "api") == 0
-    assert '+mounts = { "/api/*" = "api" }' in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert '+mounts = { "/api/*" = "api" }' in captured.out
+    assert "api answers at /api/hello\n" in captured.err
     assert add("go", "search", "--mount", "/v1/*", "--on", "api", "--table", "documents") == 0
     assert add("rust", "count", "-t", "hits", "--json") == 0
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -49,7 +51,9 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
     assert answer["path"] == "/count/hits"
     assert load(project).front is not None
     assert add("static", "docs", "--public") == 0
-    assert 'Add to [project] in svc.toml: front = "front"' in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert "docs answers at / of docs--app.localhost\n" in captured.err
+    assert 'Add to [project] in svc.toml: front = "front"' in captured.err
     resources = load(project).resources
     assert {name: resource.lane for name, resource in resources.items()} == {
         "front": "static", "api": "js", "search": "go", "count": "rust", "docs": "static"

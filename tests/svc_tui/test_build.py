@@ -76,11 +76,49 @@ def test_component_is_written_to_a_file(project: Path, capsys: pytest.CaptureFix
     for wrong in ("one", "other=x", "one=", "=x"):
         assert run(["build", "--component", wrong]) == 2
         assert f"--component {wrong} names no component" in capsys.readouterr().err
-    assert run(["build", "--component", "one=missing/x"]) == 1
-    assert "cannot write missing/x" in capsys.readouterr().err
+    assert run(["build", "--component", f"one={'x' * 300}"]) == 1
+    assert "cannot write xxx" in capsys.readouterr().err
     resources(project, one="true")
     assert run(["build", "--component", "alone.wasm"]) == 0
     assert sha256(Path("alone.wasm").read_bytes()).hexdigest() == written[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["one=a", "one=b"], "error: --component names one twice"),
+        (["one=a", "two=./a"], "error: --component names ./a twice"),
+        (["one=a", "two=link"], "error: --component names link twice"),
+        (["one=folder"], "error: --component one=folder: folder is not a regular file"),
+        (["one=pipe"], "error: --component one=pipe: pipe is not a regular file"),
+        (["one=missing/x"], "error: --component one=missing/x: the folder of missing/x does not exist"),
+        (["one=lost"], "error: --component one=lost: the folder of lost does not exist"),
+        (["one="], "hint: Use one of: --component one=FILE, --component two=FILE"),
+        ([""], "hint: Use one of: --component one=FILE, --component two=FILE"),
+    ],
+)
+def test_component_file_that_cannot_be_written_is_refused_before_the_build(
+    project: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    resources(project, one="touch ../built", two="touch ../built")
+    (project / "folder").mkdir()
+    os.mkfifo(project / "pipe")
+    (project / "link").symlink_to("a")
+    (project / "lost").symlink_to("missing/x")
+    assert run(["build", *(f"--component={each}" for each in options)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (project / "built").exists()
+
+
+def test_component_file_behind_a_link_is_replaced_whole_by_builds_at_once(project: Path) -> None:
+    resources(project, one="true")
+    Path("link.wasm").symlink_to("app.wasm")
+    command = [sys.executable, "-m", "svc_tui", "build", "--component", "link.wasm"]
+    builds = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    printed = {build.communicate(timeout=60)[0].split("sha256:")[1][:64] for build in builds}
+    assert [build.returncode for build in builds] == [0] * 3
+    assert printed == {sha256(Path("app.wasm").read_bytes()).hexdigest()}
+    assert Path("link.wasm").is_symlink() and not list(project.glob(".app.wasm*"))
 
 
 def test_build_skips_unchanged_resources_unless_no_cache(

@@ -19,6 +19,9 @@ _ABORT = re.compile(r"Redirecting call to abort\(\)|libc\+\+abi: ")
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"\t(?P<location>(?!runtime/)\S+\.go:\d+) ")
 _RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<location>.+):$")
+_PYTHON_HEAD = "Traceback (most recent call last):"
+_PYTHON_PANIC = "panicked: Python function threw an unexpected exception"
+"""The panic of componentize-py's runtime after it has printed the traceback."""
 _WSTD_PENDING = "ready list empty, therefore root task should be ready"
 _NO_SLOT = re.compile(r"maximum concurrent [a-z ]*limit")
 _MAX_LINES = 20
@@ -93,9 +96,16 @@ class StderrTail:
             return ""
         if _WSTD_PENDING in self._head:
             return "the handler never answers: its future waits for an event that cannot happen"
+        if self._head == _PYTHON_PANIC and (exception := self._exception()):
+            return exception
         own_locations = [location for function, location in self._locations if function.startswith("main.")]
         locations = own_locations or [location for _, location in self._locations]
         return f"{self._head} ({locations[0]})" if locations else self._head
+
+    def _exception(self) -> str:
+        """Return the first line of the last exception that Python reported; empty if there was none."""
+        pairs = zip(self._last, list(self._last)[1:], strict=False)
+        return next((line for head, line in reversed(list(pairs)) if head == _PYTHON_HEAD), "")
 
 
 def classify(

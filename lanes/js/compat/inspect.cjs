@@ -73,7 +73,8 @@ function inspect(value, options, depth) {
     if (object instanceof Error) {
       const parts = own((key) => key === 'stack' || key === 'message');
       if (Object.hasOwn(object, 'cause') && !Object.prototype.propertyIsEnumerable.call(object, 'cause')) parts.push(`[cause]: ${show(object.cause)}`);
-      const text = `${object}\n${object.stack ?? ''}`.trimEnd();
+      const title = String(object), stack = String(object.stack ?? '');
+      const text = stack.startsWith(title) ? stack.trimEnd() : `${title}\n${stack}`.trimEnd();
       return parts.length ? enclosed(text, '{}', parts) : text;
     }
     const text = typeof object === 'function' ? functionName(object)

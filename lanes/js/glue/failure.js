@@ -1,5 +1,7 @@
 // Failures of the user's code: the error is printed to stderr, then the run ends.
 import { exit } from 'wasi:cli/exit@0.2.10';
+import { define } from './define.js';
+import { apply } from './intrinsics.js';
 import { svcFlush } from './telemetry.js';
 
 const SVC_FRAMES = 24;
@@ -22,6 +24,33 @@ function svcShown(value) {
   }
 }
 
+const { get: svcFrames, set: svcSetStack } = Object.getOwnPropertyDescriptor(Error.prototype, 'stack');
+const { captureStackTrace: svcCapture } = Error, { toString: svcTitle } = Error.prototype;
+
+/** Return frames below the message: programs print `stack` alone, and that of this engine has frames only. */
+function svcTitled(error, frames) {
+  return frames ? `${apply(svcTitle, error, [])}\n${frames}` : frames;
+}
+
+Object.defineProperty(Error.prototype, 'stack', {
+  get() { return svcTitled(this, apply(svcFrames, this, [])); },
+  set: svcSetStack,
+});
+define(Error, {
+  captureStackTrace(target, above = Error.captureStackTrace) {
+    apply(svcCapture, Error, [target, above]);
+    const frames = target.stack;
+    const set = (value) => define(target, { stack: value });
+    Object.defineProperty(target, 'stack', { get: () => svcTitled(target, frames), set, configurable: true });
+  },
+});
+
+/** Return the stack of an error without its message. */
+export function svcStack(error) {
+  const stack = String(error.stack ?? ''), title = apply(svcTitle, error, []);
+  return stack.startsWith(title) ? stack.slice(title.length).trimStart() : stack;
+}
+
 /** Return a text whose further lines are indented, as those of a stack are. */
 function svcIndented(text) {
   return text.replaceAll('\n', '\n  ');
@@ -35,7 +64,7 @@ export function svcDescribe(error, depth = 0) {
   try {
     const missing = /^(\w+) is not defined$/.exec(error.message)?.[1];
     const hint = Object.hasOwn(SVC_MISSING, missing ?? '') ? ` (the js lane does not have it: ${SVC_MISSING[missing]})` : '';
-    const stack = (error.stack ?? '').split('\n', SVC_FRAMES).join('\n');
+    const stack = svcStack(error).split('\n', SVC_FRAMES).join('\n');
     const causes = error.cause === undefined ? error.errors ?? [] : [error.cause];
     const shown = depth < SVC_CAUSES ? Array.from(causes).slice(0, SVC_CAUSES) : [];
     const cause = shown.map((one) => `\n  caused by ${svcDescribe(one, depth + 1)}`).join('');

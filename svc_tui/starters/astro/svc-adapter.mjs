@@ -26,6 +26,8 @@ export default () => ({
           resolve: { alias },
           ssr: { noExternal: true, external },
           build: { rollupOptions: { external } },
+          // With source maps, errors of the server name your files and lines.
+          environments: { ssr: { build: { sourcemap: true } } },
         },
       }),
     'astro:config:done': ({ setAdapter }) =>

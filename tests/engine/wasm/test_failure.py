@@ -58,6 +58,18 @@ def test_pending_future_of_wstd_is_a_handler_that_never_answers() -> None:
     assert classify(TRAP, None, stderr_tail(text))[1].startswith("the handler never answers")
 
 
+def test_python_exception_is_named_instead_of_the_panic_of_its_runtime() -> None:
+    traceback = 'Traceback (most recent call last):\n  File "/0/app.py", line 9, in handle\n'
+    chain = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    panic = "\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1280:25:\n"
+    end = "Python function threw an unexpected exception\nnote: run with `RUST_BACKTRACE=1`\n"
+    text = f"{traceback}KeyError: 1\n{chain}{traceback}ValueError: no tea\nsecond line\n{panic}{end}"
+    assert classify(TRAP, None, stderr_tail(text)) == ("guest-failed", "ValueError: no tea")
+    assert classify(TRAP, None, stderr_tail(panic + end))[1].startswith("panicked: Python function threw")
+    cut = stderr_tail(f"{traceback}{panic}no luck\n")
+    assert classify(TRAP, None, cut)[1] == "panicked: no luck (runtime/src/lib.rs:1280:25)"
+
+
 def test_unreachable_without_panic_ignores_earlier_log_lines() -> None:
     assert "gave up" in classify(TRAP, None, stderr_tail("all is well\n"))[1]
 

@@ -43,6 +43,28 @@ const routes = {
     }
     return new Response('printed');
   },
+  '/stack'() {
+    try {
+      deep();
+    } catch (error) {
+      console.error(error.stack);
+      error.stack += 'added';
+      console.error(error);
+    }
+    class Captured extends Error {
+      constructor(message) {
+        super(message);
+        Error.captureStackTrace(this, Captured);
+        this.name = 'Captured';
+      }
+    }
+    const captured = (() => new Captured('own'))();
+    console.error(captured);
+    console.error(captured.stack);
+    captured.stack = 'replaced';
+    console.error(captured.stack, Object.keys(captured).join());
+    return new Response('printed');
+  },
   '/text'() {
     return new Response(new ReadableStream({ start: (c) => (c.enqueue('text'), c.close()) }));
   },

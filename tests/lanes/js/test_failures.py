@@ -34,6 +34,7 @@ DETAILS = {
 BODIES = {
     "/printed": b"printed",
     "/nested": b"printed",
+    "/stack": b"printed",
     "/console": b"printed",
     "/globals": b"[]",
     "/meta": b"/other.js",
@@ -149,6 +150,17 @@ def test_stacks_of_causes_timers_and_printed_errors_have_the_file(
     assert [line.split(" (")[0] for line in glue[2:4]] == ["    at guarded", "    at answer"]
     assert lines("/timer")[:2] == ["Error: deep", "    at deep (api/odd.js:5:9)"]
     assert lines("/printed")[:2] == ["caught Error: deep", "    at deep (api/odd.js:5:9)"]
+
+
+def test_stack_begins_with_the_message(answers: dict[str, dict[str, Answer]]) -> None:
+    lines = [text for _, text in printed(answers["dev"]["/stack"])]
+    assert lines[:2] == ["Error: deep", "    at deep (api/odd.js:5:9)"]
+    assert [line for line in lines if line and not line.startswith("    at ")] == [
+        *("Error: deep", "Error: deep", "added"),
+        *("Captured: own", "Captured: own", "replaced name"),
+    ]
+    captured = lines.index("Captured: own")
+    assert lines[captured + 1].startswith("    at /stack/captured (api/odd.js:")
 
 
 def test_console_shows_errors_and_entries_within_values(answers: dict[str, dict[str, Answer]]) -> None:

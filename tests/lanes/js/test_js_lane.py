@@ -57,6 +57,11 @@ def test_missing_package_is_reported_with_the_command_to_run(
     assert hint in error.hint and "in api" in error.hint
 
 
+def test_missing_package_that_cannot_work_is_reported_with_its_alternative(sources: Sources) -> None:
+    sources.write("index.js", "import bcrypt from 'bcrypt';\n" + HELLO)
+    assert failure(sources).hint == "Instead of bcrypt, use password of @svc/guest."
+
+
 def test_call_of_a_function_that_a_node_module_lacks_is_reported(sources: Sources) -> None:
     sources.write("index.js", "import { spawn } from 'node:child_process';\nspawn('ls');\n" + HELLO)
     result = failure(sources, evaluated=True).diagnostics[0]
