@@ -1,5 +1,7 @@
 """Environment variables, as the generated reference page lists them."""
 
+from svc_tui.composition import doors
+
 Row = tuple[str, ...]
 
 ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
@@ -81,12 +83,9 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
             ("`SVC_MEMORY_LIMIT_MB`", "`memory_limit_mb` of the resource."),
             ("`SVC_REQUEST_ID`", "Id of the request, as in `x-request-id` and in logs."),
             ("`TRACEPARENT`", "W3C trace context of the request."),
-            ("`SVC_TABLES_ENDPOINT`", "Base URL of the tables; the guest libraries use it."),
-            ("`SVC_FILES_ENDPOINT`", "Base URL of the files Door; the guest libraries use it."),
-            ("`SVC_CRYPTO_ENDPOINT`", "Base URL of the crypto Door; the guest libraries use it."),
-            (
-                "`SVC_TELEMETRY_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`",
-                "Base URL of the telemetry endpoint.",
+            *(
+                (", ".join(f"`{name}`" for name in door.variables), f"Base URL of the Door {door.name}.")
+                for door in doors()
             ),
         ],
     ),

@@ -1,7 +1,8 @@
 """Generator of the reference pages that come from the code.
 
-`make docs` writes limits.md, errors.md, environment.md and manifest.schema.json, and in cli.md and commands/
-the parts between the comments `generated` and `end of generated`. `tests/test_docs.py` compares them.
+`make docs` writes limits.md, errors.md, environment.md and manifest.schema.json, and in cli.md, doors.md and
+commands/ the parts between the comments `generated` and `end of generated`. `tests/test_docs.py` compares
+them.
 """
 
 import ast
@@ -16,13 +17,12 @@ import typer
 from docs.environment_table import ENVIRONMENT
 from docs.error_codes import CONTROL_CODES, TIMELINE_CODES
 from docs.limits_table import LIMITS
-from doors.crypto.job import KINDS as CRYPTO_CODES
-from doors.files.problem import KINDS as FILES_CODES
-from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
+from engine.door import DOMAIN
 from engine.errors import SvcError
 from engine.gateway.problem import PROBLEM_TYPES as PLATFORM_CODES
 from engine.manifest.schema import json_schema_text
+from svc_tui import composition
 from svc_tui.main import COMMANDS, app
 from svc_tui.terminal import stderr
 from svc_tui.terminal.stderr import ExitCode
@@ -87,25 +87,17 @@ with status 503 and 429 have `retry-after: 1`.
 Logs also show these codes, which no client receives:
 
 {{timeline}}
-## Tables
+## Doors
 
-Responses to your code's SQL requests. `detail` is SQLite's message, `position` the character in the SQL
-(from 1), `statement` the statement of a batch (from 0), and `hint` the remedy. With `constraint`, the member
-of that name is `unique`, `primary-key`, `not-null`, `check`, `foreign-key`, `type`, `trigger` or `other`.
-A request body over 8 MiB is refused with 413 `body-too-large`.
+Responses of [Doors](doors.md) to your code, and those of signed URLs of files. `hint` is the remedy. A
+request body over the limit of the Door is refused with 413 `body-too-large`.
 
-{{tables}}
-## Cryptography
+Those of tables have SQLite's message as `detail`; `position` is the character in the SQL (from 1),
+`statement` the statement of a batch (from 0). With `constraint`, the member of that name is `unique`,
+`primary-key`, `not-null`, `check`, `foreign-key`, `type`, `trigger` or `other`. Web Crypto in JavaScript
+turns those of crypto into a `DOMException`.
 
-Problems of the [crypto API](crypto-api.md). Web Crypto in JavaScript turns them into a `DOMException`.
-
-{{crypto}}
-
-## Files
-
-Problems of the [files API](files-api.md), and of signed URLs. `hint` is the remedy.
-
-{{files}}
+{{doors}}
 ## Control API and commands
 
 The control API returns the status, a command ends with the exit code. The document has `hint` where a remedy
@@ -135,9 +127,14 @@ def errors() -> str:
     return ERRORS_PAGE.format(
         platform=table(head, [(f"`{c}`", str(k.status), k.meaning) for c, k in PLATFORM_CODES.items()]),
         timeline=table(("code", "meaning"), [(f"`{code}`", text) for code, text in TIMELINE_CODES.items()]),
-        tables=table(head, [(f"`{c}`", str(k.status), k.meaning) for c, k in TABLES_CODES.items()]),
-        files=table(head, [(f"`{c}`", f"{k.status}", k.meaning) for c, k in FILES_CODES.items()]),
-        crypto=table(head, [(f"`{c}`", f"{k.status:d}", k.meaning) for c, k in CRYPTO_CODES.items()]),
+        doors="\n".join(
+            f"### {door.name}\n\n"
+            + table(
+                head, [(f"`{code}`", str(kind.status), kind.meaning) for code, kind in door.problems.items()]
+            )
+            for door in composition.doors()
+            if door.problems
+        ),
         control=table(("code", "status", "exit code", "meaning"), control),
     )
 
@@ -215,6 +212,20 @@ def options(name: str) -> Iterator[str]:
             yield "\n" + table(("option", "meaning"), rows)
 
 
+def doors_table() -> str:
+    """Return the table of Doors, with links to their pages."""
+    rows = []
+    for door in composition.doors():
+        variables = " and ".join(f"`{variable}`" for variable in door.variables)
+        titles = {
+            page: (ROOT / "docs" / page).read_text("utf-8").partition("\n")[0][2:] for page in door.pages
+        }
+        links = ", ".join(f"[{title}](../{page})" for page, title in titles.items())
+        address, body = f"`http://{door.name}.{DOMAIN}`, {variables}", f"{door.max_body >> 20:,} MiB"
+        rows.append((door.name, door.purpose, address, body, links))
+    return table(("Door", "what it does", "address, in variable", "request body", "pages"), rows)
+
+
 def section(path: Path, kind: str) -> str:
     """Return the generated section of a page."""
     if kind == "options":
@@ -224,6 +235,8 @@ def section(path: Path, kind: str) -> str:
     if kind == "commands":
         rows = [(f"[svc {name}](commands/{name}.md)", each.summary) for name, each in COMMANDS.items()]
         return table(("command", "purpose"), rows)
+    if kind == "doors":
+        return doors_table()
     group = typer.main.get_command(app)
     return table(("option", "meaning"), option_rows(group.params))
 
@@ -236,7 +249,11 @@ def pages() -> dict[Path, str]:
         REFERENCE / "environment.md": environment(),
         REFERENCE / "manifest.schema.json": json_schema_text(),
     }
-    for path in (REFERENCE / "cli.md", *sorted((REFERENCE / "commands").glob("*.md"))):
+    for path in (
+        REFERENCE / "cli.md",
+        REFERENCE / "doors.md",
+        *sorted((REFERENCE / "commands").glob("*.md")),
+    ):
         text = path.read_text(encoding="utf-8")
 
         def replaced(match: re.Match[str], path: Path = path) -> str:

@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from engine.bucket.protocols import Blobs
 from engine.grant import Grant
@@ -103,10 +104,19 @@ class DoorResponse:
     stream: AsyncGenerator[bytes, None] | None = None
 
 
+class ProblemKind(NamedTuple):
+    """The HTTP status and the meaning of a problem code."""
+
+    status: int
+    meaning: str
+
+
 def problem_response(
     status: int, kind: str, detail: str, members: Mapping[str, Any] | None = None, headers: Headers = ()
 ) -> DoorResponse:
     """Return a problem document (RFC 9457). `kind` is its code, after the name of a Door and a colon."""
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers = (*headers, ("retry-after", b"1"))
     document = {
         "type": f"urn:svc:problem:{kind}",
         "title": HTTPStatus(status).phrase,
@@ -221,12 +231,31 @@ class ReadsTables(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A number of things that a Door stores, their bytes and those of their history; None if unknown."""
+
+    count: int | None = None
+    bytes: int | None = None
+    log_bytes: int | None = None
+
+
 class Door(Protocol):
-    """One Door. `variables` are the environment variables that give guests its address."""
+    """One Door. `variables` are the environment variables that give guests its address.
+
+    `purpose` is a phrase, `pages` are those of its documentation in `docs/`, and `problems` its error codes.
+    `unit` is the singular of what it stores; of what it adds to the timeline: `record`; or else empty.
+    `measure` measures what it stores for the project with a data folder. It blocks.
+    """
 
     name: str
+    purpose: str
+    pages: tuple[str, ...]
+    unit: str = ""
     variables: tuple[str, ...]
     max_body: int
+    problems: Mapping[str, ProblemKind] = MappingProxyType({})
+    measure: Callable[[Path], Stored] = staticmethod(lambda data: Stored())
 
     def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one project. Files are opened by the first request that needs them."""

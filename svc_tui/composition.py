@@ -4,7 +4,6 @@ Importing this module registers the lanes with the manifest. Implementations are
 most commands need none of them.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,17 +38,11 @@ def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     from doors.jobs.schema import JOBS
     from doors.tables.door import TablesDoor
     from doors.tables.project_database import ProjectDatabase
+    from doors.tables.sqlite.owner import measure
     from doors.telemetry.door import TelemetryDoor
 
     tables = TablesDoor(replay=replay, tables=(JOBS,))
-    return (tables, TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase), JobsDoor())
-
-
-def door_stats() -> "dict[str, Callable[[Path], tuple[int, int, int] | None] | None]":
-    """Return, for each Door that the Board shows, the function that measures its data; None without data."""
-    from doors.tables.sqlite.owner import table_stats
-
-    return {"tables": table_stats, "telemetry": None}
+    return (tables, TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase, measure), JobsDoor(measure))
 
 
 def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":

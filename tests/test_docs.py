@@ -12,12 +12,10 @@ from bench.compat.report import PAGE, package_cells
 from docs import generate
 from docs.error_codes import CONTROL_CODES
 from doors.tables.guest.problem import KINDS as TABLES_KINDS
-from engine.door import DOMAIN
 from engine.gateway.problem import PROBLEM_TYPES
 from engine.wasm.host.registry import FUNCTIONS
 from engine.wasm.weave.interface import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import library
-from svc_tui import composition
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -48,14 +46,6 @@ def anchors(page: Path) -> set[str]:
 def test_generated_pages_are_current() -> None:
     stale = [path.name for path, text in generate.pages().items() if path.read_text("utf-8") != text]
     assert stale == [], "run `make docs`"
-
-
-def test_doors_page_has_host_variables_and_body_limit_of_each_door() -> None:
-    rows = (DOCS / "reference" / "doors.md").read_text().splitlines()
-    for door in composition.doors():
-        address, limits = (row for row in rows if row.startswith(f"| {door.name} "))
-        assert f"`http://{door.name}.{DOMAIN}`" in address and f"| {door.max_body >> 20} MiB" in limits
-        assert all(f"`{variable}`" in address for variable in door.variables)
 
 
 def test_compatibility_page_lists_the_current_cases() -> None:

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import ModuleType
 
-from doors.crypto.job import HEADERS, CryptoProblem, Job, Members, encode
+from doors.crypto.job import HEADERS, KINDS, CryptoProblem, Job, Members, encode
 from engine.cancellation import cancel
-from engine.door import DoorContext, DoorRequest, DoorResponse, OpenDoor, RunBudget
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, OpenDoor, RunBudget
 from engine.fair_threads import FairTurns, QueueFull
 
 IDLE_SECONDS = 60.0
@@ -117,12 +117,15 @@ PROCESSES_PER_PROCESSOR = 4
 _BULK_NS_PER_BYTE = 10
 
 
-class CryptoDoor:
-    """The Door `crypto`. It implements `engine.door.Door`."""
+class CryptoDoor(Door):
+    """The Door `crypto`."""
 
-    name: str = "crypto"
-    variables: tuple[str, ...] = ("SVC_CRYPTO_ENDPOINT",)
-    max_body: int = MAX_REQUEST_BYTES
+    name = "crypto"
+    purpose = "signatures, encryption, password hashes"
+    pages = ("guides/build/auth.md", "reference/crypto-api.md")
+    variables = ("SVC_CRYPTO_ENDPOINT",)
+    max_body = MAX_REQUEST_BYTES
+    problems = KINDS
 
     def __init__(self) -> None:
         """Use at most half of the processors for a project."""

@@ -5,39 +5,22 @@ import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, TypeVar
 
-from engine.door import DoorResponse, Headers, problem_response
+from engine.door import DoorResponse, Headers, ProblemKind, problem_response
 from engine.stepwise_json import MAX_STEP
 
 HEADERS: Headers = (("content-type", b"application/problem+json"),)
-
-
-@dataclass(frozen=True, slots=True)
-class CryptoProblemKind:
-    """The HTTP status and the meaning of a problem code."""
-
-    status: HTTPStatus
-    meaning: str
-
-
 KINDS = {
-    "bad-request": CryptoProblemKind(HTTPStatus.BAD_REQUEST, "The body has the wrong form."),
-    "data-error": CryptoProblemKind(HTTPStatus.BAD_REQUEST, "A key is invalid, or of another type."),
-    "operation-error": CryptoProblemKind(
-        HTTPStatus.BAD_REQUEST, "The operation failed: wrong ciphertext, or parameters that do not fit."
-    ),
-    "not-supported": CryptoProblemKind(
-        HTTPStatus.BAD_REQUEST, "The algorithm, curve or hash is not available."
-    ),
-    "not-found": CryptoProblemKind(HTTPStatus.NOT_FOUND, "The path does not exist."),
-    "method-not-allowed": CryptoProblemKind(HTTPStatus.METHOD_NOT_ALLOWED, "Only POST is allowed."),
-    "too-large": CryptoProblemKind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The input exceeds its limit."),
-    "too-expensive": CryptoProblemKind(
-        HTTPStatus.UNPROCESSABLE_ENTITY, "A parameter exceeds its limit, or the run has too little time left."
-    ),
-    "busy": CryptoProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Too much of the project's work is queued."),
+    "bad-request": ProblemKind(400, "The body has the wrong form."),
+    "data-error": ProblemKind(400, "A key is invalid, or of another type."),
+    "operation-error": ProblemKind(400, "The operation failed: wrong ciphertext or unfit parameters."),
+    "not-supported": ProblemKind(400, "The algorithm, curve or hash is not available."),
+    "not-found": ProblemKind(404, "The path does not exist."),
+    "method-not-allowed": ProblemKind(405, "Only POST is allowed."),
+    "too-large": ProblemKind(413, "The input exceeds its limit."),
+    "too-expensive": ProblemKind(422, "A parameter exceeds its limit, or the run has too little time left."),
+    "busy": ProblemKind(503, "Too much of the project's work is queued."),
 }
 
 
@@ -51,10 +34,7 @@ class CryptoProblem(Exception):
 
     def response(self) -> DoorResponse:
         """Return the problem document."""
-        status = KINDS[self.code].status
-        busy = status == HTTPStatus.SERVICE_UNAVAILABLE
-        headers: Headers = (("retry-after", b"1"),) if busy else ()
-        return problem_response(status, f"crypto:{self.code}", self.detail, headers=headers)
+        return problem_response(KINDS[self.code].status, f"crypto:{self.code}", self.detail)
 
 
 MAX_VALUES = 100

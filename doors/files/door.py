@@ -9,15 +9,16 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from doors.files import signing
-from doors.files.problem import FileError, problem
-from doors.files.store import MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
-from engine.door import DoorContext, DoorRequest, DoorResponse, Headers
+from doors.files.problem import KINDS, FileError, problem
+from doors.files.store import FILES, MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Stored
 from engine.errors import SvcError
 from engine.static_files.conditions import byte_range, matches, none_match
 
@@ -36,17 +37,22 @@ _SHOWN = re.compile(r"(image/(?!svg)|audio/|video/)[\w.+-]+|application/pdf|text
 _OPTIONS = {"prefix", "delimiter", "cursor", "limit"}
 
 
-class FilesDoor:
+class FilesDoor(Door):
     """The Door `files`. It implements `engine.door.StreamingDoor`."""
 
-    name: str = "files"
-    variables: tuple[str, ...] = ("SVC_FILES_ENDPOINT",)
-    max_body: int = MAX_BYTES
+    name = "files"
+    purpose = "files of up to 5 GiB, sent by the host"
+    pages = ("guides/build/uploads.md", "reference/files-api.md")
+    unit = "file"
+    variables = ("SVC_FILES_ENDPOINT",)
+    max_body = MAX_BYTES
+    problems = KINDS
     streams: Literal[True] = True
 
-    def __init__(self, database_of: Callable[[Path], Database]) -> None:
-        """`database_of` returns the tables database of the project with a data folder."""
+    def __init__(self, database_of: Callable[[Path], Database], measure: Callable[..., Stored]) -> None:
+        """`database_of` returns the tables database of a data folder, `measure` queries it."""
         self._database_of = database_of
+        self.measure = partial(measure, table=FILES, columns="count(*), coalesce(sum(size), 0)")
 
     def open(self, context: DoorContext) -> "ProjectFiles":
         """Open the Door for one project."""

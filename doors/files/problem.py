@@ -1,18 +1,7 @@
 """Problems of requests for files, and their HTTP responses."""
 
-from dataclasses import dataclass
-
-from engine.door import DoorResponse, problem_response
+from engine.door import DoorResponse, ProblemKind, problem_response
 from engine.errors import SvcError
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
-    """The HTTP status and the meaning of a problem code."""
-
-    status: int
-    meaning: str
-
 
 KINDS = {
     "bad-request": ProblemKind(400, "An option, a header or a number is not valid."),

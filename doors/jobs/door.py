@@ -5,34 +5,43 @@ import base64
 import binascii
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from doors.jobs.schema import ADD, FULL, FULL_HINT, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH
 from doors.jobs.store import ProjectJobs, Statements
-from engine.door import DoorContext, DoorRequest, DoorResponse, problem_response
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, ProblemKind, Stored, problem_response
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_VALUES = 100
 """Maximum values in the document of a request."""
-PROBLEMS = {
-    "bad-request": (400, "The document has the wrong form, or a member is not valid."),
-    "not-found": (404, "The path does not exist."),
-    "method-not-allowed": (405, "Only POST is allowed."),
-    "jobs-full": (429, "The project has the maximum of jobs."),
+KINDS = {
+    "bad-request": ProblemKind(400, "The document has the wrong form, or a member is not valid."),
+    "not-found": ProblemKind(404, "The path does not exist."),
+    "method-not-allowed": ProblemKind(405, "Only POST is allowed."),
+    "jobs-full": ProblemKind(429, "The project has the maximum of jobs."),
 }
 _MEMBERS = frozenset({"resource", "path", "body", "base64", "delay_s", "key", "max_tries"})
 _FORM = 'The document is {"path": "/resize", "body": "…", "delay_s": 60, "key": "…", "max_tries": 8}.'
 
 
-class JobsDoor:
-    """The Door `jobs`. It implements `engine.door.Door`."""
+class JobsDoor(Door):
+    """The Door `jobs`."""
 
-    name: str = "jobs"
-    variables: tuple[str, ...] = ("SVC_JOBS_ENDPOINT",)
-    max_body: int = 7 * MAX_BODY
+    name = "jobs"
+    purpose = "requests that svc sends later, with retries"
+    pages = ("guides/build/jobs.md",)
+    unit = "job"
+    variables = ("SVC_JOBS_ENDPOINT",)
+    max_body = 7 * MAX_BODY
     """A body in JSON, each byte of which may be escaped."""
+    problems = KINDS
+
+    def __init__(self, measure: Callable[..., Stored]) -> None:
+        """`measure` queries the tables database of a data folder."""
+        self.measure = partial(measure, table="_svc_jobs_count", columns="n")
 
     def open(self, context: DoorContext) -> "OpenJobs":
         """Open the Door for one project, whose Door `tables` is open."""
@@ -66,9 +75,8 @@ class OpenJobs(ProjectJobs):
                 request.call.code = problem.code
             members = {"hint": problem.hint} if problem.hint else {}
             members["request_id"] = request.caller.request_id
-            return problem_response(
-                PROBLEMS[problem.code][0], f"jobs:{problem.code}", problem.detail, members
-            )
+            status = KINDS[problem.code].status
+            return problem_response(status, f"jobs:{problem.code}", problem.detail, members)
 
     async def aclose(self) -> None:
         """Do nothing: the Door `tables` has the file."""

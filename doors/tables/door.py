@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from doors.tables.guest.errors import explain_full
-from doors.tables.guest.problem import GuestProblem
+from doors.tables.guest.problem import KINDS, GuestProblem
 from doors.tables.guest.protocol import SqlRequest, has_many_values, read_request
 from doors.tables.guest.reader import NotAQuery, Reader, read_threads
 from doors.tables.guest.session import GuestSession
@@ -22,8 +22,9 @@ from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import find_replica, is_active
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, first_value, set_storage_quota
+from doors.tables.sqlite.owner import measure
 from doors.tables.sqlite.replay_time import ReplayTime
-from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, DoorTables, LogEntry
+from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, DoorTables, LogEntry
 from engine.fair_threads import FairThreads
 from engine.files.descriptors import share_of_files
 from engine.files.reserve import shortage
@@ -44,12 +45,17 @@ IDLE_SECONDS = 60.0
 _CHECK_SECONDS = 0.05
 
 
-class TablesDoor:
-    """The Door `tables`. It implements `engine.door.Door`."""
+class TablesDoor(Door):
+    """The Door `tables`."""
 
-    name: str = "tables"
-    variables: tuple[str, ...] = ("SVC_TABLES_ENDPOINT",)
-    max_body: int = 8 << 20
+    name = "tables"
+    purpose = "an SQLite database for each project"
+    pages = ("guides/build/tables.md", "reference/tables-api.md", "reference/sql.md")
+    unit = "table"
+    variables = ("SVC_TABLES_ENDPOINT",)
+    max_body = 8 << 20
+    problems = KINDS
+    measure = staticmethod(measure)
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from doors.telemetry.signals import (
     entry_of,
     measurements,
 )
-from engine.door import DoorContext, DoorRequest, DoorResponse, Headers, LogEntry, OpenDoor
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, LogEntry, OpenDoor
 from engine.measurement import Measurement, MeasurementBatch
 from engine.trace import Call, TraceEnded
 
@@ -144,11 +144,14 @@ class _Accepted:
         self.reason = self.reason or reason
 
 
-class TelemetryDoor:
+class TelemetryDoor(Door):
     """The Door for OTLP/HTTP. `now_ns` returns the Unix time in nanoseconds."""
 
     name = "telemetry"
-    variables: tuple[str, ...] = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    purpose = "logs, spans and metrics over OTLP"
+    pages = ("guides/build/opentelemetry.md", "reference/otlp.md")
+    unit = "record"
+    variables = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     max_body = MAX_REQUEST_BYTES
 
     def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:

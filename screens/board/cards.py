@@ -163,11 +163,13 @@ def _rate(rates: Rates, room: int) -> str:
 
 
 def door_card(name: str, door: BoardDoor, width: int, signs: Signs) -> tuple[Line, ...]:
-    """Return the card of a Door: its name and its size or rate."""
-    left, right = "", ""
-    if door.tables is not None:
-        left = plural(door.tables, "table") if door.tables else "no tables"
-        right = size(door.size) if door.size and width >= NARROW_DOOR else ""
+    """Return the card of a Door: its name, and its size, rate or calls."""
+    left = right = ""
+    if door.count is not None:
+        left = plural(door.count, door.unit) if door.count else f"no {door.unit}s"
+        right = size(door.bytes) if door.bytes and width >= NARROW_DOOR else ""
+    elif not door.unit:
+        left = plural(sum(door.users.values()), "call") if door.users else "no calls"
     if door.records is not None:
         texts = [format_frequency(door.records, unit) for unit in (" records", " rec", "")]
         left = next((text for text in texts if len(text) <= width - 2), texts[-1])
@@ -208,7 +210,6 @@ _KEY = 11
 """Width of the labels in cells."""
 MIN_HINT_GAP = 3
 """Minimum blank cells before a hint."""
-_PURPOSES = {True: "SQL tables for every resource", False: "logs and traces of every resource"}
 _STAGES: dict[Stage, str] = {
     "waiting": "waiting for its build",
     "building": "building",
@@ -367,31 +368,28 @@ def _rates(rates: Rates) -> Line:
 
 def door_summary(name: str, door: BoardDoor) -> Line:
     """Return the summary of a Door."""
-    purpose = _PURPOSES[door.tables is not None]
-    return (name, "bold"), ("  ", ""), (f"Door, an API for your code: {purpose}", "dim")
+    return (name, "bold"), ("  ", ""), (f"Door, an API for your code: {door.purpose}", "dim")
 
 
 def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
     """Return the details of a Door: what it is for, its size and its users."""
-    is_store = door.tables is not None
-    variable = "SVC_TABLES_ENDPOINT" if is_store else "SVC_TELEMETRY_ENDPOINT"
     calls = sorted(door.users.items(), key=lambda user: -user[1])
     width = max((len(user) for user, _ in calls), default=0)
-    contents: list[Line] = []
-    if is_store:
-        contents = [((f"{door.tables:,}, {size(door.size or 0)}, history {size(door.log or 0)}", ""),)]
+    contents = "" if door.count is None else f"{door.count:,}"
+    contents += "" if door.bytes is None else f", {size(door.bytes)}"
+    contents += "" if door.log_bytes is None else f", history {size(door.log_bytes)}"
     return _table(
         room,
-        ("Door", [((_PURPOSES[is_store], ""),)]),
-        ("address", [((f"in the variable {variable}", ""),)]),
-        ("tables", contents),
+        ("Door", [((door.purpose, ""),)]),
+        ("address", [((f"in the variable {door.variables[0]}", ""),)]),
+        (f"{door.unit}s", [((contents, ""),)] if contents else []),
         ("records", [((format_frequency(door.records, ""), ""),)] if door.records is not None else []),
         (
             "called by",
             [((f"{user:<{width}}  ", ""), (f"{count:,}", "teal")) for user, count in calls]
             or [(("no resource since the start", "dim"),)],
         ),
-        ("", [(("enter opens Tables" if is_store else "enter opens Logs", "dim"),)]),
+        ("", [(("enter opens Tables" if name == "tables" else "enter opens Logs", "dim"),)]),
     )
 
 

@@ -29,6 +29,8 @@ SPACINGS = (
 TALL_ROWS = 15
 """Minimum height of the diagram, in rows, for tall cards."""
 _DOOR_LINES = 2
+DOOR_ROWS = 6
+"""Rows of a Door and of the space to the next one."""
 _SIGNS: dict[Mark, str] = {"": "", "added": "+ ", "removed": "- "}
 
 

@@ -26,7 +26,7 @@ from screens.board.cards import (
     sparkline,
     use_summary,
 )
-from screens.board.diagram import Diagram, Use, build_diagram, door_key, door_of
+from screens.board.diagram import DOOR_ROWS, Diagram, Use, build_diagram, door_key, door_of
 from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
 from screens.board.project import BoardDoor, BoardMount, Health, Manifest, ProjectStatus
@@ -86,6 +86,8 @@ class BoardModel:
         self.manifest: Manifest | None = None
         self.status = ProjectStatus()
         self.diagram: Diagram | None = None
+        self.unused_doors = ""
+        """A line about the Doors without a card."""
         self._inputs: tuple[object, ...] = ()
         self._requests: tuple[str, Sequence[Mapping[str, Any]]] = ("", ())
         self._requests_at = 0.0
@@ -124,12 +126,16 @@ class BoardModel:
     async def layout(self, edits: Sequence[MountEdit], width: int, rows: int) -> bool:
         """Compute the diagram with unsaved edits; return False if it is the same as before.
 
-        `width` is in cells. Nodes spread over at most `rows` rows.
+        `width` is in cells. Nodes spread over at most `rows` rows; unused Doors beyond them have no card.
         """
         if self.manifest is None:
             return False
         manifest = self.manifest
         doors = {name: frozenset(door.users) for name, door in self.status.doors.items()}
+        unused = [name for name, users in doors.items() if not (users or self.status.doors[name].count)]
+        del unused[: max((rows + 2) // DOOR_ROWS - len(doors) + len(unused), 0)]
+        self.unused_doors = f"Unused Doors: {', '.join(unused)}" if unused else ""
+        doors = {name: users for name, users in doors.items() if name not in unused}
         inputs = (manifest.resources, manifest.mounts, edits, doors, width, rows)
         if inputs == self._inputs:
             return False

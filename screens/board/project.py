@@ -3,8 +3,8 @@
 Parses `/manifest` and `/state` of the control API. Does not import Textual.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from screens.widgets.row_source import Tone
@@ -169,18 +169,18 @@ class Health:
     schedules: tuple[BoardSchedule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BoardDoor:
-    """The size of a Door in bytes, or its records per second; None if not applicable.
+    """A Door, as in the response of `GET /state`; `users` maps resources to their calls since the start."""
 
-    `users` counts the calls of each resource since the engine started. `log` is the size of the history.
-    """
-
-    tables: int | None = None
-    size: int | None = None
-    records: float | None = None
     users: Mapping[str, int] = field(default_factory=dict)
-    log: int | None = None
+    purpose: str = ""
+    variables: Sequence[str] = ("",)
+    unit: str = ""
+    count: int | None = None
+    bytes: int | None = None
+    log_bytes: int | None = None
+    records: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +228,8 @@ class ProjectStatus:
         mounts = {(mount["resource"], mount["pattern"]): mount["requests"] for mount in document["mounts"]}
         doors = {
             door["name"]: BoardDoor(
-                door["tables"],
-                door["bytes"],
-                door["records"],
-                {user["resource"]: user["calls"] for user in door["users"]},
-                door["log_bytes"],
+                **{each.name: door[each.name] for each in fields(BoardDoor)}
+                | {"users": {user["resource"]: user["calls"] for user in door["users"]}},
             )
             for door in document["doors"]
         }

@@ -84,7 +84,7 @@ class BoardScreen(ConsoleScreen):
     DEFAULT_CSS = """
     BoardScreen {
         & Canvas { height: 1fr; margin: 1 0 0 1; }
-        & #hint { display: none; height: auto; padding: 0 2; color: $foreground 60%; }
+        & .hint { display: none; height: auto; padding: 0 2; color: $foreground 60%; }
         & #status { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
@@ -114,7 +114,8 @@ class BoardScreen(ConsoleScreen):
     def body(self) -> ComposeResult:
         """Compose the canvas, the hint, the panel and the status line."""
         yield Canvas(unicode=self._unicode)
-        yield Static(id="hint")
+        yield Static(id="hint", classes="hint")
+        yield Static(id="doors", classes="hint")
         yield DetailsPanel()
         yield FleetLine(self.client, self._signs)
         yield Static(id="status")
@@ -242,6 +243,7 @@ class BoardScreen(ConsoleScreen):
         hint = self.query_one("#hint", Static)
         hint.update(text := self._model.hint(edited=bool(self._draft.edits), deployed=self._deployed))
         hint.display = bool(text)
+        self.query_one("#doors", Static).update(self._model.unused_doors)
         self._show_panel()
         if (available := self._available()) != self._shown_actions:
             self._shown_actions = available
@@ -333,6 +335,7 @@ class BoardScreen(ConsoleScreen):
             self._editor.show_draft()
         fills = self.panel.display and self.size.height >= TALL_ROWS
         self.panel.set_class(fills, "fills")
+        self.query_one("#doors").display = bool(self._model.unused_doors) and fills >= self.panel.display
         diagram = self._model.diagram
         rows = min(diagram.layout.height + 1, self.size.height // 2 + 2) if fills and diagram else None
         self.canvas.styles.height = rows if rows is not None else "1fr"

@@ -88,8 +88,8 @@ def usage(
         if memory is not None:
             stderr.note(f"the service uses {size(memory['used'])} of {size(memory['budget'])} of memory")
             for door in doors:
-                stored = f"{size(door['bytes'])} and {size(door['log_bytes'])} of history"
-                stderr.note(f"the {door['name']} of the project have {stored}")
+                history = f" and {size(log)} of history" if (log := door["log_bytes"]) is not None else ""
+                stderr.note(f"the {door['name']} of the project have {size(door['bytes'])}{history}")
     else:
         stdout.fields(list(documents[0]), [list(document.values()) for document in documents])
 

@@ -359,12 +359,12 @@ def _blueprints(
     from engine.control.projects import SingleProject
     from engine.control.routes import jobs, manifest, requests, schedules, state
 
-    name, stats = dev.project.name, composition.door_stats()
+    name, doors = dev.project.name, composition.doors()
     projects = SingleProject(name, data)
     return (
         *composition.project_api(name, data),
         manifest.blueprint(manifest.EditableManifest(dev.project)),
-        state.blueprint(state.dev_status(dev, rates, opened.uses, port, scheduler.known), projects, stats),
+        state.blueprint(state.dev_status(dev, rates, opened.uses, port, scheduler.known), projects, doors),
         schedules.blueprint(scheduler, lambda asked: dev.project if asked == name else None),
         jobs.blueprint(lambda asked: opened.jobs if asked == name else None, runner.wake),
         requests.blueprint(projects, dev, replayer),

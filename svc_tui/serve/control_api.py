@@ -48,7 +48,7 @@ from engine.quota import Quota
 from engine.service.deployer import Deployer
 from svc_tui.backup import routes as restoring
 from svc_tui.backup.shipper import Backup
-from svc_tui.composition import door_stats
+from svc_tui.composition import doors
 from svc_tui.console.web.hosted import HostedConsole
 from svc_tui.console.web.pages import IDLE_SECONDS, Pages
 from svc_tui.serve.runtime import Runtime
@@ -115,7 +115,7 @@ class Control:
             usage.blueprint(dirs, status.memory),
             logs.blueprint(dirs),
             manifest.blueprint(DeployedManifest(deployer)),
-            state.blueprint(status, dirs, door_stats()),
+            state.blueprint(status, dirs, doors()),
             quotas.blueprint(deployer),
             restoring.blueprint(dirs, backup),
             domains.blueprint(names),

@@ -4,19 +4,9 @@ They contain SQLite's messages about the guest's SQL, and nothing about the host
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 
-from engine.door import DoorResponse, Headers, problem_response
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
-    """The HTTP status and the meaning of a problem code."""
-
-    status: int
-    meaning: str
-
+from engine.door import DoorResponse, Headers, ProblemKind, problem_response
 
 KINDS = {
     "bad-request": ProblemKind(400, "The body has the wrong form."),
@@ -66,10 +56,6 @@ class GuestProblem(Exception):
         kind = KINDS[self.code]
         optional = {"hint": self.hint or None, "position": self.position, "statement": self.statement}
         members = {key: value for key, value in optional.items() if value is not None} | self.more
-        headers: Headers = ()
-        if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
-            headers = (*headers, ("retry-after", b"1"))
-        if kind.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers = (*headers, ("allow", b"POST"))
+        post: Headers = (("allow", b"POST"),) if kind.status == HTTPStatus.METHOD_NOT_ALLOWED else ()
         members["request_id"] = request_id
-        return problem_response(kind.status, f"tables:{self.code}", self.detail, members, headers)
+        return problem_response(kind.status, f"tables:{self.code}", self.detail, members, post)

@@ -21,6 +21,7 @@ from doors.tables.sqlite.connections import (
     register_now,
 )
 from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError, open_file, rows, wrap_error
+from engine.door import Stored
 from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
 from engine.files.database_files import database_size
@@ -57,13 +58,13 @@ def open_for_writing(
 
 
 @contextmanager
-def open_for_reading(data: Path) -> Iterator[Connection]:
+def open_for_reading(data: Path, *, fresh: bool = True) -> Iterator[Connection]:
     """Open the database read-only, or an empty one if it does not exist. Raises `TablesError`.
 
-    A replica waits for what other nodes have written, so call this on a thread.
+    If it must be `fresh`, a replica waits for what other nodes have written, so call this on a thread.
     """
     path = database_path(data)
-    if (replica := find_replica(path)) is not None:
+    if fresh and (replica := find_replica(path)) is not None:
         replica.refresh()
     if path.exists():
         with _open(path, _ERROR_PREFIX) as connection:
@@ -98,15 +99,16 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
         close_owner(connection)
 
 
-def table_stats(data: Path) -> tuple[int, int, int] | None:
-    """Return the table count of a project, the bytes of the file and of its journals; None if unreadable."""
+def measure(data: Path, table: str = "", columns: str = "") -> Stored:
+    """Measure a table by columns of its first row, by default all tables. Does not wait for other nodes."""
     path = database_path(data)
     try:
-        if not path.exists():
-            return 0, 0, 0
-        with _open(path, _ERROR_PREFIX) as connection:
-            names = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+        with open_for_reading(data, fresh=False) as connection:
+            tables = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+            if table:
+                query = f"SELECT {columns} FROM {table}" if (table,) in tables else "SELECT 0"
+                return Stored(*rows(connection, query)[0])
             log = sum(each.stat().st_size for each in path.parent.glob(f"{FOLDER}/*/*"))
-            return sum(not reserved(name) for (name,) in names), database_size(path), log
+            return Stored(sum(not reserved(name) for (name,) in tables), database_size(path), log)
     except (OSError, SvcError):
-        return None
+        return Stored()

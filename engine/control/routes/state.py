@@ -4,10 +4,9 @@ Cheap enough to poll each second: all data is in memory, except the sizes that D
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -20,6 +19,7 @@ from engine.control.routes.schedules import ScheduleOut
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
+from engine.door import Door
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Project, Resource, host_label
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from engine.dev.project import DevProject
 
 Kind = Literal["dev", "service"]
-Measure = Callable[[Path], tuple[int, int, int] | None]
-"""Returns the number and bytes of the things a Door stores in a project's data folder, and of their log."""
 
 
 class StateQuery(QueryModel):
@@ -110,13 +108,17 @@ class DoorUser(StrictModel):
 
 
 class DoorState(StrictModel):
-    """A Door: its tables, their bytes and those of their history, and its records per second (telemetry).
+    """A Door: the things it stores, their bytes and those of their history, and its records per second.
 
-    Members that do not apply or cannot be measured now are `null`. `users` are in the order of the resources.
+    `unit` is the singular of what `count` or `records` counts, or empty. Members that do not apply or cannot
+    be measured now are `null`. `users` are in the order of the resources.
     """
 
     name: str
-    tables: int | None
+    purpose: str
+    variables: list[str]
+    unit: str
+    count: int | None
     bytes: int | None
     log_bytes: int | None
     records: float | None
@@ -189,8 +191,8 @@ def dev_url(port: int, project: str, resource: str = "") -> str:
     return f"http://{subdomain}localhost:{port}"
 
 
-def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Routes:
-    """Return the route. `doors` maps each Door's name to its measure function, if it stores tables."""
+def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -> Routes:
+    """Return the route."""
     routes = Routes("state", __name__)
 
     @routes.get("/v1/projects/<project>/state")
@@ -204,9 +206,8 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         rates, uses = engine.rates(project), engine.uses(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         data = projects.data_dir(project)
-        stats = await asyncio.to_thread(
-            lambda: {name: measure(data) for name, measure in doors.items() if measure}
-        )
+        stored = await asyncio.to_thread(lambda: [door.measure(data) for door in doors])
+        records = _rounded(sum(rate.records for rate in window.resources.values()))
         return ProjectState(
             project=project,
             kind=engine.kind,
@@ -233,8 +234,16 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                 for mount in each.mounts
             ],
             doors=[
-                _door(name, measure is not None, stats.get(name), window, _users(name, served, uses))
-                for name, measure in doors.items()
+                DoorState(
+                    name=each.name,
+                    purpose=each.purpose,
+                    variables=list(each.variables),
+                    unit=each.unit,
+                    records=records if each.unit == "record" else None,
+                    users=_users(each.name, served, uses),
+                    **asdict(size),
+                )
+                for each, size in zip(doors, stored, strict=True)
             ],
             memory=engine.memory(),
             quota=QuotaOut(**asdict(quota)) if (quota := engine.quota(project)) is not None else None,
@@ -292,15 +301,6 @@ def _resource(
 def _users(door: str, served: Project, uses: DoorUsage) -> list[DoorUser]:
     counts = ((name, uses[door, name]) for name in served.resources)
     return [DoorUser(resource=name, calls=count) for name, count in counts if count]
-
-
-def _door(
-    name: str, measured: bool, stats: tuple[int, int, int] | None, window: RateWindow, users: list[DoorUser]
-) -> DoorState:
-    """Return the model of a Door. A Door without a measure function receives records."""
-    tables, size, log = stats if stats is not None else (None, None, None)
-    records = None if measured else _rounded(sum(rate.records for rate in window.resources.values()))
-    return DoorState(name=name, tables=tables, bytes=size, log_bytes=log, records=records, users=users)
 
 
 def _rounded(rate: float) -> float:

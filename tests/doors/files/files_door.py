@@ -8,6 +8,7 @@ from typing import Any
 
 from doors.files.door import FilesDoor, ProjectFiles
 from doors.tables.project_database import ProjectDatabase
+from doors.tables.sqlite.owner import measure
 from engine.bucket.blobs import FolderBlobs
 from engine.door import Caller, DoorContext, DoorRequest, DoorStorage
 
@@ -40,7 +41,7 @@ class Files:
         self.blobs = FolderBlobs(folder)
         storage = DoorStorage(self.blobs, b"secret")
         context = DoorContext("shop", folder / "files", lambda entry: None, storage=storage)
-        self.door: ProjectFiles = FilesDoor(database).open(context)
+        self.door: ProjectFiles = FilesDoor(database, measure).open(context)
 
     async def ask(
         self,

@@ -11,7 +11,8 @@ import pytest
 from doors.tables.door import TablesDoor
 from doors.tables.sqlite.connections import DATABASE_NAME
 from doors.tables.sqlite.errors import TablesError
-from doors.tables.sqlite.owner import database_path, open_for_writing, table_stats
+from doors.tables.sqlite.owner import database_path, measure, open_for_writing
+from engine.door import Stored
 from engine.grant import Grant
 from engine.quota import change_command
 from tests.doors.tables.tables_door import Answer, Tables
@@ -41,10 +42,11 @@ def test_size_of_tables_counts_the_write_ahead_log(tmp_path: Path) -> None:
         path = database_path(tmp_path)
         sizes = {file.name: file.stat().st_size for file in path.parent.iterdir()}
         assert sizes[f"{path.name}-wal"] > 1_000_000
-        assert table_stats(tmp_path) == (1, sum(sizes.values()), 0)
+        assert measure(tmp_path) == Stored(1, sum(sizes.values()), 0)
         for statement in ("begin immediate", "insert into t values (hex(zeroblob(1000)))", "commit"):
             connection.execute(statement)
-        assert 2000 > table_stats(tmp_path)[2] > 100  # type: ignore[index]
+        stored = measure(tmp_path)
+        assert 2000 > (stored.log_bytes or 0) > 100
 
 
 def test_open_without_requests_creates_no_file(open_tables: Open) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.door import TablesDoor
 from svc_tui.client import ApiError, Client
 from tests.engine.control.developing import Shop, develop
 from tests.svc_tui.hosted import Hosted, deploy
@@ -54,17 +55,25 @@ def test_state_has_addresses_rates_mounts_and_doors(root: Path) -> None:
         assert state["mounts"] == [
             {"resource": "web", "pattern": "/api/*", "target": "api", "requests": api["requests"]}
         ]
-        assert state["doors"] == [
-            {"name": "tables", "tables": 0, "bytes": 0, "log_bytes": 0, "records": None, "users": []},
-            {
-                "name": "telemetry",
-                "tables": None,
-                "bytes": None,
-                "log_bytes": None,
-                "records": 0.0,
-                "users": [],
-            },
+        found = [(door["name"], door["unit"], door["count"], door["records"]) for door in state["doors"]]
+        assert found == [
+            ("tables", "table", 0, None),
+            ("telemetry", "record", None, 0.0),
+            ("crypto", "", None, None),
+            ("files", "file", 0, None),
+            ("jobs", "job", 0, None),
         ]
+        assert state["doors"][0] == {
+            "name": "tables",
+            "purpose": TablesDoor.purpose,
+            "variables": ["SVC_TABLES_ENDPOINT"],
+            "unit": "table",
+            "count": 0,
+            "bytes": 0,
+            "log_bytes": 0,
+            "records": None,
+            "users": [],
+        }
         assert (await shop.state(seconds=1))["seconds"] <= 2
 
     develop(root, test)
@@ -76,7 +85,7 @@ def test_state_counts_tables(root: Path) -> None:
 
     async def test(shop: Shop) -> None:
         tables = (await shop.state())["doors"][0]
-        assert tables["tables"] == 1 and tables["bytes"] > 0
+        assert tables["count"] == 1 and tables["bytes"] > 0
 
     develop(root, test)
 
@@ -128,7 +137,7 @@ def test_doors_list_calling_resources(root: Path, cache: Path, workers: int) -> 
         for _ in range(3):
             assert (await shop.public.get("/api/x")).json() == [{"n": 1}]
         while True:
-            tables, telemetry = (await shop.state())["doors"]
+            tables, telemetry, *_ = (await shop.state())["doors"]
             if tables["users"] == [{"resource": "api", "calls": 3}] and telemetry["records"] > 0:
                 break
             await asyncio.sleep(0.05)

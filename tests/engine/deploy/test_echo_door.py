@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from docs import generate
 from engine.deploy.doors import Doors
-from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, OpenDoor
+from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, OpenDoor, Stored
 from engine.timeline.bus import TimelineBus
+from screens.board.cards import UNICODE_SIGNS, door_card
+from screens.board.project import ProjectStatus
 from svc_tui import composition
 from tests.engine.control.developing import Shop, develop
 from tests.svc_tui.hosted import static_shop
@@ -16,15 +19,23 @@ from tests.svc_tui.hosted import static_shop
 FILE = "bodies"
 
 
-class EchoDoor:
+class EchoDoor(Door):
     """A Door that stores the bodies of requests, and answers with all of them."""
 
     name = "echo"
+    purpose = "bodies of requests"
+    pages = ("reference/doors.md",)
+    unit = "file"
     variables = ("SVC_ECHO_ENDPOINT",)
     max_body = 100
 
     def open(self, context: DoorContext) -> OpenDoor:
         return OpenEcho(context.folder)
+
+    @staticmethod
+    def measure(data: Path) -> Stored:
+        file = data / EchoDoor.name / FILE
+        return Stored(1, file.stat().st_size) if file.exists() else Stored(0, 0)
 
 
 class OpenEcho:
@@ -49,22 +60,15 @@ class OpenEcho:
         return
 
 
-def echo_stats(data: Path) -> tuple[int, int, int] | None:
-    """Return the numbers of files and bytes in a project's data folder, without a log."""
-    file = data / EchoDoor.name / FILE
-    return (1, file.stat().st_size, 0) if file.exists() else (0, 0, 0)
-
-
 @pytest.fixture(autouse=True)
 def composed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the Door to the composition."""
-    known, stats = composition.doors, composition.door_stats
+    known = composition.doors
 
     def doors(*arguments: Any) -> tuple[Door, ...]:
         return (*known(*arguments), EchoDoor())
 
     monkeypatch.setattr(composition, "doors", doors)
-    monkeypatch.setattr(composition, "door_stats", lambda: {**stats(), EchoDoor.name: echo_stats})
 
 
 async def sent(doors: Doors, body: bytes) -> DoorResponse:
@@ -94,21 +98,34 @@ def test_new_door_answers_stores_and_obeys_the_quota(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-def test_state_of_a_project_shows_the_new_door_and_its_data(tmp_path: Path) -> None:
+def test_state_of_a_project_and_its_board_show_the_new_door_and_its_data(tmp_path: Path) -> None:
     root = static_shop(tmp_path / "shop")
 
     async def test(shop: Shop) -> None:
         doors = await opened(root / ".svc")
         await sent(doors, b"hello")
         await doors.aclose()
-        found = {door["name"]: door for door in (await shop.state())["doors"]}
+        state = await shop.state()
+        shown = door_card("echo", ProjectStatus.from_json(state).doors["echo"], 20, UNICODE_SIGNS)
+        assert "1 file" in "".join(text for line in shown for text, _ in line)
+        found = {door["name"]: door for door in state["doors"]}
         assert found["echo"] == {
             "name": "echo",
-            "tables": 1,
+            "purpose": "bodies of requests",
+            "variables": ["SVC_ECHO_ENDPOINT"],
+            "unit": "file",
+            "count": 1,
             "bytes": 5,
-            "log_bytes": 0,
+            "log_bytes": None,
             "records": None,
             "users": [],
         }
 
     develop(root, test)
+
+
+def test_docs_list_the_new_door() -> None:
+    assert (
+        "| echo | bodies of requests | `http://echo.svc.internal`, `SVC_ECHO_ENDPOINT` |"
+        in generate.doors_table()
+    )

@@ -15,7 +15,7 @@ def test_tall_screen_shows_details_and_last_requests(open_app: OpenApp, shop: Sh
         ui.screen.navigate(["docs"])
         await ui.shows("mounted at", "docs, last minute", "GET", "/docs/x", "200", "█")
         ui.screen.navigate(["tables"])
-        await ui.shows("SQL tables for every resource", "called by")
+        await ui.shows("an SQLite database for each project", "called by")
         await ui.press("escape")
         assert "called by" not in ui.text
         ui.screen.navigate(["docs"])

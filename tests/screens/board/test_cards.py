@@ -94,7 +94,7 @@ def test_resource_card_shows_lane_in_its_tone(resource: BoardResource, health: H
 def test_door_card_fills_node_width(
     name: str, tables: int | None, records: float | None, room: tuple[int, int, int]
 ) -> None:
-    door = BoardDoor(tables, 1 << 40 if tables else None, records)
+    door = BoardDoor(unit="table", count=tables, bytes=1 << 40 if tables else None, records=records)
     assert widths(door_card(name, door, room[1], UNICODE_SIGNS)) == {room[1]}
 
 
