@@ -20,6 +20,7 @@ from doors.files.store import MAX_BYTES, MAX_PAGE, Check, Database, FileStore, S
 from engine.door import DoorContext, DoorRequest, DoorResponse, Headers
 from engine.errors import SvcError
 from engine.static_files.conditions import byte_range, matches, none_match
+from engine.static_files.content_type import content_type
 
 PATH = "/v1/files/"
 FIELDS = (
@@ -186,7 +187,8 @@ class ProjectFiles:
         headers: Headers = (*lean, ("accept-ranges", b"bytes"), ("content-length", b"%d" % (stop - start)))
         if status == HTTPStatus.PARTIAL_CONTENT:
             headers = (*headers, ("content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
-        fields = {"content-type": "application/octet-stream", **file.header_fields}
+        kind = content_type(file.key) if request.client else "application/octet-stream"
+        fields = {"content-type": kind, **file.header_fields}
         if request.client:
             fields = _for_clients(fields)
         else:
