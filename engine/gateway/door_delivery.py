@@ -10,7 +10,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import quote
 
-from engine.door import Caller, DoorRequest, DoorResponse
+from engine.door import Caller, DoorRequest, DoorResponse, Session
 from engine.gateway.routes import Endpoint
 from engine.gateway.static.responder import relative_name, url_path
 from engine.gateway.static.source import INDEX_PAGE
@@ -121,7 +121,8 @@ def _request(
         query=exchange.request.query.decode("latin-1"),
         headers=tuple((name.decode("latin-1"), value) for name, value in exchange.request.headers),
         body=b"",
-        caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id),
+        caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id, endpoint.stale),
+        session=exchange.begin_session() if endpoint.sessions else Session(),
         stream=stream,
         client=True,
     )

@@ -122,7 +122,7 @@ class Endpoint:
 
     __slots__ = (
         "_endpoints", "_fallback", "_mounts", "canonical", "files", "hsts", "name", "not_found", "project",
-        "public", "rate", "recorded", "sessions", "version",
+        "public", "rate", "recorded", "sessions", "stale", "version",
     )  # fmt: skip
 
     def __init__(
@@ -143,6 +143,7 @@ class Endpoint:
         self.not_found = resource.not_found
         self.project = project.name
         self.recorded = project.recorded
+        self.stale = resource.reads == "stale"
         self.sessions = any(each.reads == "stale" for each in project.resources.values())
         self.name = resource.name
         self.public = resource.public

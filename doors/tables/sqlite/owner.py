@@ -21,6 +21,7 @@ from doors.tables.sqlite.connections import (
     register_now,
 )
 from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError, open_file, rows, wrap_error
+from engine.door import Session
 from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
 from engine.files.database_files import database_size
@@ -57,14 +58,15 @@ def open_for_writing(
 
 
 @contextmanager
-def open_for_reading(data: Path) -> Iterator[Connection]:
+def open_for_reading(data: Path, stale: Session | None = None) -> Iterator[Connection]:
     """Open the database read-only, or an empty one if it does not exist. Raises `TablesError`.
 
-    A replica waits for what other nodes have written, so call this on a thread.
+    A replica waits for what other nodes have written, so call this on a thread. For a stale read, it waits
+    for the last write of the session only.
     """
     path = database_path(data)
     if (replica := find_replica(path)) is not None:
-        replica.refresh()
+        replica.refresh(stale)
     if path.exists():
         with _open(path, _ERROR_PREFIX) as connection:
             connection.execute("pragma query_only = on")

@@ -9,7 +9,7 @@ from typing import Any
 from doors.files.door import FilesDoor, ProjectFiles
 from doors.tables.project_database import ProjectDatabase
 from engine.bucket.blobs import FolderBlobs
-from engine.door import Caller, DoorContext, DoorRequest, DoorStorage
+from engine.door import Caller, DoorContext, DoorRequest, DoorStorage, Session
 
 CALLER = Caller("api", "request-1", deployment="d1")
 DAY_NS = 86_400 * 10**9
@@ -49,6 +49,8 @@ class Files:
         body: bytes | AsyncIterable[bytes] = b"",
         *,
         client: bool = False,
+        caller: Caller = CALLER,
+        session: Session | None = None,
         **headers: str,
     ) -> Answer:
         """Send a request. Underscores of header names stand for dashes."""
@@ -59,7 +61,8 @@ class Files:
             query=query,
             headers=tuple((name.replace("_", "-"), value.encode()) for name, value in headers.items()),
             body=b"",
-            caller=CALLER,
+            caller=caller,
+            session=session or Session(),
             stream=aiter(pieces(body) if isinstance(body, bytes) else body),
             client=client,
         )
