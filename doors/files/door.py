@@ -18,9 +18,10 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from doors.files import signing
 from doors.files.problem import KINDS, FileError, problem
 from doors.files.store import FILES, MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
-from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Stored
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session, Stored
 from engine.errors import SvcError
 from engine.static_files.conditions import byte_range, matches, none_match
+from engine.static_files.content_type import content_type
 
 PATH = "/v1/files/"
 FIELDS = (
@@ -109,6 +110,9 @@ class ProjectFiles:
         except ConnectionError:
             incomplete = FileError("the body ended early; nothing was stored", code="incomplete")
             return problem(incomplete, request.caller.request_id)
+        finally:
+            if request.method not in ("GET", "HEAD"):
+                request.session.written = max(request.session.written, self.store.written())
 
     async def _answer_file(self, request: DoorRequest, key: str) -> DoorResponse:
         _require_method(request, ("GET", "HEAD") if request.client else _FILE_METHODS)
@@ -117,13 +121,13 @@ class ProjectFiles:
         if request.method == "DELETE":
             await self.store.delete(key, _condition(request), request.caller)
             return DoorResponse(204, headers=())
-        return self._send(request, await self.store.find(key))
+        return self._send(request, await self.store.find(key, _stale(request)))
 
     async def _answer_signed(self, request: DoorRequest) -> DoorResponse:
         key = _key(request.path.removeprefix(signing.PATH))
         permission = signing.verify(self._key, key, request.query, request.method)
         if permission.method == "GET":
-            return self._send(request, await self.store.find(key))
+            return self._send(request, await self.store.find(key, _stale(request)))
         kind = request.header("content-type")
         if permission.type not in ("", kind):
             message = f"the signed URL permits content-type {permission.type}, not {kind or 'none'}"
@@ -159,7 +163,7 @@ class ProjectFiles:
                 code="bad-request",
             )
         page = await self.store.list(
-            options.get("prefix", ""), delimiter, options.get("cursor", ""), int(limit)
+            options.get("prefix", ""), delimiter, options.get("cursor", ""), int(limit), _stale(request)
         )
         document = {"files": [describe(file) for file in page.files], "prefixes": page.prefixes}
         if page.next:
@@ -192,7 +196,8 @@ class ProjectFiles:
         headers: Headers = (*lean, ("accept-ranges", b"bytes"), ("content-length", b"%d" % (stop - start)))
         if status == HTTPStatus.PARTIAL_CONTENT:
             headers = (*headers, ("content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
-        fields = {"content-type": "application/octet-stream", **file.header_fields}
+        kind = content_type(file.key) if request.client else "application/octet-stream"
+        fields = {"content-type": kind, **file.header_fields}
         if request.client:
             fields = _for_clients(fields)
         else:
@@ -235,6 +240,11 @@ def _key(path: str) -> str:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError:
         raise FileError("the key is not UTF-8", "Percent-encode its UTF-8 bytes.", code="bad-key") from None
+
+
+def _stale(request: DoorRequest) -> Session | None:
+    """Return the session of a stale read of the index."""
+    return request.session if request.caller.stale_reads else None
 
 
 def _require_method(request: DoorRequest, methods: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ KINDS = {
     "storage": ProblemKind(500, "The file or the index cannot be read or written."),
     "file-damaged": ProblemKind(500, "The bytes of the file changed on disk, or are missing."),
     "busy": ProblemKind(503, "Another writer is active; try again in a moment."),
+    "unavailable": ProblemKind(503, "The fleet does not answer; try again in a moment."),
     "storage-full": ProblemKind(507, "The disk is full."),
     "storage-quota": ProblemKind(507, "The files, or the tables, have reached the quota of their project."),
 }

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from doors.files.problem import FileError, not_found
 from engine.bucket.protocols import Blobs, Digest
-from engine.door import Caller
+from engine.door import Caller, Session
 
 MAX_KEY_BYTES = 512
 MAX_BYTES = 5 << 30
@@ -28,8 +28,9 @@ FILES, REMOVED = "_svc_files", "_svc_files_removed"
 _CREATE = (
     f"""CREATE TABLE IF NOT EXISTS {FILES} (
         key TEXT PRIMARY KEY NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, fields TEXT NOT NULL,
-        metadata TEXT NOT NULL, modified_ms INTEGER NOT NULL, checks BLOB NOT NULL)""",
-    f"CREATE TABLE IF NOT EXISTS {REMOVED} (sha256 TEXT PRIMARY KEY NOT NULL, at_ms INTEGER NOT NULL)",
+        metadata TEXT NOT NULL, modified_ms INTEGER NOT NULL, checks BLOB NOT NULL) WITHOUT ROWID""",
+    f"""CREATE TABLE IF NOT EXISTS {REMOVED} (
+        sha256 TEXT PRIMARY KEY NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID""",
 )
 _EXISTS = f"SELECT 1 FROM sqlite_schema WHERE name = '{FILES}'"
 _COLUMNS = "key, sha256, size, fields, metadata, modified_ms, checks"
@@ -74,8 +75,11 @@ class Page(NamedTuple):
 class Database(Protocol):
     """The tables database of a project. Its methods block, and raise `SvcError`."""
 
-    def read(self, work: Callable[[Any], T]) -> T:
-        """Return the result of a function that reads from a connection."""
+    def read(self, work: Callable[[Any], T], stale: Session | None = None) -> T:
+        """Return the result of a function that reads from a connection, of a stale read of a session."""
+
+    def written(self) -> int:
+        """Return the sequence of the last entry of the log that this node has; 0 without a fleet."""
 
     def write(self, work: Callable[[Any], T], caller: Caller | None, user: str = "") -> T:
         """Run a function in a transaction, for a request of a guest or for a user, and return its result."""
@@ -118,12 +122,13 @@ class FileStore:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database, self._blobs = database, blobs
+        self.written = database.written
         self.limit: int | None = None
 
-    async def find(self, key: str) -> StoredFile:
-        """Return a file. Raises `FileError`."""
+    async def find(self, key: str, stale: Session | None = None) -> StoredFile:
+        """Return a file, by a stale read of a session if there is one. Raises `FileError`."""
         check_key(key)
-        file = await self._read(lambda connection: _find(connection, key), None)
+        file = await self._read(lambda connection: _find(connection, key), None, stale)
         if file is None:
             raise not_found(key)
         return file
@@ -184,7 +189,9 @@ class FileStore:
             lambda connection: self._replace(connection, key, None, check) is not None, caller, user
         )
 
-    async def list(self, prefix: str, delimiter: str, start: str, limit: int) -> Page:
+    async def list(
+        self, prefix: str, delimiter: str, start: str, limit: int, stale: Session | None = None
+    ) -> Page:
         """Return the next files whose keys have a prefix, sorted by the bytes of their keys.
 
         Of keys with the delimiter after the prefix, only the part up to it is returned, once. `start` is
@@ -193,16 +200,19 @@ class FileStore:
         return await self._read(
             lambda connection: _page(connection, prefix, delimiter, max(start, prefix), min(limit, MAX_PAGE)),
             Page([], [], ""),
+            stale,
         )
 
     async def usage(self, prefix: str = "") -> tuple[int, int]:
         """Return the number and the bytes of the files whose keys have a prefix."""
         return await self._read(lambda connection: _usage(connection, prefix), (0, 0))
 
-    async def _read(self, work: Callable[[Any], T], missing: T) -> T:
+    async def _read(self, work: Callable[[Any], T], missing: T, stale: Session | None = None) -> T:
         """Return the result of reading the index, `missing` if there is none."""
         return await asyncio.to_thread(
-            self._database.read, lambda connection: work(connection) if _exists(connection) else missing
+            self._database.read,
+            lambda connection: work(connection) if _exists(connection) else missing,
+            stale,
         )
 
     async def _write(self, work: Callable[[Any], T], caller: Caller | None, user: str) -> T:

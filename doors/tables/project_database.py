@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from doors.tables.replication.entry import Origin
+from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.errors import Connection
-from doors.tables.sqlite.owner import open_for_reading, open_for_writing
-from engine.door import Caller
+from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
+from engine.door import Caller, Session
 
 T = TypeVar("T")
 
@@ -22,10 +23,15 @@ class ProjectDatabase:
     def __init__(self, data: Path) -> None:
         self._data = data
 
-    def read(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of a function that reads. The database may be empty."""
-        with open_for_reading(self._data) as connection:
+    def read(self, work: Callable[[Connection], T], stale: Session | None = None) -> T:
+        """Return the result of a function that reads, of a stale read of a session. It may have no tables."""
+        with open_for_reading(self._data, stale) as connection:
             return work(connection)
+
+    def written(self) -> int:
+        """Return the sequence of the last entry that this node of a fleet has; 0 without a fleet."""
+        replica = find_replica(database_path(self._data))
+        return replica.written if replica is not None else 0
 
     def write(self, work: Callable[[Connection], T], caller: Caller | None, user: str = "") -> T:
         """Run a function in a transaction, for a request of a guest or for a user, and return its result."""

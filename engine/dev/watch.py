@@ -350,7 +350,7 @@ def resources_for(dev: DevProject, paths: set[Path], ignored: IgnoreRules) -> di
         # A pattern such as `build/` is for folders, also for those that were removed.
         folder = ignored.folder(path) and not path.is_file()
         if not folder and not ignored(path) and not _is_own_output(path):
-            around = [r for r in resources if path.is_relative_to(r.workdir)]
+            around = [r for r in resources if path.is_relative_to(r.workdir) and not r.files]
             depth = max((len(r.workdir.parts) for r in around), default=0)
             names |= {r.name for r in around if len(r.workdir.parts) == depth and not _is_output(r, path)}
         for name in names:

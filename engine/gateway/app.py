@@ -12,7 +12,7 @@ from engine.cancellation import cancel
 from engine.door import Session
 from engine.errors import SvcError
 from engine.gateway.client_address import CLIENT_FIELDS, OWN_PREFIX, client_fields
-from engine.gateway.door_delivery import PUBLIC, DoorsOf, answer_client, deliver, public_door
+from engine.gateway.door_delivery import PUBLIC, DoorsOf, answer_client, deliver, deliver_static, public_door
 from engine.gateway.on_demand import OnDemand
 from engine.gateway.problem import DebugDetail, send_problem, wants_page
 from engine.gateway.routes import (
@@ -25,6 +25,7 @@ from engine.gateway.routes import (
     host_name,
 )
 from engine.gateway.static.body import FileChanged
+from engine.gateway.static.responder import StaticResponder
 from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
 from engine.gateway.tracing import SpanContext
 from engine.grant import Grant
@@ -263,6 +264,11 @@ class Gateway:
                 response = await version.respond(exchange)
                 if response is not None:
                     return _SpanOutcome(response[0], bytes_out=response[1])
+                door = self._doors_of(endpoint.project).get("files") if endpoint.files else None
+                if door is not None and isinstance(version, StaticResponder):
+                    sending = deliver_static(exchange, endpoint, span, door, version.rules)
+                    if (sent := await self._deliver(sending)) is not None:
+                        return sent
                 return await self._problem(exchange, "not-found") if endpoint.fallback is None else None
             return await self._run(exchange, endpoint, version, span)
         except FileChanged as error:
@@ -363,13 +369,15 @@ class Gateway:
                 await cancel([exchange.delivery])
         return replace(sent, code=sent.code or outcome.code, report=report, bytes_in=report.bytes_in)
 
-    async def _deliver(self, sending: Coroutine[Any, Any, tuple[int, int, int]]) -> _SpanOutcome:
+    async def _deliver(
+        self, sending: Coroutine[Any, Any, tuple[int, int, int] | None]
+    ) -> _SpanOutcome | None:
         """Return the outcome of a response that a Door sends; abort it if bytes are corrupt or missing."""
         try:
-            status, size, received = await sending
+            sent = await sending
         except SvcError as error:
             return _SpanOutcome(500, error.code, detail=error.public_message, aborted=True)
-        return _SpanOutcome(status, bytes_out=size, bytes_in=received)
+        return sent and _SpanOutcome(sent[0], bytes_out=sent[1], bytes_in=sent[2])
 
     async def _finish_run(
         self, exchange: TracedExchange, report: RunReport, lines: tuple[str, ...]

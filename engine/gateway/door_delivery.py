@@ -6,13 +6,18 @@ Paths below `/.svc/<door>/` are answered by that Door, which checks the permissi
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from http import HTTPStatus
+from urllib.parse import quote
 
-from engine.door import Caller, DoorRequest, DoorResponse
+from engine.door import Caller, DoorRequest, DoorResponse, Session
 from engine.gateway.routes import Endpoint
+from engine.gateway.static.responder import relative_name, url_path
+from engine.gateway.static.source import INDEX_PAGE
 from engine.gateway.traced_exchange import DELIVERED, TracedExchange
 from engine.gateway.tracing import SpanContext
 from engine.http.exchange import Headers
+from engine.static_files.rules import StaticRules
 from engine.wasm.outbound.door_calls import DoorBinding
 
 PUBLIC = "/.svc/"
@@ -66,6 +71,42 @@ async def deliver(
     return status, size, 0
 
 
+async def deliver_static(
+    exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, door: DoorBinding, rules: StaticRules
+) -> tuple[int, int, int] | None:
+    """Send the file of a static resource with `files`; return as `answer_client` does.
+
+    Returns `None`, with nothing sent, if no file matches. Paths lead to files as those of a folder.
+    """
+    head, fields = exchange.request, rules.fields(exchange.request.path)
+    method, name = "GET" if head.method == "GET" else "HEAD", relative_name(head.path)
+
+    async def ask(name: str, *, plain: bool = False) -> DoorResponse | None:
+        path = f"/v1/files/{quote(endpoint.files + name)}"
+        request = _request(exchange, endpoint, span, method, path, None)
+        answer = await _answer(door, replace(request, headers=()) if plain else request)
+        return None if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) else answer
+
+    answer, status = None, HTTPStatus.OK
+    if name is not None:
+        folder = not name or name.endswith("/")
+        answer = await ask(name + INDEX_PAGE if folder else name)
+        if answer is None and not folder:
+            answer = await ask(f"{name}/{INDEX_PAGE}")
+            if answer is not None and rules.redirect(f"{head.path}/", b"") is None:
+                location = url_path(name).encode() + b"/" + (b"?" + head.query if head.query else b"")
+                answer = DoorResponse(308, headers=(("location", location), ("cache-control", b"no-cache")))
+    if answer is not None and head.method not in ("GET", "HEAD"):
+        answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), ("cache-control", b"no-cache")))
+    elif answer is None and endpoint.not_found and head.method in ("GET", "HEAD"):
+        answer, status = await ask(endpoint.not_found, plain=True), HTTPStatus.NOT_FOUND
+        fields = {b"content-disposition": b"inline"} | fields
+    if answer is None:
+        return None
+    own = None if answer.status == HTTPStatus.PERMANENT_REDIRECT else (status, [*fields.items()])
+    return *await _send(exchange, answer, own), 0
+
+
 def _request(
     exchange: TracedExchange,
     endpoint: Endpoint,
@@ -80,7 +121,8 @@ def _request(
         query=exchange.request.query.decode("latin-1"),
         headers=tuple((name.decode("latin-1"), value) for name, value in exchange.request.headers),
         body=b"",
-        caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id),
+        caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id, endpoint.stale),
+        session=exchange.begin_session() if endpoint.sessions else Session(),
         stream=stream,
         client=True,
     )

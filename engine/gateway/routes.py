@@ -121,8 +121,8 @@ class Endpoint:
     """A routing target: a resource with its version and its mounts."""
 
     __slots__ = (
-        "_endpoints", "_fallback", "_mounts", "canonical", "hsts", "name", "project", "public", "rate",
-        "recorded", "sessions", "version",
+        "_endpoints", "_fallback", "_mounts", "canonical", "files", "hsts", "name", "not_found", "project",
+        "public", "rate", "recorded", "sessions", "stale", "version",
     )  # fmt: skip
 
     def __init__(
@@ -139,8 +139,11 @@ class Endpoint:
         """
         self.canonical = canonical
         self.hsts = resource.hsts
+        self.files = resource.files
+        self.not_found = resource.not_found
         self.project = project.name
         self.recorded = project.recorded
+        self.stale = resource.reads == "stale"
         self.sessions = any(each.reads == "stale" for each in project.resources.values())
         self.name = resource.name
         self.public = resource.public

@@ -77,7 +77,9 @@ class TracedExchange:
         return self.trace
 
     def begin_session(self) -> Session:
-        """Return the session of the client, whose cookie the response sets if the guest writes before it."""
+        """Return the session of the client, whose cookie the response sets if it writes before it."""
+        if self._session is not None:
+            return self._session
         cookies = b"; ".join(value for name, value in self.request.headers if name == b"cookie")
         if match := re.search(rb"(?:^|;) *svc-written=(\d{1,18}) *(?:;|$)", cookies):
             self._written = int(match[1])

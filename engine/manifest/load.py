@@ -225,6 +225,7 @@ def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
         workdir=workdir,
         output=(workdir / table.output).resolve() if table.output is not None else None,
         entry=entry,
+        files=table.files or "",
         not_found=table.not_found or "",
         fallback=table.fallback or "",
         rate=table.rate or "",

@@ -76,6 +76,7 @@ class ResourceSettings:
     lane: str
     _: KW_ONLY
     public: bool = False
+    files: str = ""
     spa: bool = False
     not_found: str = ""
     fallback: str = ""

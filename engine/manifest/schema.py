@@ -103,6 +103,10 @@ class ResourceTable(_ManifestTable):
     output: _OptionalText = Field(
         None, description="static: folder to serve. Otherwise: the component that build writes."
     )
+    files: _OptionalText = Field(
+        None,
+        description="static: prefix of the stored files of the project to serve instead of output.",
+    )
     entry: _OptionalText = Field(
         None, description="js: module that exports the handler, relative to workdir."
     )
@@ -232,7 +236,7 @@ def manifest_schema() -> dict[str, Any]:
     resource["properties"]["lane"] |= {"enum": list(lanes)}
     with_output = [name for name, lane in lanes.items() if lane.needs_output]
     resource["if"] = {"properties": {"lane": {"enum": with_output}}, "required": ["lane"]}
-    resource["then"] = {"required": ["output"]}
+    resource["then"] = {"anyOf": [{"required": ["output"]}, {"required": ["files"]}]}
     return {"$schema": DIALECT, **document, "title": "svc.toml"}
 
 

@@ -32,6 +32,9 @@ _OWN_HEADERS = frozenset(
 """Headers of requests to collectors that a project cannot set."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OUTPUTS = {"component": "app.wasm", "image": "public"}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+MAX_PREFIX_BYTES = 256
+"""Maximum length of a prefix of keys, which have 512 bytes at most."""
 _LABEL = 63
 """Maximum length of a host name label (RFC 1035, 2.3.4)."""
 
@@ -54,7 +57,7 @@ def validate(
         yield from _name(key_path, name, table, document.project.name)
         if "workdir" not in broken_keys:
             yield from _paths(key_path, table, root)
-        if not broken_keys & {"lane", "build", "output"}:
+        if not broken_keys & {"lane", "build", "output", "files"}:
             yield from _lane(key_path, table)
         yield from mount_findings(name, table, list(names))
         if "lane" not in broken_keys:
@@ -150,7 +153,9 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     lane = registered_lanes()[table.lane]
     component = lane.kind == "component"
     hint = f'Add the {"component" if component else "folder to serve"}: output = "{_OUTPUTS[lane.kind]}"'
-    if table.output is None and lane.needs_output:
+    if table.files is not None and not component:
+        yield from _files(key_path, table, table.files)
+    elif table.output is None and lane.needs_output:
         yield (*key_path, "output"), f"a {lane.name} resource needs output", hint
     elif table.output is None and table.build is not None:
         yield (*key_path, "build"), "a build command needs output", hint
@@ -159,10 +164,10 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
         yield (*key_path, "output"), f"output has no meaning for a {lane.name} resource without build", hint
     if component:
         lanes = _lanes(lambda each: each.kind == "image")
-        for key in ("builder", "spa", "not_found", "fallback", "headers", "redirects"):
+        for key in ("builder", "files", "spa", "not_found", "fallback", "headers", "redirects"):
             if getattr(table, key):
                 yield (*key_path, key), f"{key} is for {lanes} resources", "Remove it."
-    elif table.builder is not None and table.build is None:
+    elif table.builder is not None and table.build is None and table.files is None:
         hint = "Add build: the first build, and that of a deploy, run it."
         yield (*key_path, "builder"), "a builder needs a build command", hint
     if table.schedules and not component:
@@ -175,6 +180,19 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     if table.entry is not None and lane.default_entry is None:
         lanes = _lanes(lambda each: each.default_entry is not None)
         yield (*key_path, "entry"), f"entry is for {lanes} resources", "Remove it."
+
+
+def _files(key_path: tuple[str, ...], table: ResourceTable, files: str) -> Iterator[Finding]:
+    for key in ("workdir", "build", "builder", "output", "spa"):
+        if key in table.model_fields_set:
+            message = f"{key} has no meaning with files: stored files are not built"
+            yield (*key_path, key), message, f"Remove {key}, or files."
+    segments = [each for each in _CONTROL.sub("", files).split("/") if each not in ("", ".", "..")]
+    if (prefix := "".join(f"{each}/" for each in segments)) != files:
+        message = f'"{files}" is not a prefix of keys: segments, each with a slash behind it'
+        yield (*key_path, "files"), message, f'Write files = "{prefix or "public/"}".'
+    elif len(prefix.encode()) > MAX_PREFIX_BYTES:
+        yield (*key_path, "files"), f"the prefix has more than {MAX_PREFIX_BYTES} bytes", "Shorten it."
 
 
 def _lanes(fits: Callable[[LaneSpec], bool]) -> str:

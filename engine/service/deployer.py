@@ -55,7 +55,6 @@ from engine.service.quotas import QuotaStore
 from engine.service.secrets import SecretStore
 from engine.service.secrets_key import SecretsKey
 from engine.service.spec import DeploySpec, InvalidDeploySpec
-from engine.timeline.bus import TimelineBus
 from engine.wasm.compile.code_cache import is_compiled
 
 TIMEOUT_SECONDS = 30.0
@@ -72,10 +71,10 @@ async def check_health(
     path: str,
     ready: PreparedProject,
     domain: str,
-    timeline_of: Callable[[str], TimelineBus],
+    tenants: Tenants,
 ) -> None:
     """Request a path from every public resource. Raises `HealthCheckFailed` for the first failure."""
-    gateway = Gateway(lambda: ready.routes, timeline_of, GatewaySettings())
+    gateway = Gateway(lambda: ready.routes, tenants.timeline, GatewaySettings(), doors_of=tenants.open_doors)
     for name, resource in project.resources.items():
         if not resource.public:
             continue
@@ -254,7 +253,7 @@ class Deployer:
         project, deployment = candidate.project, candidate.deployment
         if project.check is not None:
             steps.put_nowait(Step("policy", f"checking {project.check}"))
-            await check_health(project, project.check, ready, self._domain, self._tenants.timeline)
+            await check_health(project, project.check, ready, self._domain, self._tenants)
         await self.history.add(deployment)
         if self.ready_elsewhere is not None:
             steps.put_nowait(Step("policy", "preparing the other nodes"))

@@ -159,6 +159,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
     formatters: dict[str, Callable[[DeployedResource], str]] = {
         "lane": lambda r: r.lane,
         "access": _access,
+        "files": lambda r: r.files,
         "spa": lambda r: "yes" if r.spa else "no",
         "egress": lambda r: ", ".join(r.egress),
         "run_limit_secs": lambda r: str(r.run_limit_secs),

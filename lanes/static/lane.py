@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.artifact import FolderArtifact, StaticBundle
+from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed, BuildRequest, Tool
 from engine.static_files.bundle import blob_path, read_index
 from engine.static_files.rules import RULE_FILES, StaticRules
@@ -31,11 +32,15 @@ class StaticLane:
         self._programs: dict[Path, BuildProgram] = {}
 
     async def build(self, request: BuildRequest) -> FolderArtifact | StaticBundle:
-        """Build the resource: a live folder in dev without `build`, else a static bundle.
+        """Build the resource: a live folder in dev without `build`, else a static bundle, with `files` empty.
 
         Raises `BuildFailed`.
         """
         resource = request.resource
+        if resource.files:
+            packing = Packing(request.cache, 1, 1, self._workers, request.report, verify=True)
+            with temporary_folder("no-files-") as empty:
+                return await pack(empty, packing)
         if not resource.workdir.is_dir():
             raise BuildFailed(
                 f"resource {resource.name}: the folder {request.display_path(resource.workdir)}"

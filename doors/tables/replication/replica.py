@@ -28,7 +28,7 @@ from doors.tables.replication.journal import JournalEntry, logged
 from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
 from engine.cancellation import cancel
-from engine.door import Caller, DoorRequest, DoorResponse
+from engine.door import Caller, DoorRequest, DoorResponse, Session
 from engine.errors import SvcError
 from engine.replication import CALL_SECONDS, ReplicatedLog
 
@@ -485,9 +485,12 @@ class Replica:
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def refresh(self) -> None:
-        """Wait until the copy has all entries of the log. Raises `ReplicationError`."""
-        self._call(self._refresh())
+    def refresh(self, stale: Session | None = None) -> None:
+        """Wait until the copy has all entries of the log. Raises `ReplicationError`.
+
+        For a stale read, wait as `open` does.
+        """
+        self._call(self._refresh() if stale is None else self.open(fresh=False, written=stale.written))
 
     async def _refresh(self) -> None:
         await self._copy.until(lambda: self._copy.verified)

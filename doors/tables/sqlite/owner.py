@@ -21,7 +21,7 @@ from doors.tables.sqlite.connections import (
     register_now,
 )
 from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError, open_file, rows, wrap_error
-from engine.door import Stored
+from engine.door import Session, Stored
 from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
 from engine.files.database_files import database_size
@@ -58,14 +58,15 @@ def open_for_writing(
 
 
 @contextmanager
-def open_for_reading(data: Path, *, fresh: bool = True) -> Iterator[Connection]:
+def open_for_reading(data: Path, stale: Session | None = None) -> Iterator[Connection]:
     """Open the database read-only, or an empty one if it does not exist. Raises `TablesError`.
 
-    If it must be `fresh`, a replica waits for what other nodes have written, so call this on a thread.
+    A replica waits for what other nodes have written, so call this on a thread. For a stale read, it waits
+    for the last write of the session only.
     """
     path = database_path(data)
-    if fresh and (replica := find_replica(path)) is not None:
-        replica.refresh()
+    if (replica := find_replica(path)) is not None:
+        replica.refresh(stale)
     if path.exists():
         with _open(path, _ERROR_PREFIX) as connection:
             connection.execute("pragma query_only = on")
@@ -100,10 +101,10 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
 
 
 def measure(data: Path, table: str = "", columns: str = "") -> Stored:
-    """Measure a table by columns of its first row, by default all tables. Does not wait for other nodes."""
+    """Measure a table by columns of its first row, by default all tables, as this node has them."""
     path = database_path(data)
     try:
-        with open_for_reading(data, fresh=False) as connection:
+        with open_for_reading(data, Session()) as connection:
             tables = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
             if table:
                 query = f"SELECT {columns} FROM {table}" if (table,) in tables else "SELECT 0"

@@ -134,7 +134,7 @@ class StaticResponder:
         self._source: FolderSource | BundleSource = (
             FolderSource(artifact) if isinstance(artifact, FolderArtifact) else BundleSource(artifact)
         )
-        self._rules = StaticRules(resource, self._source.rule_files)
+        self.rules = StaticRules(resource, self._source.rule_files)
         self._not_found = resource.not_found
         self._spa = resource.spa
         self._pages = bool(resource.fallback)
@@ -147,7 +147,7 @@ class StaticResponder:
         can no longer be sent, and `OSError` if a blob of an image is missing.
         """
         request = exchange.request
-        redirect = self._rules.redirect(request.path, request.query)
+        redirect = self.rules.redirect(request.path, request.query)
         if redirect is not None:
             return await _send_text(exchange, redirect[0], "", redirect[1])
         fields: dict[bytes, bytes] = {}
@@ -185,7 +185,7 @@ class StaticResponder:
         """Return the file for a URL path, and whether the choice depends on the `accept` header."""
         name = relative_name(path)
         file = self._source.find(name) if name is not None and name not in RULE_FILES else None
-        if isinstance(file, FolderRedirect) and self._rules.redirect(f"{path}/", b"") is not None:
+        if isinstance(file, FolderRedirect) and self.rules.redirect(f"{path}/", b"") is not None:
             file = self._source.find(f"{file.name}/")  # A redirect to the slash would lead back here.
         if file is None and self._pages and name and not name.endswith("/"):
             file = self._source.find(f"{name}.html")
@@ -257,7 +257,7 @@ class StaticResponder:
 
     def _with_rules(self, exchange: Exchange, headers: list[Header]) -> list[Header]:
         """Return the fields of a response with those of the rules, which replace equal names."""
-        rules = self._rules.fields(exchange.request.path)
+        rules = self.rules.fields(exchange.request.path)
         if not rules:
             return headers
         return [*(field for field in headers if field[0] not in rules), *rules.items()]

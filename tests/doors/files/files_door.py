@@ -10,7 +10,7 @@ from doors.files.door import FilesDoor, ProjectFiles
 from doors.tables.project_database import ProjectDatabase
 from doors.tables.sqlite.owner import measure
 from engine.bucket.blobs import FolderBlobs
-from engine.door import Caller, DoorContext, DoorRequest, DoorStorage
+from engine.door import Caller, DoorContext, DoorRequest, DoorStorage, Session
 
 CALLER = Caller("api", "request-1", deployment="d1")
 DAY_NS = 86_400 * 10**9
@@ -50,6 +50,8 @@ class Files:
         body: bytes | AsyncIterable[bytes] = b"",
         *,
         client: bool = False,
+        caller: Caller = CALLER,
+        session: Session | None = None,
         **headers: str,
     ) -> Answer:
         """Send a request. Underscores of header names stand for dashes."""
@@ -60,7 +62,8 @@ class Files:
             query=query,
             headers=tuple((name.replace("_", "-"), value.encode()) for name, value in headers.items()),
             body=b"",
-            caller=CALLER,
+            caller=caller,
+            session=session or Session(),
             stream=aiter(pieces(body) if isinstance(body, bytes) else body),
             client=client,
         )

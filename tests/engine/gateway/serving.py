@@ -16,6 +16,7 @@ from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, RequestRecord
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
+from engine.wasm.outbound.door_calls import DoorBinding
 
 
 class Scripted:
@@ -98,6 +99,7 @@ def with_site(
     limiter: ConnectionLimiter | None = None,
     grace: float = 0.2,
     domains: Collection[str] | None = None,
+    doors: Mapping[str, DoorBinding] | None = None,
 ) -> Any:
     """Serve a project named `shop` and run the test against it."""
 
@@ -106,7 +108,7 @@ def with_site(
         table = RouteTable.build(project, versions, domain="localhost", domains=domains)
         timeline, stop = TimelineBus(), asyncio.Event()
         settings = GatewaySettings(dev=dev, max_body=max_body, scheme=scheme)
-        gateway = Gateway(lambda: table, lambda _: timeline, settings)
+        gateway = Gateway(lambda: table, lambda _: timeline, settings, doors_of=lambda _: doors or {})
         sockets = bind("localhost", 0)
         port = sockets[0].getsockname()[1]
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=grace, limiter=limiter))

@@ -12,6 +12,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 HEAD = '[project]\nname = "shop"\n'
 B = '\n[resource.b]\nlane = "js"'
 A = '[resource.a]\nlane = "js"\n'
+F = '[resource.a]\nlane = "static"\nfiles = "public/"\n'
 S = '[resource.a]\nlane = "static"\noutput = "out"\n'
 
 
@@ -94,6 +95,19 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
         (A + 'not_found = "404.html"', (5, 1), "resource.a.not_found", "for static resources", "Remove it"),
         (A + 'redirects = { "/a" = "/b" }', (5, 1), "resource.a.redirects", "for static resources", "Remove it"),
         (A + 'headers = { "/a" = { x = "1" } }', (5, 1), "resource.a.headers", "for static resources", "Remove it"),
+        (A + 'files = "public/"', (5, 1), "resource.a.files", "for static resources", "Remove it"),
+        (F + 'output = "out"', (6, 1), "resource.a.output", "no meaning with files", "Remove output, or files."),
+        (F + 'build = "make"', (6, 1), "resource.a.build", "no meaning with files", "Remove build, or files."),
+        (F + 'builder = "vite"', (6, 1), "resource.a.builder", "no meaning with files", "Remove builder, or files."),
+        (F + 'workdir = "."', (6, 1), "resource.a.workdir", "no meaning with files", "Remove workdir, or files."),
+        (F + "spa = true", (6, 1), "resource.a.spa", "no meaning with files", "Remove spa, or files."),
+        (F.replace("public/", "/public"), (5, 1), "resource.a.files", "not a prefix", 'Write files = "public/".'),
+        (F.replace("public/", "a/../b/"), (5, 1), "resource.a.files", "not a prefix", 'Write files = "a/b/".'),
+        (F.replace("public/", "../"), (5, 1), "resource.a.files", "not a prefix", 'Write files = "public/".'),
+        (F.replace("public/", "ä ö"), (5, 1), "resource.a.files", "not a prefix", 'Write files = "ä ö/".'),
+        (F.replace("public/", "a\\u0000//b/"), (5, 1), "resource.a.files", "not a prefix", 'Write files = "a/b/".'),
+        (F.replace("public", "ü" * 128), (5, 1), "resource.a.files", "more than 256 bytes", "Shorten it."),
+        (F.replace("public/", ""), (5, 1), "resource.a.files", "empty", "remove files"),
         (S + 'headers = { "/a" = "no-cache" }', (6, 13), 'resource.a.headers."/a"', "a table, not a string", '"cache-control"'),
         (S + 'headers = { "a" = { x = "1" } }', (6, 13), "resource.a.headers.a", "start with /", 'Write "/a"'),
         (S + 'headers = { "/a" = { "x y" = "1" } }', (6, 22), 'resource.a.headers."/a"."x y"', "not a header name", "cache-control"),

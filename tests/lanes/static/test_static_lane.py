@@ -353,6 +353,13 @@ def test_empty_output_creates_an_empty_bundle(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("mode", ["dev", "deploy"])
+def test_resource_of_stored_files_is_an_empty_bundle(shop: Workshop, mode: BuildMode) -> None:
+    shop.write("index.html", "not served")
+    stored = shop.build(mode=mode, files="public/", output=None, not_found="404.html")
+    assert isinstance(stored, StaticBundle) and shop.files(stored) == {}
+
+
+@pytest.mark.parametrize("mode", ["dev", "deploy"])
 @pytest.mark.parametrize("build", [None, "true"])
 def test_invalid_rules_and_a_missing_page_fail_the_build(
     shop: Workshop, mode: BuildMode, build: str | None
