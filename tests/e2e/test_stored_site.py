@@ -120,6 +120,10 @@ def test_stored_site_in_development(tmp_path: Path, home: Path) -> None:
         with pytest.raises(httpx.RemoteProtocolError):
             ask("GET", "/media/x.png")
         server.wait_for("blob-damaged")
+        (project / "svc.toml").write_text(MANIFEST.replace('"public/"', '"../"'))
+        server.wait_for('"../" is not a prefix of keys')
+        (project / "svc.toml").write_text(MANIFEST.replace('"public/"', '"private/"'))
+        server.until("/media/docs/", lambda answer: answer.status_code == 404)
 
 
 def test_stored_site_of_a_service(tmp_path: Path, cache: Path) -> None:
