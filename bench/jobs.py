@@ -18,10 +18,10 @@ from statistics import median, quantiles
 from httpx import AsyncClient
 
 from bench.fairness import latencies
-from bench.memory import memory_of
 from bench.processes import write_results
 from bench.service import DOMAIN, Serving, bundle, deploy
 from engine.cancellation import cancel
+from engine.wasm.execution.memory_budget import ResidentSet
 from svc_tui.client import Client
 
 ROUNDS = 3
@@ -118,13 +118,13 @@ class Service:
 
     def rss(self) -> int:
         """Return the resident set in bytes."""
-        self.peak = max(self.peak, size := sum(memory_of(each).rss for each in processes(self._pid)))
+        self.peak = max(self.peak, size := sum(ResidentSet(each).read() for each in processes(self._pid)))
         return size
 
     async def _watch(self) -> None:
         while True:
             self.rss()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     async def busy(self, jobs: int) -> float:
         """Return the 99th percentile beside jobs that are due."""
