@@ -70,7 +70,7 @@ JOBS = DoorTables(
         "INSERT INTO _svc_jobs_count VALUES (1, 0)",
         f"""CREATE TRIGGER _svc_jobs_added AFTER INSERT ON _svc_jobs BEGIN
             UPDATE _svc_jobs_count SET n = n + 1;
-            SELECT RAISE(ABORT, '{FULL}. {FULL_HINT.rstrip('.')}') FROM _svc_jobs_count WHERE n > {MAX_JOBS};
+            SELECT RAISE(ABORT, '{FULL}. {FULL_HINT.rstrip(".")}') FROM _svc_jobs_count WHERE n > {MAX_JOBS};
         END""",
         """CREATE TRIGGER _svc_jobs_removed AFTER DELETE ON _svc_jobs BEGIN
             UPDATE _svc_jobs_count SET n = n - 1;
