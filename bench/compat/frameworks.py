@@ -88,7 +88,7 @@ def save_checks(project: Path, client: httpx.Client) -> dict[str, Callable[[], b
         page.write_text(page.read_text().replace(heading, text))
 
     def until(shown: Callable[[], bool]) -> bool:
-        end = time.monotonic() + 90
+        end = time.monotonic() + 180
         while not (done := shown()) and time.monotonic() < end:
             time.sleep(1)
         return done
@@ -105,8 +105,7 @@ def save_checks(project: Path, client: httpx.Client) -> dict[str, Callable[[], b
     def thrown() -> bool:
         code = "{{ [][0].x }}" if page.suffix == ".vue" else "{[][0].x}"
         saved(f"<h1>{code}</h1>{heading}")
-        until(lambda: client.get("/").status_code == 500)
-        return until(lambda: logged(_LINES, f"{page.name}:"))
+        return until(lambda: client.get("/").status_code == 500 and logged(_LINES, f"{page.name}:"))
 
     def error() -> bool:
         saved("<h1>{{web(</h1>")
