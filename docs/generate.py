@@ -1,8 +1,8 @@
 """Generator of the reference pages that come from the code.
 
 `make docs` writes limits.md, errors.md, environment.md and manifest.schema.json, and in cli.md, doors.md and
-commands/ the parts between the comments `generated` and `end of generated`. `tests/test_docs.py` compares
-them.
+commands/ the parts between the comments `generated` and `end of generated`. It also writes the
+statement of jobs into the guest libraries. `tests/test_docs.py` compares all of them.
 """
 
 import ast
@@ -17,6 +17,7 @@ import typer
 from docs.environment_table import ENVIRONMENT
 from docs.error_codes import CONTROL_CODES, TIMELINE_CODES
 from docs.limits_table import LIMITS
+from doors.jobs.schema import GUEST_ADD
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.door import DOMAIN
 from engine.errors import SvcError
@@ -29,6 +30,9 @@ from svc_tui.terminal.stderr import ExitCode
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
+GUEST_JOBS = [
+    ROOT / "lanes" / name for name in ("js/guest/jobs.js", "go/guest/jobs/jobs.go", "rust/guest/src/jobs.rs")
+]
 PACKAGES = ("svc_tui", "engine", "lanes", "doors", "screens")
 NOTE = "<!-- Generated from the code by `make docs`. Edit docs/*.py instead. -->\n"
 EXIT_CODES = {
@@ -260,6 +264,9 @@ def pages() -> dict[Path, str]:
             return f"{match[1]}\n{section(path, match[2])}\n{match[3]}"
 
         contents[path] = _SECTION.sub(replaced, text)
+    for path in GUEST_JOBS:
+        text = path.read_text(encoding="utf-8")
+        contents[path] = re.sub(r"INSERT INTO _svc_jobs_add .*?\) VALUES .*?\)", GUEST_ADD, text)
     return contents
 
 

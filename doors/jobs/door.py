@@ -10,7 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from doors.jobs.schema import ADD, FULL, FULL_HINT, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH
+from doors.jobs.schema import ADD, FULL, FULL_HINT, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH, MEMBERS
 from doors.jobs.store import ProjectJobs, Statements
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, ProblemKind, Stored, problem_response
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
@@ -23,7 +23,7 @@ KINDS = {
     "method-not-allowed": ProblemKind(405, "Only POST is allowed."),
     "jobs-full": ProblemKind(429, "The project has the maximum of jobs."),
 }
-_MEMBERS = frozenset({"resource", "path", "body", "base64", "delay_s", "key", "max_tries"})
+_MEMBERS = frozenset({*MEMBERS, "base64"})
 _FORM = 'The document is {"path": "/resize", "body": "…", "delay_s": 60, "key": "…", "max_tries": 8}.'
 
 
@@ -100,7 +100,7 @@ class OpenJobs(ProjectJobs):
             request.call.name = f"add {document['path']}"[:200]
         id_ = secrets.token_hex(8)
         delay, tries = document.get("delay_s"), document.get("max_tries")
-        values = (id_, resource, document["path"], body, delay, key, tries)
+        values = (resource, document["path"], body, delay, key, tries, id_)
         find = "SELECT id FROM _svc_jobs WHERE id = $1 OR (key = $2 AND state = 'waiting')"
         answer = await self._sql.ask([(ADD, values), (find, (id_, key))], request.caller, request.session)
         result = json.loads(answer.body)

@@ -88,7 +88,7 @@ JOBS = DoorTables(
         END""",
     ),
 )
-ADD = (
-    "INSERT INTO _svc_jobs_add (id, resource, path, body, delay_s, key, max_tries)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7)"
-)
+MEMBERS = ("resource", "path", "body", "delay_s", "key", "max_tries")
+GUEST_ADD = f"INSERT INTO _svc_jobs_add ({', '.join(MEMBERS)}) VALUES ($1, $2, $3, $4, $5, $6)"
+"""The statement of the guest libraries, into which `make docs` writes it."""
+ADD = f"INSERT INTO _svc_jobs_add ({', '.join(MEMBERS)}, id) VALUES ($1, $2, $3, $4, $5, $6, $7)"
