@@ -99,8 +99,14 @@ async def open_in_browser(app: App[Any], address: str) -> None:
         raise SvcError(f"cannot open {address}: no browser found", "Press y to copy the address.") from error
 
 
-Tab = Literal["board", "tables", "logs"]
-TABS: dict[Tab, str] = {"board": "Board", "tables": "Tables", "logs": "Logs"}
+Tab = Literal["board", "tables", "logs", "jobs", "files"]
+TABS: dict[Tab, str] = {
+    "board": "Board",
+    "tables": "Tables",
+    "logs": "Logs",
+    "jobs": "Jobs",
+    "files": "Files",
+}
 _STATES: dict[LinkState, tuple[str, str]] = {
     "starting": ("◌ starting", "$text-warning"),
     "live": ("● live", "$text-success"),
@@ -108,8 +114,8 @@ _STATES: dict[LinkState, tuple[str, str]] = {
 }
 _CHIP = "[b $background on $primary]"
 """The style of the current tab."""
-WIDE_CELLS = 96
-"""Minimum screen width for showing the address and the palette's key in the top line."""
+WIDE_CELLS = 116
+"""Minimum screen width for showing the palette's key in the top line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +187,12 @@ class TopBar(Horizontal):
         tabs = self._content(f"{self._tabs(short=False)}{key} ")
         room = width - cell_len(f" svc   ─ {info.kind} ")
         if cell_len(info.project + text) + tabs.cell_length > room:
-            tabs = self._content(f"{self._tabs(short=True)} ")
+            tabs = self._content(self._tabs(short=True))
         if cell_len(info.project + text) + tabs.cell_length > room:
             text = text.partition(",")[0]
         room -= cell_len(text) + tabs.cell_length
         project = Content(info.project).truncate(max(room, 1), ellipsis=True).plain
-        address = f" {info.address}" if key and info.address else ""
+        address = f" {info.address}" if info.address else ""
         if cell_len(project + address) > room:
             address = ""
         markup = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {info.kind}$address[/] [{tone}]{text}[/]"
@@ -198,7 +204,7 @@ class TopBar(Horizontal):
         return "".join(
             f"{_CHIP} {number} {name} [/]"
             if tab == self._tab
-            else f"[@click=app.tab('{tab}')][dim] {number}{'' if short else ' ' + name} [/][/]"
+            else f"[@click=app.tab('{tab}')][dim] {number}{'' if short else f' {name} '}[/][/]"
             for number, (tab, name) in enumerate(TABS.items(), 1)
         )
 

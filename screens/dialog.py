@@ -397,7 +397,7 @@ class ExportForm(FileForm[Path]):
             if limit is not None and done > limit:
                 raise SvcError(
                     f"a download has at most {size(limit)}",
-                    "Export it with `svc tables export` or `svc logs` on your machine.",
+                    "Use `svc tables export`, `svc logs` or `svc files get` on your machine.",
                 )
             self.progress = f"{size(done)} written"
 

@@ -223,7 +223,7 @@ class CommandLine(ModalScreen[str]):
     CommandLine > Vertical { height: auto; background: $surface; }
     CommandLine Input { border: none; height: 1; padding: 0 1; background: $surface; }
     CommandLine Input:focus { border: none; }
-    CommandLine #known { padding: 0 1; color: $foreground-muted; height: auto; max-height: 8; }
+    CommandLine #known { padding: 0 1; color: $foreground-muted; height: auto; max-height: 12; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss('')", "Back", id="command.back"),

@@ -185,6 +185,7 @@ _TERMINAL_ACTIONS = {
 _LOCAL_ACTIONS = _TERMINAL_ACTIONS | {
     "file": ("this Console cannot read files of your machine", "Enter the bytes as base64."),
     "import": ("this Console cannot read files of your machine", "Run `svc tables import FILE` there."),
+    "upload": ("this Console cannot read files of your machine", "Run `svc files put FILE` there."),
 }
 """Actions that use this machine, and are refused for users of another."""
 _SPELLED_KEYS = frozenset({"enter", "backspace", "tab", "space", "home", "end"})

@@ -23,7 +23,7 @@ from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
 from screens.board.model import BoardModel
 from screens.board.mount_editor import MountEditor
-from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, open_in_browser
+from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
 from screens.terminal_app import supports_unicode
@@ -305,10 +305,8 @@ class BoardScreen(ConsoleScreen):
 
     def _open(self, hit: Hit) -> None:
         door = self._model.door_name(hit)
-        if door == "tables":
-            self.post_message(self.OpenTab("tables"))
-        elif door is not None:
-            self.post_message(self.OpenTab("logs"))
+        if door is not None:
+            self.post_message(self.OpenTab(next((tab for tab in TABS if tab == door), "logs")))
         else:
             self._details_open = True
             self._show_panel()

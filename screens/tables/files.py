@@ -42,12 +42,12 @@ def read_blob(path: Path) -> dict[str, str]:
     return {"base64": b64encode(data).decode()}
 
 
-def read_chunks(path: Path, on_bytes: OnBytes, stopped: threading.Event) -> Iterator[bytes]:
-    """Yield a file in chunks. Raises `SvcError`."""
+def read_chunks(path: Path, on_bytes: OnBytes, stopped: threading.Event, outcome: str) -> Iterator[bytes]:
+    """Yield a file in chunks. Raises `SvcError`; `outcome` completes its message after a stop."""
     with _reading(path), path.open("rb") as file:
         total, sent = os.fstat(file.fileno()).st_size, 0
         while chunk := file.read(CHUNK_BYTES):
-            raise_if_stopped(stopped, "nothing was imported")
+            raise_if_stopped(stopped, outcome)
             yield chunk
             sent += len(chunk)
             on_bytes(sent, total)

@@ -412,7 +412,7 @@ class ImportForm(FileForm[str]):
         return table
 
     def _send(self, name: str, params: dict[str, Any]) -> Any:
-        chunks = read_chunks(parse_path(name), self._show_sent, self.stopped)
+        chunks = read_chunks(parse_path(name), self._show_sent, self.stopped, "nothing was imported")
         with closing(self._client.lines("POST", "/import", params=params, content=chunks)) as lines:  # type: ignore[type-var]
             for line in lines:
                 if line["done"]:

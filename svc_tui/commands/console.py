@@ -38,7 +38,10 @@ def console(
     web_url: Annotated[str, option("URL", "Public URL of the page behind a TLS proxy.")] = "",
     insecure: Annotated[bool, flag("Allow serving the page without encryption.", "--insecure")] = False,
 ) -> None:
-    """Open the Console: Board, Tables and Logs of the project in this folder or of a deployed one."""
+    """Open the Console of the project in this folder or of a deployed one.
+
+    It has Board, Tables, Logs, Jobs and Files.
+    """
     folder = None if service or project else current_project()
     needs_project = folder is None and not service and not project
     if web:

@@ -46,6 +46,8 @@ from screens.tables.screen import APPLYING, TablesScreen
 from screens.tables.sql_text import HistoryStore
 from screens.terminal_app import BrowserDriver, TerminalApp
 from screens.widgets.row_source import Tone
+from screens.work.files_screen import FilesScreen
+from screens.work.screen import JobsScreen
 from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.start import LoginActions, SqlHistory, ThemePreference
 
@@ -89,6 +91,8 @@ class Console(TerminalApp[None]):
         Binding("1", "tab('board')", "Board", show=False, id="console.board"),
         Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
         Binding("3", "tab('logs')", "Logs", show=False, id="console.logs"),
+        Binding("4", "tab('jobs')", "Jobs", show=False, id="console.jobs"),
+        Binding("5", "tab('files')", "Files", show=False, id="console.files"),
         Binding("colon", "command_line", "Command line", show=False, key_display=":", id="console.command"),
         Binding("question_mark,f1", "keys", "Keys", id="console.keys"),
         Binding("at", "activity", "Activity", show=False, id="console.activity"),
@@ -138,6 +142,8 @@ class Console(TerminalApp[None]):
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
         self.add_mode("tables", partial(TablesScreen, self._client, sql_history))
         self.add_mode("logs", partial(LogsScreen, self._client))
+        self.add_mode("jobs", partial(JobsScreen, self._client))
+        self.add_mode("files", partial(FilesScreen, self._client))
         self.set_keymap(keymap or {})
 
     def on_mount(self) -> None:

@@ -21,6 +21,14 @@ from tests.support.terminal import SECONDS, Terminal, terminal
 pytestmark = pytest.mark.slow
 SVC = (sys.executable, "-m", "svc_tui")
 OpenConsole = Callable[..., AbstractContextManager[Terminal]]
+TABS = (
+    ("2 Tables", "no tables yet"),
+    ("3 Logs", "Filter"),
+    ("4 Jobs", "No jobs"),
+    ("5 Files", "No files"),
+    ("1 Board", "ready"),
+)
+"""Tabs, and what each shows of a project without tables."""
 
 
 def created(folder: Path) -> Path:
@@ -98,7 +106,7 @@ def wait_for_exit(process: int) -> None:
 
 
 def test_mouse_works(console: Terminal) -> None:
-    for tab, text in (("3 Logs", "Filter"), ("2 Tables", "no tables"), ("1 Board", "ready")):
+    for tab, text in TABS:
         top = console.until("● live").splitlines()[0]
         at = f"\x1b[<0;{top.index(tab) + 3};1"
         console.type(f"{at}M{at}m")
@@ -175,10 +183,9 @@ def test_console_shows_project_and_restores_terminal(console: Terminal) -> None:
 def test_small_terminal_and_resize(shop: Path, open_console: OpenConsole) -> None:
     with open_console(shop, "--port", "0", size=(60, 20)) as console:
         console.until("● live")
-        for key, text in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
-            console.keys(key)
-            screen = console.until(text)
-            assert "Logs" in screen.splitlines()[0]
+        for tab, text in TABS:
+            console.keys(tab[0])
+            assert tab in console.until(text).splitlines()[0]
         for size in ((20, 5), (200, 60), (1, 1), (80, 24)):
             console.resize(*size)
         console.until(lambda screen: "ready" in screen and "Quit" in screen)
@@ -194,8 +201,8 @@ def test_no_color_disables_colors(shop: Path, open_console: OpenConsole) -> None
 def test_ascii_locale_shows_ascii(shop: Path, open_console: OpenConsole) -> None:
     with open_console(shop, "--port", "0", LANG="C") as console:
         console.until("live")
-        for key, text in (("1", "web"), ("2", "table"), ("3", "Filter")):
-            console.keys(key)
+        for tab, text in TABS:
+            console.keys(tab[0])
             screen_text = console.until(text)
             assert screen_text.isascii(), sorted({each for each in screen_text if not each.isascii()})
 

@@ -92,7 +92,7 @@ async def test_narrow_terminal_shows_state_and_tabs(project: Path) -> None:
     async with opened(project, size=(60, 20)) as (app, pilot, _):
         await until(pilot, lambda: "● live" in top(app))
         assert "http" not in top(app)
-        assert "3 Logs" in str(app.screen.query_one("#tabs").render())
+        assert "1 Board  2 3 4 5" in str(app.screen.query_one("#tabs").render())
 
 
 @pytest.mark.parametrize(

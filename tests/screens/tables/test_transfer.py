@@ -82,7 +82,7 @@ def test_write_file_follows_links_and_refuses_special_files(files: Path) -> None
 
 def test_unreadable_file_raises_error(files: Path) -> None:
     with pytest.raises(SvcError, match="cannot read"):
-        list(read_chunks(files / "none.csv", lambda done, total: None, threading.Event()))
+        list(read_chunks(files / "none.csv", lambda done, total: None, threading.Event(), "nothing was sent"))
 
 
 def test_beginning_of_long_file_has_whole_lines(files: Path) -> None:

@@ -1,0 +1,322 @@
+"""Jobs screen: the jobs and the schedules of a project, and the base class of screens with one list."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import ClassVar, Literal
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.notifications import SeverityLevel
+from textual.widgets import Static
+
+from screens.console_screen import ConsoleScreen, Tab
+from screens.dialog import ChoiceDialog, ConfirmDialog
+from screens.logs.request_view import RequestView
+from screens.widgets.columns import ListColumn
+from screens.widgets.row_source import Cell, Line
+from screens.widgets.virtual_list import VirtualRows
+from screens.work.rows import (
+    JOB_COLUMNS,
+    SCHEDULE_COLUMNS,
+    Document,
+    DocumentRows,
+    job_cells,
+    job_lines,
+    key_of,
+    schedule_cells,
+)
+from svc_tui.client import SvcError, Unreachable
+from svc_tui.terminal.units import duration, plural
+
+MAX_LISTED = 1000
+"""Maximum number of documents in a list."""
+
+
+class ListScreen(ConsoleScreen):
+    """A screen with one list, which is loaded again while it is shown, and a line about it."""
+
+    AUTO_FOCUS = "VirtualRows"
+    DEFAULT_CSS = """
+    ListScreen {
+        & VirtualRows { height: 1fr; }
+        & #about { height: 1; padding: 0 1; color: $foreground-muted; }
+        & #about { text-wrap: nowrap; text-overflow: ellipsis; }
+    }
+    """
+    GROUP: ClassVar[str] = "Jobs and files"
+    POLL_SECONDS: ClassVar[float] = 2.0
+    source: DocumentRows
+    _opened: Document | None = None
+
+    @staticmethod
+    def now() -> datetime:
+        """Return the time that relative times refer to."""
+        return datetime.now(UTC)
+
+    async def load(self) -> tuple[Sequence[Document], str, str]:
+        """Return the documents, the line about them, and what an empty list shows. Raises `SvcError`."""
+        raise NotImplementedError
+
+    @property
+    def rows(self) -> VirtualRows:
+        return self.query_one(VirtualRows)
+
+    def on_mount(self) -> None:
+        self.set_interval(self.POLL_SECONDS, self._poll)
+
+    def _poll(self) -> None:
+        """Load the list, unless it is still being loaded."""
+        loading = any(each.node is self and each.group == "load" and each.is_running for each in self.workers)
+        if self.is_active and self.client.state == "live" and not loading:
+            self.reload()
+
+    def engine_connected(self) -> None:
+        self.reload()
+
+    def on_screen_resume(self) -> None:
+        self._poll()
+
+    @work(group="load", exclusive=True)
+    async def reload(self) -> None:
+        """Load the list again. The cursor stays on its document."""
+        try:
+            documents, about, empty = await self.load()
+        except Unreachable:
+            return
+        except SvcError as error:
+            self.banner = " · ".join(error.text.splitlines())
+            return
+        self.banner = ""
+        key = key_of(self.current) if self.current is not None else None
+        self.source.documents = documents
+        self.rows.empty = empty
+        self.rows.reload()
+        moved = next((index for index, each in enumerate(documents) if key_of(each) == key), None)
+        if moved is not None and moved != self.rows.cursor_row:
+            self.rows.cursor_row = moved
+        self.query_one("#about", Static).update(Content(about))
+        self.refresh_bindings()
+
+    @property
+    def current(self) -> Document | None:
+        """The document of the dialog that has just been closed, or the one at the cursor."""
+        row = self.rows.cursor_row
+        return self._opened or next(iter(self.source.documents[row : row + 1]), None)
+
+    def chosen(self) -> list[Document]:
+        """Return the marked documents that are still there. Without marks, return the current one."""
+        if self._opened is None and (marks := self.rows.marks):
+            return [each for each in self.source.documents if key_of(each) in marks]
+        return [self.current] if self.current is not None else []
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action not in _CHOICES or self.current is not None
+
+    def show(self, document: Document, lines: Iterable[Line], *actions: str) -> None:
+        """Show a document in a dialog, which offers actions."""
+
+        async def act(action: str | None) -> None:
+            if action:
+                self._opened = document
+                await self.run_action(action)
+                self._opened = None
+
+        self.app.push_screen(TextDialog([*lines], actions), act)
+
+    def confirm(self, title: str, text: str, action: Callable[[], object]) -> None:
+        """Ask before a deletion, and call the action after a yes."""
+
+        def act(confirmed: bool | None) -> None:
+            if confirmed:
+                action()
+
+        self.app.push_screen(ConfirmDialog(title, text, "delete"), act)
+
+    def compose_list(self, source: DocumentRows, columns: Sequence[ListColumn]) -> ComposeResult:
+        """Yield the line and the list."""
+        self.source = source
+        yield Static(id="about")
+        yield VirtualRows(source, columns)
+
+
+_CHOICES = {
+    "run": ("r", "Run now"),
+    "download": ("x", "Download"),
+    "delete": ("d", "Delete"),
+    "log": ("L", "Log"),
+}
+"""Actions of a list with their keys and labels."""
+
+
+class TextDialog(ChoiceDialog):
+    """Shows lines about one document. Returns an action of the list, or ""."""
+
+    GROUP: ClassVar[str] = "Jobs and files"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(key, f"choose('{action}')", label, id=f"text.{action}")
+            for action, (key, label) in _CHOICES.items()
+        ),
+        Binding("escape", "dismiss('')", "Back", id="text.back"),
+    ]
+
+    def __init__(self, lines: Sequence[Line], actions: Sequence[str]) -> None:
+        """Create the dialog. `actions` are those that it offers."""
+        super().__init__()
+        self._lines, self._actions = lines, actions
+        choices = ((_CHOICES[action][0], action, _CHOICES[action][1].lower()) for action in actions)
+        self.CHOICES = (*choices, ("esc", "", "back"))  # type: ignore[misc]
+
+    def lines(self, room: int) -> Sequence[Line]:
+        return self._lines
+
+    def action_choose(self, action: str) -> None:
+        if action in self._actions:
+            self.dismiss(action)
+
+
+States = Literal["", "waiting", "running", "dead"]
+STATES: tuple[States, ...] = ("", "dead", "waiting", "running")
+
+
+class JobsScreen(ListScreen):
+    """The jobs of a project, or its schedules."""
+
+    TAB: ClassVar[Tab] = "jobs"
+    HELP: ClassVar[str] = (
+        "Requests that svc sends by itself: jobs, which your code adds, and (S) schedules of svc.toml. "
+        "A dead job has failed in all its tries; r runs it again."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "run", "Run now", id="jobs.run"),
+        Binding("p", "pause", "Pause, resume", id="jobs.pause"),
+        Binding("d,delete", "delete", "Delete", id="jobs.delete"),
+        Binding("f", "filter", "State", id="jobs.filter"),
+        Binding("S", "schedules", "Jobs, schedules", id="jobs.schedules"),
+        Binding("L", "log", "Log", id="jobs.log"),
+    ]
+
+    _state: States = ""
+    _schedules = False
+
+    def body(self) -> ComposeResult:
+        yield from self.compose_list(DocumentRows(self._job_cells), JOB_COLUMNS)
+
+    def _job_cells(self, job: Document) -> tuple[Cell, ...]:
+        return job_cells(self.now(), job)
+
+    def navigate(self, words: Sequence[str]) -> None:
+        """Show the jobs in a state, or the schedules. Raises `SvcError`."""
+        word = " ".join(words)
+        if word == "schedules":
+            self._show(schedules=True)
+        elif word in STATES:
+            self._state = word
+            self._show(schedules=False)
+        else:
+            raise SvcError(f'unknown state "{word}"', "Available: waiting, running, dead, schedules.")
+
+    async def load(self) -> tuple[Sequence[Document], str, str]:
+        """Return the jobs or schedules, the line about them, and the text of an empty list."""
+        if self._schedules:
+            listed = await self.client.call("GET", "/schedules")
+            self.source.cells = partial(schedule_cells, self.now(), listed["active"])
+            schedules = listed["schedules"]
+            on_request = schedules and not listed["active"]
+            note = " · r runs one now, `svc dev --schedules` all at their times" if on_request else ""
+            empty = "No schedules. Add `schedules` to a resource in svc.toml."
+            return schedules, plural(len(schedules), "schedule") + note, empty
+        params = {"limit": MAX_LISTED, "state": self._state or None}
+        listed = await self.client.call("GET", "/jobs", params=params)
+        total = listed[self._state] if self._state else sum(listed[state] for state in STATES if state)
+        counts = " · ".join(f"{listed[state]:,} {state}" for state in ("waiting", "running", "dead"))
+        shown = f" · only {self._state}: f shows others" if self._state else ""
+        if total > len(listed["jobs"]):
+            shown += f" · the first {len(listed['jobs']):,}"
+        empty = "No jobs. Your code adds them with jobs.add(path, body)."
+        return listed["jobs"], counts + shown, f"No {self._state} jobs. Press f." if self._state else empty
+
+    def _show(self, *, schedules: bool) -> None:
+        """Show the other list from its first row."""
+        self._schedules = schedules
+        cells = partial(schedule_cells, self.now(), False) if schedules else self._job_cells
+        self.source = DocumentRows(cells)
+        self.rows.set_source(self.source, SCHEDULE_COLUMNS if schedules else JOB_COLUMNS)
+        self.reload()
+
+    def action_schedules(self) -> None:
+        self._show(schedules=not self._schedules)
+
+    def action_filter(self) -> None:
+        self._state = STATES[(STATES.index(self._state) + 1) % len(STATES)]
+        self._show(schedules=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        hidden = ("filter", "delete") if self._schedules else ("pause",)
+        return action not in hidden and super().check_action(action, parameters)
+
+    def action_run(self) -> None:
+        if self._schedules and (schedule := self.current) is not None:
+            self._run_schedule(schedule)
+        elif jobs := self.chosen():
+            self._change("retry", jobs)
+
+    @work(group="change")
+    async def _run_schedule(self, schedule: Document) -> None:
+        self.notify(f"running {key_of(schedule)} …", markup=False, timeout=2)
+        with self.shown_errors():
+            result = await self.client.call("POST", "/schedules/run", _address(schedule))
+            status = f" {result['status']}" if result["status"] is not None else ""
+            text = f"{key_of(schedule)} {result['state']}{status} in {duration(int(result['seconds'] * 1e9))}"
+            tone: SeverityLevel = "information" if result["state"] == "succeeded" else "error"
+            self.notify(text, severity=tone, markup=False)
+        self.reload()
+
+    @work(group="change")
+    async def action_pause(self) -> None:
+        if (schedule := self.current) is not None:
+            with self.shown_errors():
+                body = {**_address(schedule), "paused": not schedule["paused"]}
+                await self.client.call("PUT", "/schedules/paused", body)
+                self.reload()
+
+    def action_delete(self) -> None:
+        if jobs := self.chosen():
+            title = f"Delete {plural(len(jobs), 'job')}?"
+            self.confirm(title, "A try that runs continues.", lambda: self._change("remove", jobs))
+
+    @work(group="change")
+    async def _change(self, action: Literal["retry", "remove"], jobs: Sequence[Document]) -> None:
+        with self.shown_errors():
+            changed = await self.client.call("POST", f"/jobs/{action}", {"ids": [job["id"] for job in jobs]})
+            count = changed["changed"]
+            done = "deleted" if action == "remove" else "runs again" if count == 1 else "run again"
+            ended = f"; {len(jobs) - count:,} had ended, or run now" if count < len(jobs) else ""
+            self.notify(f"{plural(count, 'job')} {done}{ended}", timeout=3)
+            self.rows.unmark()
+        self.reload()
+
+    def action_log(self) -> None:
+        """Open the request of the last run or try."""
+        if (document := self.current) is not None:
+            last = document["last"] if self._schedules else document
+            if last and last["request"]:
+                self.app.push_screen(RequestView(self.client, last["request"]))
+            else:
+                self.notify("it has not run yet" if self._schedules else "no try has failed yet", timeout=2)
+
+    @work(group="open", exclusive=True)
+    async def on_virtual_rows_opened(self) -> None:
+        if self._schedules:
+            self.action_log()
+        elif (row := self.current) is not None:
+            with self.shown_errors():
+                job = await self.client.call("GET", f"/jobs/{row['id']}")
+                self.show(job, job_lines(job, self.now()), "run", "delete", *["log"] * bool(job["request"]))
+
+
+def _address(schedule: Document) -> dict[str, str]:
+    return {"resource": schedule["resource"], "path": schedule["path"]}
