@@ -34,9 +34,7 @@ COMMANDS = {
     "new": Command("project", "new", "Create a project from a template."),
     "demo": Command("dev", "demo", "Show a sample application with made-up traffic."),
     "add": Command("project", "add", "Add a resource to the project in this folder."),
-    "console": Command(
-        "console", "console", "Open the Console: Board, Tables, Logs, Jobs and Files (`svc` does the same)."
-    ),
+    "console": Command("console", "console", "Open the Console: Board, Tables, Logs, Jobs and Files."),
     "dev": Command("dev", "dev", "Serve the project in this folder and rebuild on save."),
     "test": Command("dev", "test", "Run your tests against the project with new data."),
     "build": Command("build", "build", "Build every resource as a deploy does."),

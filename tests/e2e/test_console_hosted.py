@@ -375,7 +375,7 @@ def test_deployer_works_in_a_real_browser(live: Live, tmp_path: Path) -> None:
             await page.until("document.activeElement?.classList.contains('xterm-helper-textarea')")
             await page.until("window.received.includes('ready')")
             await shown(page, "board")
-            await click(page, 1000, 10)
+            await click(page, 846, 10)
             await page.until("window.received.includes('no rows')")
             await page.press("a")
             await page.until("pending === 1")
