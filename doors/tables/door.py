@@ -7,6 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import KINDS, GuestProblem
 from doors.tables.guest.protocol import SqlRequest, has_many_values, read_request
-from doors.tables.guest.reader import NotAQuery, Reader, read_threads
+from doors.tables.guest.reader import MAX_WAITING, PER_FILE, THREADS, NotAQuery, Reader
 from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
@@ -80,7 +81,7 @@ class TablesDoor(Door):
         self.clock = self._idle_before = 0
         """The clock of the least-recently-used order, and its time when idle files were looked for."""
         self._timer: asyncio.TimerHandle | None = None
-        self.threads = read_threads()
+        self.threads = FairThreads(THREADS, PER_FILE, MAX_WAITING, ThreadPoolExecutor(THREADS, "tables-read"))
 
     def open(self, context: DoorContext) -> "ProjectTables":
         """Open the Door for one project, and log commits that it lost. The first request opens its file."""

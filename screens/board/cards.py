@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from rich.cells import cell_len, chop_cells
 
@@ -206,6 +207,7 @@ def format_percent(fraction: float) -> str:
     return f"{fraction * 100:.1f} %" if fraction < 0.1 else f"{fraction * 100:.0f} %"
 
 
+DoorTab = Literal["tables", "logs", "jobs", "files"]
 _KEY = 11
 """Width of the labels in cells."""
 MIN_HINT_GAP = 3
@@ -371,6 +373,11 @@ def door_summary(name: str, door: BoardDoor) -> Line:
     return (name, "bold"), ("  ", ""), (f"Door, an API for your code: {door.purpose}", "dim")
 
 
+def door_tab(name: str) -> DoorTab:
+    """Return the tab that shows what a Door stores or records."""
+    return next((tab for tab in get_args(DoorTab) if tab == name), "logs")
+
+
 def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
     """Return the details of a Door: what it is for, its size and its users."""
     calls = sorted(door.users.items(), key=lambda user: -user[1])
@@ -389,7 +396,7 @@ def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
             [((f"{user:<{width}}  ", ""), (f"{count:,}", "teal")) for user, count in calls]
             or [(("no resource since the start", "dim"),)],
         ),
-        ("", [(("enter opens Tables" if name == "tables" else "enter opens Logs", "dim"),)]),
+        ("", [((f"enter opens {door_tab(name).capitalize()}", "dim"),)]),
     )
 
 

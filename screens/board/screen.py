@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
 from screens.board.canvas import Canvas, DetailsPanel, FleetLine
-from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, lacking_domains, with_hint
+from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_tab, lacking_domains, with_hint
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
 from screens.board.diagram import edge_key
@@ -23,7 +23,7 @@ from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
 from screens.board.model import BoardModel
 from screens.board.mount_editor import MountEditor
-from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab, open_in_browser
+from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
 from screens.terminal_app import supports_unicode
@@ -306,7 +306,7 @@ class BoardScreen(ConsoleScreen):
     def _open(self, hit: Hit) -> None:
         door = self._model.door_name(hit)
         if door is not None:
-            self.post_message(self.OpenTab(next((tab for tab in TABS if tab == door), "logs")))
+            self.post_message(self.OpenTab(door_tab(door)))
         else:
             self._details_open = True
             self._show_panel()

@@ -7,6 +7,7 @@ from typing import Any
 from screens.logs.trace import pretty_json
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Cell, Line, Row, Tone
+from svc_tui.deploy.format import local_time
 from svc_tui.terminal.units import size
 
 Document = Mapping[str, Any]
@@ -83,7 +84,7 @@ def job_lines(job: Document, now: datetime) -> Iterator[Line]:
     next_try = f", next {_relative(job['due'], now)}" if job["state"] == "waiting" else ""
     yield [
         (job["state"], _STATES[job["state"]]),
-        (f", try {job['tries']} of {job['max_tries']}{next_try}, added {_time(job['added'])}", ""),
+        (f", try {job['tries']} of {job['max_tries']}{next_try}, added {local_time(job['added'])}", ""),
     ]
     if job["key"] is not None:
         yield [("key  ", "dim"), (sanitize(job["key"]), "")]
@@ -134,7 +135,7 @@ def file_lines(file: Document, beginning: bytes) -> Iterator[Line]:
     """Yield the description of a file, and its text if it is one. `beginning` has its first bytes."""
     kind = file["fields"].get("content-type", "no content type")
     yield [(sanitize(file["key"]), "bold")]
-    yield [(f"{size(file['size'])}, {kind}, {_time(file['modified'])}", "")]
+    yield [(f"{size(file['size'])}, {kind}, {local_time(file['modified'])}", "")]
     others = {name: value for name, value in file["fields"].items() if name != "content-type"}
     for name, value in (others | file["metadata"]).items():
         yield [(f"{sanitize(name)}  ", "dim"), (sanitize(value), "")]
@@ -165,7 +166,3 @@ def _relative(time: str, now: datetime) -> str:
     unit, name = next((pair for pair in _UNITS if abs(seconds) >= 2 * pair[0]), (1, "s"))
     count = f"{abs(seconds) // unit} {name}"
     return f"in {count}" if seconds > 0 else f"{count} ago"
-
-
-def _time(time: str) -> str:
-    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")

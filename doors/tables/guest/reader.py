@@ -8,7 +8,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
@@ -46,11 +45,6 @@ _QUICK_VALUE_BYTES = 64 << 10
 _QUICK_RESULT_BYTES = 256 << 10
 """Limits of a read on the event loop: time, bytes of a value, bytes of a result."""
 _ATTEMPTS = 5
-
-
-def read_threads() -> FairThreads:
-    """Return the threads of the readers of a process."""
-    return FairThreads(THREADS, PER_FILE, MAX_WAITING, ThreadPoolExecutor(THREADS, "tables-read"))
 
 
 class NotAQuery(Exception):

@@ -13,6 +13,8 @@ from screens.board.cards import (
     TALL_CARD_LINES,
     UNICODE_SIGNS,
     door_card,
+    door_details,
+    door_tab,
     fold_line,
     format_rate,
     health_tone,
@@ -204,3 +206,11 @@ def test_fallback_is_on_the_card_and_in_the_details() -> None:
     details = resource_details(front, Health(), (), (), (), 60, UNICODE_SIGNS)
     (line,) = (line for line in details if line and line[0][0].startswith("fallback"))
     assert "→ web-server" in "".join(text for text, _ in line)
+
+
+@pytest.mark.parametrize(
+    ("door", "tab"), [("tables", "tables"), ("jobs", "jobs"), ("files", "files"), ("echo", "logs")]
+)
+def test_details_of_a_door_name_the_tab_that_it_opens(door: str, tab: str) -> None:
+    text = "".join(text for line in door_details(door, BoardDoor(), 60) for text, _ in line)
+    assert door_tab(door) == tab and f"enter opens {tab.capitalize()}" in text
