@@ -19,13 +19,16 @@ MAX_HOLDING = 256
 FILES = 2
 """Open files of an owner, with those of SQLite's log."""
 _log = logging.getLogger("svc.recurring")
-_changed = threading.Condition()
+_lock = threading.Lock()
+_due_changed, _free, _ended = (threading.Condition(_lock) for _ in range(3))
+"""For the one idle thread that waits for the next due time, for the other idle ones, and for `close`."""
 _queue: list[tuple[float, int, "Recurring"]] = []
 """When to look at an owner: at its due time, or earlier."""
 _numbers = itertools.count()
 _holding: OrderedDict["Recurring", None] = OrderedDict()
 """Owners with an open file, the one whose last run was longest ago first."""
 _threads: list[threading.Thread] = []
+_waits_for_due = False
 
 
 class Recurring:
@@ -42,22 +45,27 @@ class Recurring:
         self._queued: set[float] = set()
         self._running = self._closed = False
 
+    @property
+    def planned(self) -> bool:
+        """Whether a run is due, now or later."""
+        return self._due is not None
+
     def wake(self, delay: float) -> None:
         """Run the work after a delay in seconds, unless a run is due earlier."""
         due = time.monotonic() + delay
         if (planned := self._due) is not None and planned <= due:
             return
-        with _changed:
+        with _lock:
             if not self._closed and (self._due is None or due < self._due):
                 self._plan(due)
 
     def close(self) -> None:
         """Wait for the run in progress, and begin no other."""
-        with _changed:
+        with _lock:
             self._closed, self._due = True, None
             _holding.pop(self, None)
             while self._running:
-                _changed.wait()
+                _ended.wait()
 
     def _plan(self, due: float) -> None:
         self._due = due
@@ -67,7 +75,7 @@ class Recurring:
             if len(_threads) < min(THREADS, len(_queue)):
                 _threads.append(threading.Thread(target=_work, name="recurring", daemon=True))
                 _threads[-1].start()
-            _changed.notify_all()
+            (_due_changed if _waits_for_due else _free).notify()
 
     def _run(self) -> None:
         delay = None
@@ -75,7 +83,7 @@ class Recurring:
             delay = self._work()
         except Exception:
             _log.exception("recurring work failed")
-        with _changed:
+        with _lock:
             self._running = False
             self._hold(delay == IDLE_SECONDS and not self._closed)
             times = [] if self._due is None else [self._due]
@@ -83,7 +91,7 @@ class Recurring:
                 times.append(time.monotonic() + delay)
             if times and not self._closed:
                 self._plan(min(times))
-            _changed.notify_all()
+            _ended.notify_all()
 
     def _hold(self, holds: bool) -> None:
         """Note whether the owner has an open file. Beyond the limit, run the first one that does."""
@@ -96,10 +104,17 @@ class Recurring:
 
 
 def _work() -> None:
+    global _waits_for_due
     while True:
-        with _changed:
+        with _lock:
             while (owner := _take()) is None:
-                _changed.wait(_queue[0][0] - time.monotonic() if _queue else None)
+                if _waits_for_due:
+                    _free.wait()
+                    continue
+                _waits_for_due = True
+                _due_changed.wait(_queue[0][0] - time.monotonic() if _queue else None)
+                _waits_for_due = False
+            _free.notify()
         owner._run()
 
 

@@ -6,6 +6,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Set
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any
 
 from engine.cancellation import cancel
@@ -55,6 +56,7 @@ _END_TO_END = frozenset(
 """Fields that a client cannot remove by naming them in Connection: a proxy may have set them."""
 _HIDDEN_FROM_GUESTS = HOP_BY_HOP | CLIENT_FIELDS | {b"x-request-id", b"traceparent"}
 _OWN_CHARS = len(OWN_PREFIX)
+_UNBUILT = (Outdated, NotReady)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +258,10 @@ class Gateway:
         try:
             if isinstance(version, OnDemand):
                 version = version.begin() or await self._load(version, exchange)
-            if isinstance(version, Outdated | NotReady):
+            if isinstance(version, _UNBUILT):
                 version = await self._wait_for_build(version, exchange)
-            if isinstance(version, NotReady):
-                return await self._not_ready(version, exchange, endpoint)
+                if isinstance(version, NotReady):
+                    return await self._not_ready(version, exchange, endpoint)
             if hasattr(version, "respond"):
                 response = await version.respond(exchange)
                 if response is not None:
@@ -319,16 +321,18 @@ class Gateway:
         if length is not None and length.isdigit() and int(length) > self._settings.max_body:
             return await self._problem(exchange, "body-too-large")
         lines: deque[str] = deque(maxlen=LINES_SHOWN)
-        resource, timeline = endpoint.name, self._timeline_of(endpoint.project)
+        resource, project = endpoint.name, endpoint.project
 
         def on_line(stream: Any, text: str) -> None:
             lines.append(text)
             ids = {"trace_id": span.trace_id, "span_id": span.span_id}
-            timeline.append(LineRecord(time.time_ns(), exchange.id, resource, stream, text, **ids))
+            record = LineRecord(time.time_ns(), exchange.id, resource, stream, text, **ids)
+            self._timeline_of(project).append(record)
 
         def on_notice(level: Any, text: str, grant: Grant | None) -> None:
             lines.append(text)
-            timeline.append(PlatformRecord(time.time_ns(), resource, level, text, exchange.id, grant=grant))
+            record = PlatformRecord(time.time_ns(), resource, level, text, exchange.id, grant=grant)
+            self._timeline_of(project).append(record)
 
         traceparent = span.traceparent
         headers = guest_headers(exchange.request.headers)
@@ -352,14 +356,15 @@ class Gateway:
             time_shift_ns=self._settings.time_shift_ns,
             session=exchange.begin_session() if endpoint.sessions else Session(),
         )
-        if (door := self._doors_of(endpoint.project).get("files")) is not None:
-            exchange.deliver = lambda *head: asyncio.ensure_future(
-                self._deliver(deliver(exchange, endpoint, span, door, head))
-            )
+        exchange.deliver = partial(self._deliver_named, exchange, endpoint, span)
         try:
             report = await version.run(request)
             exchange.trace = request.trace
-            outcome = await self._finish_run(exchange, report, tuple(lines))
+            outcome = _outcome_of(report)
+            if report.status is None and report.outcome not in INTERRUPTED:
+                debug = DebugDetail(report.detail, tuple(lines))
+                problem = await self._problem(exchange, report.outcome, debug)
+                outcome = replace(outcome, status=problem.status, bytes_out=problem.bytes_out)
             if exchange.delivery is None:
                 return outcome
             sent: _SpanOutcome = await exchange.delivery
@@ -368,6 +373,13 @@ class Gateway:
             if exchange.delivery is not None:
                 await cancel([exchange.delivery])
         return replace(sent, code=sent.code or outcome.code, report=report, bytes_in=report.bytes_in)
+
+    def _deliver_named(
+        self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, *head: Any
+    ) -> asyncio.Future[Any]:
+        """Begin to send the file that the head of a guest's response names."""
+        door = self._doors_of(endpoint.project)["files"]
+        return asyncio.ensure_future(self._deliver(deliver(exchange, endpoint, span, door, head)))
 
     async def _deliver(
         self, sending: Coroutine[Any, Any, tuple[int, int, int] | None]
@@ -378,28 +390,6 @@ class Gateway:
         except SvcError as error:
             return _SpanOutcome(500, error.code, detail=error.public_message, aborted=True)
         return sent and _SpanOutcome(sent[0], bytes_out=sent[1], bytes_in=sent[2])
-
-    async def _finish_run(
-        self, exchange: TracedExchange, report: RunReport, lines: tuple[str, ...]
-    ) -> _SpanOutcome:
-        """Send an error response for a run that sent no head, and return the outcome of the span."""
-        code = "" if report.outcome == "ok" else report.outcome
-        if report.status is not None:
-            aborted = bool(code) and not report.complete
-            return _SpanOutcome(
-                report.status,
-                code,
-                detail=report.detail,
-                report=report,
-                bytes_in=report.bytes_in,
-                bytes_out=report.bytes_out,
-                aborted=aborted,
-            )
-        outcome = _SpanOutcome(499, code, detail=report.detail, report=report, bytes_in=report.bytes_in)
-        if code in INTERRUPTED:
-            return replace(outcome, aborted=True)
-        sent = await self._problem(exchange, code, DebugDetail(report.detail, lines))
-        return replace(outcome, status=sent.status, bytes_out=sent.bytes_out)
 
     async def _problem(
         self,
@@ -463,6 +453,21 @@ class Gateway:
         )
 
 
+def _outcome_of(report: RunReport) -> _SpanOutcome:
+    """Return the outcome of the span of a run, with the status 499 if it sent no head."""
+    code = "" if report.outcome == "ok" else report.outcome
+    incomplete = code in INTERRUPTED if report.status is None else not report.complete
+    return _SpanOutcome(
+        report.status or 499,
+        code,
+        detail=report.detail,
+        report=report,
+        bytes_in=report.bytes_in,
+        bytes_out=report.bytes_out,
+        aborted=bool(code) and incomplete,
+    )
+
+
 def _navigates(exchange: Exchange) -> bool:
     """Return whether the request is a page load by a browser."""
     return exchange.request.method in ("GET", "HEAD") and wants_page(exchange.request.headers)
@@ -474,6 +479,9 @@ def guest_headers(headers: Headers) -> Headers:
     for name, value in headers:
         if name == b"connection":
             dropped = dropped | ({token.strip().lower() for token in value.split(b",")} - _END_TO_END)
-    passed = [field for field in headers if field[0] not in dropped and field[0][:_OWN_CHARS] != OWN_PREFIX]
-    passed += [field for field in headers if field[0] == b"transfer-encoding"]
-    return passed
+    return [
+        field
+        for field in headers
+        if (field[0] not in dropped and field[0][:_OWN_CHARS] != OWN_PREFIX)
+        or field[0] == b"transfer-encoding"
+    ]

@@ -19,8 +19,8 @@ HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
 """Header fields of one connection."""
-_NOT_PASSED_ON = HOP_BY_HOP | {b"date", b"x-request-id"}
-"""Header fields of a response that svc sets, or that a connection needs."""
+_NOT_PASSED_ON = HOP_BY_HOP | {b"date", b"x-request-id", DELIVERED}
+"""Header fields of a response that svc sets or uses, or that a connection needs."""
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 
 
@@ -101,10 +101,11 @@ class TracedExchange:
 
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the header fields, with `x-request-id`, without `_NOT_PASSED_ON`."""
-        if self.deliver is not None and DELIVERED in dict(headers):
+        passed = [field for field in headers if field[0] not in _NOT_PASSED_ON]
+        if len(passed) < len(headers) and self.deliver is not None and DELIVERED in dict(headers):
             self._delivered = status, headers
             return
-        headers = [field for field in headers if field[0] not in _NOT_PASSED_ON]
+        headers = passed
         headers.append((b"x-request-id", self.id.encode()))
         if self._session is not None and self._session.written > self._written:
             secure = "; Secure" if self.scheme == "https" else ""

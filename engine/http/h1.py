@@ -92,8 +92,9 @@ class Http1Exchange(CountedExchange):
 
     async def close(self) -> None:
         """Send a 500 if the response has not started; abort it if it is incomplete."""
-        self.fail(500)
-        self.body.close()
+        if not (self.complete and self.body.exhausted):
+            self.fail(500)
+            self.body.close()
 
     def fail(self, status: int) -> None:
         """End the exchange with an error, or in the middle of the response if that has started."""

@@ -289,7 +289,8 @@ class UsageRecorder:
     def __call__(self, record: Record) -> None:
         """Count a request."""
         self._aggregator(record)
-        self._runs.wake(self._interval)
+        if not self._runs.planned:
+            self._runs.wake(self._interval)
 
     def copy(self, node: str, rows: Sequence[UsageRow]) -> None:
         """Queue sums of another node."""

@@ -344,25 +344,31 @@ class Execution:
         if self._grace_timer is not None:
             self._close_body(body)
             return
-        if not self._started:
+        first = not self._started
+        if first:
             headers = head.headers
             unknown = head.status in (204, 304) or (self._request.method == "HEAD" and not data)
             if body.finished and not unknown and b"content-length" not in dict(headers):
                 headers.append((b"content-length", str(len(data)).encode()))
             self._started = self._sending_head = True
-            await self._send(self._exchange.send_head(head.status, headers))
-            self._sending_head = False
-        while data:
+        while first or data or (body.finished and not self._complete):
             self._bytes_out += len(data)
             end = body.finished and body.empty
-            await self._send(self._exchange.send_body(data, end=end))
+            part = self._send_first(head, data, end=end) if first else self._exchange.send_body(data, end=end)
+            await self._send(part)
             if self._grace_timer is not None:
                 return
-            self._complete = end
+            self._complete, first = end, False
             data = body.drain()
-        if body.finished and not self._complete:
-            self._complete = True
-            await self._send(self._exchange.send_body(b"", end=True))
+
+    async def _send_first(self, head: Any, data: bytes, *, end: bool) -> None:
+        """Send the head and what is available of the body."""
+        await self._exchange.send_head(head.status, head.headers)
+        self._sending_head = False
+        if self.reason is not None:
+            raise _Stopped
+        if data or end:
+            await self._exchange.send_body(data, end=end)
 
     async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
         """Send a part of the response, until the run is stopped."""

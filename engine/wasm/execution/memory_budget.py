@@ -194,11 +194,14 @@ class MemoryBudget:
 
     def discharge(self, run: RunMemory) -> None:
         """Return what was charged for a run whose instance is closed."""
-        self._add_charge(run, -run.charged)
-        self.headroom -= run.retained
+        charged, run.charged = run.charged, 0
+        run.holding.memory -= charged
+        self._charged -= charged
+        self.headroom += charged - run.retained
         self._touched -= run.touched
         self._runs.pop(run, None)
-        self._wake_waiting()
+        if self._waiting:
+            self._wake_waiting()
 
     def sample(self) -> None:
         """Measure the process. If it overruns the budget, stop the runs furthest above their usual peak.

@@ -324,9 +324,9 @@ class Pool:
             ticket.set_result(False)
 
     def _choose(self, use: ComponentUsage) -> int:
-        warm = self._warmth.admit(use)
-        kinds = range(len(self.slots)) if warm else reversed(range(len(self.slots)))
-        kind = next(i for i in kinds if self.slots[i].free)
+        kind = 0 if self._warmth.admit(use) else len(self.slots) - 1
+        if not self.slots[kind].free:
+            kind = len(self.slots) - 1 - kind  # There is a slot: one kind or the other.
         self.slots[kind].free -= 1
         return kind
 

@@ -86,5 +86,8 @@ class RunReport:
 
 def encode_environment(variables: Mapping[str, str]) -> bytes:
     """Return names and values, each with a zero byte at its end. Zero bytes in values are left out."""
-    parts = [part.replace("\0", "") for item in variables.items() for part in item]
-    return "\0".join([*parts, ""]).encode() if parts else b""
+    parts = [part for item in variables.items() for part in item]
+    text = "\0".join([*parts, ""]) if parts else ""
+    if text.count("\0") > len(parts):
+        text = "\0".join([*(part.replace("\0", "") for part in parts), ""])
+    return text.encode()
