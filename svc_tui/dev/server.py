@@ -125,6 +125,8 @@ class MigrationListener:
 
 DOMAIN = "localhost"
 GRACE_SECONDS = 1.0
+FIRST_BUILD_SECONDS = 1.0
+"""How long the control API waits for the first build."""
 
 
 class Reporter(MigrationReporter, Protocol):
@@ -190,7 +192,10 @@ async def run_dev(
 
         watcher = Watcher(project.root, reporter.warn)
 
+        first_built = asyncio.Event()
+
         def on_built(event: BuildFinished) -> None:
+            first_built.set()
             reporter.built(event)
             if interval := dev.build_interval(event.resource):
                 watcher.include(dev.inputs(event.resource), interval.start_ns)
@@ -269,7 +274,8 @@ async def run_dev(
         replayer = Replayer(gateway, timeline)
         control = partial(_blueprints, dev, data, settings.port, rates, opened, replayer, scheduler, jobs)
         presence: asyncio.Future[ControlEndpoint] = loop.create_future()
-        stack.push_async_callback(asyncio.gather, loop.create_task(_control(data, control, stop, presence)))
+        controlling = loop.create_task(_control(data, control, stop, presence, first_built))
+        stack.push_async_callback(asyncio.gather, controlling)
         serving = loop.create_task(
             workers.run(stop)
             if workers
@@ -286,6 +292,7 @@ async def run_dev(
         stack.callback(runner.stop_all)
         stack.push_async_callback(scheduler.stop, 0)
         stack.push_async_callback(jobs.stop, 0)
+        stack.callback(first_built.set)
         stack.callback(stop.set)
         _warn_of_manifest(dev, reporter, recorders[0])
         await watcher.ready.wait()
@@ -376,8 +383,17 @@ async def _control(
     blueprints: "Callable[[], tuple[Blueprint, ...]]",
     stop: asyncio.Event,
     presence: "asyncio.Future[ControlEndpoint]",
+    first_built: asyncio.Event,
 ) -> None:
-    """Serve the control API beside the project, and publish its endpoint in the data folder."""
+    """Serve the control API beside the project, and publish its endpoint in the data folder.
+
+    To load it takes a fifth of a quick start, so a first build that is quick comes before.
+    """
+    with suppress(TimeoutError):
+        await asyncio.wait_for(first_built.wait(), FIRST_BUILD_SECONDS)
+    if stop.is_set():
+        presence.cancel()
+        return
     routes = await asyncio.to_thread(blueprints)
     from engine.control.local_server import serve_local
 
