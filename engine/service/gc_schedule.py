@@ -7,9 +7,8 @@ collects. The others then remove files of their own.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
-from engine.bucket.protocols import KeyValue, StaleRevision
+from engine.bucket.protocols import KeyValue
 from engine.deploy.gc import GcReport
 from engine.errors import SvcError
 
@@ -18,16 +17,9 @@ DAY_NS = 24 * 3600 * 10**9
 _LAST_RUN_KEY = "swept"
 
 
-class Collect(Protocol):
-    """A function that collects garbage, as `Deployer.collect_garbage` does."""
-
-    def __call__(self, *, files_only: bool = False) -> Awaitable[GcReport]:
-        """Collect garbage; with `files_only`, only uploads and other files of this machine."""
-
-
 async def run_gc_daily(
     cells: KeyValue,
-    collect: Collect,
+    collect: Callable[..., Awaitable[GcReport]],
     log: Callable[[str, str], None],
     *,
     now_ns: Callable[[], int] = time.time_ns,
@@ -35,15 +27,21 @@ async def run_gc_daily(
 ) -> None:
     """Check every hour, first after an hour, and collect a day after the last run; never returns.
 
-    `log` takes a level and a line. `now_ns` returns the Unix time in ns; `wait` takes seconds.
+    `collect` gets `files_only`: only uploads and other files of this machine are to be removed. `log` takes a
+    level and a line. `now_ns` returns the Unix time in ns; `wait` takes seconds.
     """
     known: bytes | None = None
     while True:
         await wait(CHECK_SECONDS)
         try:
-            claimed, run = await _claim_run(cells, now_ns())
-            other_node = not claimed and known is not None and run != known
-            known = run
+            cell, now = await cells.get(_LAST_RUN_KEY), now_ns()
+            run, revision = (cell.value, cell.revision) if cell is not None else (b"", None)
+            new = str(now).encode()
+            # A last run in the future is ignored: the clock was changed.
+            due = not (run.isdigit() and 0 <= now - int(run) < DAY_NS)
+            claimed = due and isinstance(await cells.cas(_LAST_RUN_KEY, new, revision), int)
+            other_node = not claimed and known not in (None, run)
+            known = new if claimed else run
             if not claimed and not other_node:
                 continue
             report = await collect(files_only=other_node)
@@ -57,21 +55,3 @@ async def run_gc_daily(
                 f" unpacked packages {report.unpacked}, files of machine code {report.machine_code},"
                 f" abandoned uploads {report.uploads}",
             )
-
-
-async def _claim_run(cells: KeyValue, now_ns: int) -> tuple[bool, bytes]:
-    """Return whether a run is due, and the last run; record a due one.
-
-    A last run in the future is ignored (clock change).
-    """
-    cell = await cells.get(_LAST_RUN_KEY)
-    if cell is not None and 0 <= now_ns - _time(cell.value) < DAY_NS:
-        return False, cell.value
-    revision, run = cell.revision if cell is not None else None, str(now_ns).encode()
-    if isinstance(await cells.cas(_LAST_RUN_KEY, run, revision), StaleRevision):
-        return False, cell.value if cell is not None else b""
-    return True, run
-
-
-def _time(value: bytes) -> int:
-    return int(value) if value.isdigit() else 0
