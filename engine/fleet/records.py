@@ -54,7 +54,7 @@ class ProjectFiles:
 
 
 class FleetRecords:
-    """Publishes and copies records. Use on one event loop, except the publishers."""
+    """Publishes and copies records. Use on one event loop, except what publishes."""
 
     def __init__(
         self, connection: NatsConnection, namespace: str, presence: Presence, questions: Questions
@@ -68,8 +68,8 @@ class FleetRecords:
         self._dropped: set[str] = set()
         """Projects with messages that were not sent."""
         self._sessions: dict[str, object] = {}
-        self._copying: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._again: set[tuple[str, str]] = set()
+        self._lacking: dict[str, set[str]] = {}
+        """The projects of which this node is to copy records, by the node that has them."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, project: str, files: ProjectFiles) -> None:
@@ -78,13 +78,15 @@ class FleetRecords:
         for node in self._sessions:
             self._copy(node, project)
 
-    def publisher(self, project: str) -> "ProjectPublisher":
-        """Return what gets the new records of a project."""
-        return ProjectPublisher(self, project)
+    def publish(self, project: str, after: int, rows: Rows, series: Rows) -> None:
+        """Send new records of a project to all nodes, on any thread: see `engine.timeline.recorder`."""
+        for content in messages(after, rows, series):
+            self._loop.call_soon_threadsafe(self._enqueue, "records", project, content)
 
-    def send(self, project: str, kind: str, content: bytes) -> None:
-        """Send a message to all nodes. May be called from any thread."""
-        self._loop.call_soon_threadsafe(self._enqueue, kind, project, content)
+    def publish_usage(self, project: str, rows: Sequence[UsageRow]) -> None:
+        """Send changed sums, on any thread. Nodes read lost ones with the records of their requests."""
+        content = zlib.compress(json.dumps(rows).encode())
+        self._loop.call_soon_threadsafe(self._enqueue, "usage", project, content)
 
     def _enqueue(self, kind: str, project: str, content: bytes) -> None:
         if self._unsent.full():
@@ -130,8 +132,8 @@ class FleetRecords:
             return
         if kind == "records":
 
-            def on_written(position: int | None, gap: bool) -> None:
-                if gap:
+            def on_written(position: int | None) -> None:
+                if position is None:
                     self._loop.call_soon_threadsafe(self._copy, node, project)
 
             files.recorder(CopiedBatch(node, message.data, on_written))
@@ -148,39 +150,29 @@ class FleetRecords:
                 session = (beat and beat.content.get("session"), self._connection.reconnects)
                 if self._sessions.get(node) != session:
                     self._sessions[node] = session
-                    spawn(self._tasks, self._copy_all(node))
+                    self._copy(node, *self._projects)
             await asyncio.sleep(WATCH_SECONDS)
 
-    async def _copy_all(self, node: str) -> None:
-        for project in list(self._projects):
-            await asyncio.wait([self._copy(node, project)])
-            if node not in self._sessions:
-                return  # It is away.
-
-    def _copy(self, node: str, project: str) -> asyncio.Task[None]:
-        """Copy what this node lacks of a project, once more if it is being copied."""
-        key = node, project
-        if key in self._copying:
-            self._again.add(key)
+    def _copy(self, node: str, *projects: str) -> None:
+        """Copy what this node lacks of projects, once more if they are being copied."""
+        if node in self._lacking:
+            self._lacking[node] |= {*projects}
         else:
-            self._copying[key] = spawn(self._tasks, self._copying_project(node, project))
-        return self._copying[key]
+            self._lacking[node] = {*projects}
+            spawn(self._tasks, self._copy_lacking(node))
 
-    async def _copying_project(self, node: str, project: str) -> None:
-        key = node, project
+    async def _copy_lacking(self, node: str) -> None:
         try:
-            while True:
-                self._again.discard(key)
+            while self._lacking[node]:
+                project = self._lacking[node].pop()
                 others = await self._copy_node(node, project, node)
                 for other in others - self._presence.present() - {self.node}:
                     await self._copy_node(node, project, other)
-                if key not in self._again:
-                    return
         except SvcError:  # The node is away or stops, or a file cannot be read.
             await asyncio.sleep(RETRY_SECONDS)
             self._sessions.pop(node, None)  # Once it is present, everything is copied.
         finally:
-            del self._copying[key]
+            del self._lacking[node]
 
     async def _copy_node(self, node: str, project: str, of: str) -> set[str]:
         """Copy what a node has of itself, or of another one; return the nodes of which it has copies."""
@@ -210,33 +202,13 @@ class FleetRecords:
         """Write a page, and return the last copied cursor. Raises `FleetError`."""
         written: asyncio.Future[int | None] = self._loop.create_future()
 
-        def on_written(position: int | None, gap: bool) -> None:
+        def on_written(position: int | None) -> None:
             self._loop.call_soon_threadsafe(_set, written, position)
 
         files.recorder(CopiedBatch(node, content, on_written))
         if (position := await written) is None:
             raise FleetError("too many records wait to be written")
         return position
-
-
-class ProjectPublisher:
-    """See `engine.timeline.recorder.Publisher`; also publishes usage."""
-
-    def __init__(self, records: FleetRecords, project: str) -> None:
-        self._records, self._project, self.node = records, project, records.node
-
-    def publish(self, after: int, rows: Rows, series: Rows) -> None:
-        """See the protocol."""
-        for content in messages(after, rows, series):
-            self._records.send(self._project, "records", content)
-
-    def publish_usage(self, rows: Sequence[UsageRow]) -> None:
-        """Send changed sums to the other nodes, which read lost ones with the records of their requests."""
-        self._records.send(self._project, "usage", zlib.compress(json.dumps(rows).encode()))
-
-    def follow(self, files: ProjectFiles) -> None:
-        """Store the records of the other nodes in these files."""
-        self._records.follow(self._project, files)
 
 
 def _copied_records(path: Path, node: str) -> int:

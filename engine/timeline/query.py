@@ -240,7 +240,7 @@ class TimelineReader(TimelineDatabase):
     def page_of(
         self, node: str, after: int, limit: int, max_bytes: int
     ) -> tuple[list[Sequence[Any]], list[Sequence[Any]], bool]:
-        """Return the next records of a node ("": this one), as in `engine.timeline.recorder.Publisher`.
+        """Return the next records of a node ("": this one), as for `engine.timeline.recorder.Publish`.
 
         There is at least one, if any. Otherwise return the series of its metrics. The last value is true if
         records between may have been removed.
