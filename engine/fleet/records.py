@@ -11,6 +11,7 @@ import time
 import zlib
 from base64 import b64decode
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,7 +179,7 @@ class FleetRecords:
         """Copy what a node has of itself, or of another one; return the nodes of which it has copies."""
         files, question = self._projects[project], {"project": project, "of": "" if of == node else of}
         others: set[str] = set()
-        position = await asyncio.to_thread(_copied_records, files.timeline, of)
+        position, minute = await asyncio.to_thread(_copied, files, of)
         end = False
         while not end:
             answer = await self._questions.ask(node, RECORDS, {**question, "after": position})
@@ -188,9 +189,14 @@ class FleetRecords:
             if answer["lost"]:
                 text = _LOST.format(of, self.node)
                 files.bus.append(PlatformRecord(time.time_ns(), "", "WARN", text))
-            before, position = position, await self._write(files, of, b64decode(answer["content"]))
-            end = end or position == before
-        after: tuple[int, str] = await asyncio.to_thread(_copied_usage, files.usage, of), ""
+            written = Future[int | None]()
+            written.set_running_or_notify_cancel()  # Its batch is written even if this task is canceled.
+            files.recorder(CopiedBatch(of, b64decode(answer["content"]), written.set_result))
+            before, last = position, await asyncio.wrap_future(written)
+            if last is None:
+                raise FleetError("too many records wait to be written")
+            position, end = last, end or last == before
+        after = minute, ""
         while rows := (await self._questions.ask(node, USAGE, {**question, "after": after}))["rows"]:
             files.usage_recorder.copy(of, rows)
             after = rows[-1][0], rows[-1][1]
@@ -198,34 +204,14 @@ class FleetRecords:
                 await asyncio.sleep(FULL_SECONDS)
         return others
 
-    async def _write(self, files: ProjectFiles, node: str, content: bytes) -> int:
-        """Write a page, and return the last copied cursor. Raises `FleetError`."""
-        written: asyncio.Future[int | None] = self._loop.create_future()
 
-        def on_written(position: int | None) -> None:
-            self._loop.call_soon_threadsafe(_set, written, position)
-
-        files.recorder(CopiedBatch(node, content, on_written))
-        if (position := await written) is None:
-            raise FleetError("too many records wait to be written")
-        return position
-
-
-def _copied_records(path: Path, node: str) -> int:
-    reader = open_reader(path)
-    if reader is None:
-        return 0
-    with closing(reader):
-        return reader.copied().get(node, 0)
-
-
-def _copied_usage(path: Path, node: str) -> int:
-    if not path.exists():
-        return 0
-    with closing(UsageStore(path)) as store:
-        return max(0, store.last_copied(node) - LATE_MINUTES)
-
-
-def _set(future: "asyncio.Future[int | None]", position: int | None) -> None:
-    if not future.done():
-        future.set_result(position)
+def _copied(files: ProjectFiles, node: str) -> tuple[int, int]:
+    """Return the last cursor of a node that was copied, and the last minute whose usage cannot change."""
+    cursor = minute = 0
+    if (reader := open_reader(files.timeline)) is not None:
+        with closing(reader):
+            cursor = reader.copied().get(node, 0)
+    if files.usage.exists():
+        with closing(UsageStore(files.usage)) as store:
+            minute = store.last_copied(node)
+    return cursor, max(0, minute - LATE_MINUTES)
