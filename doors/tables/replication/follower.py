@@ -159,7 +159,9 @@ class CopyFollower:
         try:
             match error:
                 case apsw.NotADBError():
-                    await self._reopen()
+                    copy, self._copy, self.log_position = self._copy, None, CLOSED
+                    if copy is not None:  # The file is opened and checked again.
+                        await self.in_thread(copy.close)
                 case apsw.CorruptError() | UnicodeDecodeError() | CannotApply():
                     if self.position < (await self._log.snapshots(self._name)).trimmed:
                         await self._rebuild()
@@ -223,12 +225,6 @@ class CopyFollower:
             self._report_aside(aside, f"the file is damaged: {error}")
             return Copy(self._path, self._log.id)
 
-    async def _reopen(self) -> None:
-        """Close the file, which is then opened and checked again."""
-        copy, self._copy, self.log_position = self._copy, None, CLOSED
-        if copy is not None:
-            await self.in_thread(copy.close)
-
     async def _check(self, copy: Copy) -> None:
         """Compare the file with the log; build the file again unless the log continues it."""
         snapshots = await self._log.snapshots(self._name)
@@ -266,13 +262,9 @@ class CopyFollower:
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
-        if log_position.logged < self._snapshot_due:
-            return
-        if node == self._log.node:
+        if node == self._log.node and log_position.logged >= self._snapshot_due:
             self._snapshot_due = math.inf
             self.spawn(self._take_snapshot_if_due(log_position.logged))
-        else:
-            self._snapshot_due += self._interval() // 2  # That node takes it, unless it fails.
 
     def _interval(self) -> int:
         try:
@@ -341,7 +333,7 @@ class CopyFollower:
         built = await self._begin_build(self._new)
         try:
             while messages := await self._log.read(self._name, built.after):
-                await self.in_thread(built.apply, messages, 0, _ignore)
+                await self.in_thread(built.apply, messages, 0, lambda *entry: None)
             if reason:
                 await self.in_thread(copy.save_aside, aside)
             await self.in_thread(copy.become, built)
@@ -415,7 +407,3 @@ class CopyFollower:
 
 def _logged(snapshots: LogSnapshots) -> int:
     return snapshots.stored[0].logged if snapshots.stored else 0
-
-
-def _ignore(*_entry: object) -> None:
-    pass
