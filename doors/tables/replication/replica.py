@@ -216,10 +216,6 @@ class Replica:
             await asyncio.sleep(PAUSE_SECONDS)
         return None
 
-    async def _until_writes(self) -> None:
-        """Wait until the copy of the writer was compared. Raises `ReplicationError`."""
-        await self._copy.until(lambda: self.writes or not self._leads)
-
     async def _take(self, former: str) -> None:
         """Become the writer after a lease, unless another node was first. Raises `SvcError`."""
         async with self._taking:
@@ -257,10 +253,7 @@ class Replica:
         question["trusted"] = request.trusted
         while not self.writes:
             answer = await self._ask_writer(question, request.body, repeatable=repeatable)
-            if answer is None:
-                await self._until_writes()
-                continue
-            document, body = answer
+            document, body = answer or ({}, b"")
             if "status" in document:
                 request.session.written = max(request.session.written, document["written"])
                 headers = tuple((name, value.encode("latin-1")) for name, value in document["headers"])
@@ -330,13 +323,15 @@ class Replica:
             return sequence
 
     async def _receive(self, document: dict[str, Any]) -> None:
-        """Wait for the entry that made this node the writer. Raises `ReplicationError`."""
+        """Wait until this node has the `given` entry and can write. Raises `ReplicationError`."""
         if "busy" in document:
             message = "another node of the fleet is changing the tables; nothing was changed"
             raise ReplicationError("busy", message, "Retry.")
-        await self.reach(document["given"])
-        async with self._taking:
-            self._doubtful = self._doubtful and self._copy.log_position.lease != self._log.lease
+        if "given" in document:
+            await self.reach(document["given"])
+            async with self._taking:
+                self._doubtful = self._doubtful and self._copy.log_position.lease != self._log.lease
+        await self._copy.until(lambda: self.writes or not self._leads)
 
     # -- comparing the copies ----------------------------------------------------------------------------
 
@@ -517,9 +512,8 @@ class Replica:
 
     async def _acquire(self) -> None:
         while not self.writes:
-            if (answer := await self._ask_writer({"call": "lease"}, repeatable=True)) is not None:
-                await self._receive(answer[0])
-            await self._until_writes()
+            answer = await self._ask_writer({"call": "lease"}, repeatable=True)
+            await self._receive(answer[0] if answer is not None else {})
         self._owners += 1
         self._without_owners.clear()
 
@@ -621,7 +615,7 @@ class Replicas:
     async def _take_part(self) -> None:
         while True:
             with suppress(SvcError):
-                async with self._log.take_part(self._answer):
+                async with self._log.take_part(lambda name, content: self._named(name).answer(content)):
                     await asyncio.Event().wait()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -634,12 +628,9 @@ class Replicas:
                 for replica in list(self._replicas.values()) if leads else ():
                     await replica.write_here()
 
-    async def _answer(self, name: str, content: bytes) -> bytes:
-        return await self._create(self._projects / name).answer(content)
-
     async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Compare the copy of a `project` with those of others; `commit`: they take it. Raises `SvcError`."""
-        replica = self._create(self._projects / question["project"])
+        replica = self._named(question["project"])
         try:
             return {"differing": await replica.offer(commit=question["commit"])}
         except TimeoutError:
@@ -657,16 +648,16 @@ class Replicas:
         if replica is not None:
             return replica
         if asyncio._get_running_loop() is self._loop:
-            return self._create(data)
+            return self._named(data.name)
 
         async def create() -> Replica:
-            return self._create(data)
+            return self._named(data.name)
 
         return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
 
-    def _create(self, data: Path) -> Replica:
-        if (replica := self._replicas.get(data.name)) is None:
-            replica = self._replicas[data.name] = Replica(self._log, data.name, data, self._threads)
+    def _named(self, name: str) -> Replica:
+        if (replica := self._replicas.get(name)) is None:
+            replica = self._replicas[name] = Replica(self._log, name, self._projects / name, self._threads)
         return replica
 
     async def aclose(self) -> None:
