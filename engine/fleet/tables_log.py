@@ -193,12 +193,8 @@ class TablesLog:
         return sorted(self._present() - {self.node})
 
     async def leader(self, seconds: float | None = None) -> str:
-        """Return the leader of the logs. Raises `BucketError`, as without a majority."""
-        return await self._stream.leader(seconds)
-
-    async def leads(self) -> bool:
         """See the protocol. The server of a node has its name."""
-        return await self.leader() == self.node
+        return await self._stream.leader(seconds)
 
     @property
     def lease(self) -> str:
@@ -243,15 +239,11 @@ class TablesLog:
             if isinstance(await self._kv.cas(name, content, revision), int):
                 replaced |= {each.digest for each in old.stored}
                 break
-        await self._clean(name, blobs, replaced)
-
-    async def _clean(self, name: str, blobs: StreamContents, replaced: set[str]) -> None:
-        """Trim the log as its record says, and remove files that it does not name."""
-        current = await self.snapshots(name)
+        # Trim the log as its record says, and remove files that it does not name.
+        current, now = await self.snapshots(name), time.time_ns()
         if current.trimmed:
             await self._stream.purge(token(name), current.trimmed)
         named = {each.digest for each in current.stored}
-        now = time.time_ns()
         async for blob in blobs.list():
             if blob.digest not in named:
                 await blobs.delete(blob.digest, now + 1 if blob.digest in replaced else now - UNUSED_NS)

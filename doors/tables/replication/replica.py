@@ -624,9 +624,9 @@ class Replicas:
         while True:
             await asyncio.sleep(BESIDE_SECONDS)
             with suppress(SvcError):
-                leads = await self._log.leads()
-                for replica in list(self._replicas.values()) if leads else ():
-                    await replica.write_here()
+                if await self._log.leader() == self._log.node:
+                    for replica in list(self._replicas.values()):
+                        await replica.write_here()
 
     async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Compare the copy of a `project` with those of others; `commit`: they take it. Raises `SvcError`."""
