@@ -226,10 +226,10 @@ class JetStream:
             base64.b64decode(message.get("data", "")),
         )
 
-    async def page(self, subject: str, after: int, limit: int = PAGE_MESSAGES) -> list[Message]:
+    async def page(self, subject: str, after: int) -> list[Message]:
         """Return messages of a subject or filter after a sequence, in order; empty if there are no more."""
         while True:
-            messages, more = await self._direct(subject, after, limit)
+            messages, more = await self._direct(subject, after)
             if messages:
                 self._last_sequence = max(self._last_sequence, messages[-1].sequence)
                 return messages
@@ -240,9 +240,9 @@ class JetStream:
             message = await self._get({"seq": after + 1, "next_by_subj": self._root + subject})
             return [message] if message is not None else []
 
-    async def _direct(self, subject: str, after: int, limit: int) -> tuple[list[Message], bool]:
+    async def _direct(self, subject: str, after: int) -> tuple[list[Message], bool]:
         """Return what one replica has, and whether it has more."""
-        body = {"seq": after + 1, "next_by_subj": self._root + subject, "batch": limit}
+        body = {"seq": after + 1, "next_by_subj": self._root + subject, "batch": PAGE_MESSAGES}
         content = json.dumps({**body, "max_bytes": PAGE_BYTES}).encode()
         patience = Patience(f"a read of {self.name}")
         while True:
