@@ -261,14 +261,14 @@ class TimelineReader(TimelineDatabase):
         if rows:
             known = f"select 1 from record where {condition} and {cursor} = ?"
             return rows, [], after > 0 and not self.run(known, (node, after))
-        if not self.has_nodes():
+        if "node" not in self.columns():
             return [], [], False  # A file of an older svc, whose series are written again.
         series = self.run("select * from metric where node = ?", (node,))
         return [], [row[:-1] for row in series], False
 
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""
-        return dict(self.run("select * from peer")) if self.has_nodes() else {}
+        return dict(self.run("select * from peer")) if "node" in self.columns() else {}
 
     def _inner_spans(
         self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int

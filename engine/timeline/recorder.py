@@ -163,13 +163,8 @@ class Retention:
     max_recording_bytes: int = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Rows of this node that were written, as for `Publish`. `copied`: for each `CopiedBatch`, as it gets."""
-
-    rows: list[tuple[Any, ...]]
-    series: list[tuple[Any, ...]]
-    copied: list[int | None]
+Appended = tuple[Rows, Rows, list[int | None]]
+"""Records and series of this node that were written, as for `Publish`, and what each `CopiedBatch` gets."""
 
 
 class TimelineStore(TimelineDatabase):
@@ -219,7 +214,7 @@ class TimelineStore(TimelineDatabase):
             copied = [self._copy(*copy, now_ms) for copy in copies]
             first = last - len(rows) + 1
             own = [(first + at, *row, written_ms) for at, row in enumerate(rows)]
-            return Appended(own, metrics, copied)
+            return own, metrics, copied
 
         return self.change(write)
 
@@ -424,7 +419,7 @@ class TimelineRecorder:
                 if self._store is None:
                     self._store = TimelineStore(self._path, self._retention, self._origin, self._node)
                 store = self._store
-                written = store.append(batch, self._now_ns(), self._changed.values())
+                rows, series, copied = store.append(batch, self._now_ns(), self._changed.values())
             except NewerTimeline:
                 raise
             except TimelineError as error:
@@ -435,12 +430,12 @@ class TimelineRecorder:
             with self._lock:
                 self._bytes -= sum(map(size_of, batch))
             self._changed.clear()
-            if self._publish is not None and (written.rows or written.series):
-                self._publish(self._last, written.rows, written.series)
-            if written.rows:
-                self._last = written.rows[-1][0]
+            if self._publish is not None and (rows or series):
+                self._publish(self._last, rows, series)
+            if rows:
+                self._last = rows[-1][0]
             copies = [each for each in batch if isinstance(each, CopiedBatch)]
-            for copy, position in zip(copies, written.copied, strict=True):
+            for copy, position in zip(copies, copied, strict=True):
                 copy.on_written(position)
             self._warn_omitted()
             self._failing, self._written = False, time.monotonic()
