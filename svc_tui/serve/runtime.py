@@ -25,7 +25,7 @@ from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
 from engine.deploy.deployment import LIVE, Deployment
 from engine.deploy.doors import Tenants
-from engine.deploy.gc import GcReport
+from engine.deploy.gc import GcReport, run_gc_daily
 from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.door import DoorStorage
@@ -47,9 +47,7 @@ from engine.schedules.scheduler import Scheduler
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DomainChecks, check_all
 from engine.service.domains import KEY_PREFIX as DOMAINS
-from engine.service.following import follow
-from engine.service.gc_schedule import run_gc_daily
-from engine.service.loading import START_SECONDS
+from engine.service.loading import START_SECONDS, follow
 from engine.service.quotas import KEY_PREFIX as QUOTAS
 from engine.service.secrets import KEY_PREFIX as SECRETS
 from engine.service.secrets_key import SecretsKey
