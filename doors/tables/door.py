@@ -292,7 +292,7 @@ class ProjectTables:
         if problem.code == "storage-damaged":
             self.close_in_background()
             if (replica := find_replica(self.path)) is not None:
-                replica.repair(problem.detail)
+                replica.copy.repair(problem.detail)
         return problem.response(request.caller.request_id)
 
     def _report(self, problem: GuestProblem, request: DoorRequest) -> None:

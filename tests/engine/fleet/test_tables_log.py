@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from engine.bucket.protocols import Bucket
-from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.bucket import JetStream, JetStreamBucket
 from engine.fleet.connection import NatsConnection, Patience
 from engine.fleet.errors import ClusterRefused, Unavailable
-from engine.fleet.stream import JetStream
 from engine.fleet.tables_log import LEASE_SECONDS, SUBJECT, TablesLog
 from engine.replication import LogSnapshot
 from tests.doors.tables.replication.nodes import Node, answer, content
@@ -87,7 +86,7 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
         await log.create()
         node = Node(logs, tmp_path, "a")
         await node.change(TABLE)
-        copy = node.replicas.of(node.data)._copy
+        copy = node.replicas.of(node.data).copy
         number = completed = 0
         while completed < 3:
             await node.change(f"INSERT INTO t (v) VALUES (hex(randomblob({number})))")
