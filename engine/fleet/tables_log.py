@@ -25,10 +25,9 @@ from pathlib import Path
 
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, BucketError, Digest
 from engine.cancellation import cancel
-from engine.fleet.bucket import StreamContents, StreamKeyValue, key_of, token
+from engine.fleet.bucket import MAX_BATCH_MESSAGES, JetStream, StreamContents, StreamKeyValue, key_of, token
 from engine.fleet.connection import NatsConnection
 from engine.fleet.members import Questions
-from engine.fleet.stream import MAX_BATCH_MESSAGES, JetStream
 from engine.replication import LogMessage, LogSnapshot, LogSnapshots
 
 STREAM, SNAPSHOTS, RECORDS = "svc-tables", "svc-snapshots", "svc-records"
@@ -78,14 +77,14 @@ class NodeLease:
             await cancel([renewing])
             self._until = 0.0
             with suppress(BucketError):
-                await self._store(b"", LEASE_SECONDS)
+                await self._store(b"")
             self._id = ""
 
     async def _renew(self) -> None:
         while True:
             try:
                 sent, id_ = time.monotonic(), self._id or secrets.token_hex(6)
-                if await self._store(id_.encode(), LEASE_SECONDS):
+                if await self._store(id_.encode()):
                     self._id, self._until = id_, sent + LEASE_SECONDS - MARGIN_SECONDS
                 else:
                     await self._read_own()
@@ -96,9 +95,9 @@ class NodeLease:
                 _log.exception("the lease was not renewed")
             await asyncio.sleep(RENEW_SECONDS)
 
-    async def _store(self, content: bytes, seconds: float) -> bool:
+    async def _store(self, content: bytes) -> bool:
         sequence = await self._stream.publish(
-            SUBJECT + self._node, content, expected=self._sequence, headers=_REPLACE, seconds=seconds
+            SUBJECT + self._node, content, expected=self._sequence, headers=_REPLACE, seconds=LEASE_SECONDS
         )
         self._sequence = sequence or self._sequence
         return sequence is not None
