@@ -183,7 +183,7 @@ def test_activity_counts_the_requests_of_all_nodes(path: Path) -> None:
 
 
 class Recorded:
-    """What a recorder has published."""
+    """Collects the output of a recorder."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
