@@ -10,7 +10,7 @@ from doors.tables.sqlite.connections import open_owner
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.tables_log import TablesLog
 from engine.wasm.execution.memory_budget import ResidentSet
-from tests.engine.fleet.cluster import Cluster, running
+from tests.engine.fleet.cluster import Cluster, pid_of, running
 
 PROJECTS = 1000
 DEPLOYMENTS = 20
@@ -75,7 +75,7 @@ def _open_files() -> int:
 
 def _memory(cluster: Cluster) -> float:
     """Return the resident bytes of a nats-server, the mean of all."""
-    pids = [node.pid for node in cluster.nodes]
+    pids = [pid_of(node) for node in cluster.nodes]
     return sum(ResidentSet(pid).read() for pid in pids if pid is not None) / len(pids)
 
 

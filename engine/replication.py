@@ -73,8 +73,8 @@ class ReplicatedLog(Protocol):
     def others(self) -> list[str]:
         """Return the other nodes that run, as far as this one observes."""
 
-    async def leads(self) -> bool:
-        """Return whether the leader of the logs is beside this node: its appends take the shortest way."""
+    async def leader(self) -> str:
+        """Return the node beside the leader of the logs: its appends take the shortest way."""
 
     @property
     def lease(self) -> str:

@@ -199,8 +199,6 @@ class ProjectTables:
         """Answer reads on the local copy once it has all that was written, writes on the node that writes."""
         try:
             replica.execute_with(self._answer_forwarded)
-            if self._database is not None and not self._database.replicated:
-                self.close_in_background()
             if parsed.kind == "query" or (parsed.kind == "batch" and parsed.tables is None):
                 stale_ok = request.caller.stale_reads if parsed.stale_ok is None else parsed.stale_ok
                 if await replica.open(fresh=not stale_ok, written=request.session.written):
@@ -294,7 +292,7 @@ class ProjectTables:
         if problem.code == "storage-damaged":
             self.close_in_background()
             if (replica := find_replica(self.path)) is not None:
-                replica.repair(problem.detail)
+                replica.copy.repair(problem.detail)
         return problem.response(request.caller.request_id)
 
     def _report(self, problem: GuestProblem, request: DoorRequest) -> None:
@@ -357,7 +355,6 @@ class OpenDatabase:
         self._written = _WrittenBytesLimit(max_written)
         self._check_timer: asyncio.TimerHandle | None = None
         self._writer = Writer(path, max_bytes, replay, tables)
-        self.replicated = find_replica(path) is not None
         try:
             self._reader = Reader(path, threads, replay)
         except BaseException:

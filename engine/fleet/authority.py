@@ -4,9 +4,7 @@ Import it where it is used: its own imports take a tenth of a service's start.
 """
 
 import datetime
-import hashlib
 import ipaddress
-from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -19,26 +17,20 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from engine.http.tls import IssuedCertificate
+
 VALIDITY = datetime.timedelta(days=3650)
 _BACKDATED = datetime.timedelta(days=1)
 """Certificates are valid at once on nodes whose clock is behind."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate and its private key, as PEM."""
-
-    certificate: bytes
-    key: bytes
-
-
 class Authority:
     """Issues certificates for nodes."""
 
-    def __init__(self, pair: KeyPair) -> None:
+    def __init__(self, pair: IssuedCertificate) -> None:
         self.pair = pair
-        self._certificate = x509.load_pem_x509_certificate(pair.certificate)
-        key = load_pem_private_key(pair.key, None)
+        self._certificate = x509.load_pem_x509_certificate(pair.chain.encode())
+        key = load_pem_private_key(pair.key.encode(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         self._key = key
 
@@ -48,7 +40,7 @@ class Authority:
         name = _name(f"svc fleet {fleet}")
         return cls(_certify(name, name, None, (x509.BasicConstraints(True, 0), True), _key_usage(signs=True)))
 
-    def issue(self, node: str, address: str) -> KeyPair:
+    def issue(self, node: str, address: str) -> IssuedCertificate:
         """Return a certificate and a new key for a node at a host name or IP address."""
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return _certify(
@@ -63,9 +55,9 @@ class Authority:
         )
 
 
-def fingerprint(certificate: bytes) -> str:
+def fingerprint(certificate: str) -> str:
     """Return the SHA-256 of a certificate (PEM), in hexadecimal digits. Raises `ValueError`."""
-    return hashlib.sha256(x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)).hexdigest()
+    return x509.load_pem_x509_certificate(certificate.encode()).fingerprint(hashes.SHA256()).hex()
 
 
 def _name(common_name: str) -> x509.Name:
@@ -84,16 +76,17 @@ def _certify(
     issuer: x509.Name,
     signer: ec.EllipticCurvePrivateKey | None,
     *extensions: tuple[x509.ExtensionType, bool],
-) -> KeyPair:
+) -> IssuedCertificate:
     """Return a new key and its certificate by the key of a signer, or by itself."""
     key, begin = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC) - _BACKDATED
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(begin).not_valid_after(begin + VALIDITY)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     for extension, critical in ((identifier, False), *extensions):
         builder = builder.add_extension(extension, critical)
     certificate = builder.sign(signer or key, hashes.SHA256()).public_bytes(Encoding.PEM)
-    return KeyPair(certificate, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return IssuedCertificate(certificate.decode(), pem.decode())
 
 
 def _key_usage(*, signs: bool) -> tuple[x509.KeyUsage, bool]:

@@ -102,12 +102,10 @@ class NatsConnection:
             nonlocal failure
             failure = error
             _log.debug("error of the NATS client: %r", error)
-            if not connecting.done() and (given_up or _is_refusal(error)):
+            refuses = isinstance(error, ssl.SSLError) or "authorization" in str(error).lower()
+            if not connecting.done() and (given_up or refuses):
                 raise error  # ends `connect`, which would try again
 
-        options: dict[str, Any] = {"reconnect_time_wait": 0.1, "dont_randomize": True}
-        if address.tls is not None:
-            options["tls"] = address.tls
         client = Client()
         client._transport = AbortingTransport()  # type: ignore[no-untyped-call]
         connection = cls(client, address)
@@ -124,7 +122,9 @@ class NatsConnection:
                 user=address.user or None,
                 password=address.password or None,
                 pending_size=PENDING_BYTES,
-                **options,
+                reconnect_time_wait=0.1,  # type: ignore[arg-type]
+                dont_randomize=True,
+                tls=address.tls,
             )
         )
         try:
@@ -296,8 +296,3 @@ def _is_temporary(answer: Mapping[str, Any]) -> bool:
 def _is_no_eof_warning(record: logging.LogRecord) -> bool:
     """Drop the warning of asyncio about the end of each connection that nats-py has upgraded to TLS."""
     return "eof_received() has no effect" not in str(record.msg)
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Return whether connecting again is useless."""
-    return isinstance(error, ssl.SSLError) or "authorization" in str(error).lower()

@@ -35,6 +35,7 @@ from engine.fleet.members import FindTables, FleetOut, Presence, Tables, check_m
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import (
     AUTHORITY,
+    AUTHORITY_KEY,
     CERTIFICATE,
     KEY,
     NODE_FOLDER,
@@ -49,6 +50,8 @@ from engine.fleet.node import (
     found_node,
 )
 from engine.fleet.registry import (
+    AGENT_FILES,
+    KEEPER_FILES,
     KEEPERS,
     MEMBERS,
     Admission,
@@ -57,7 +60,6 @@ from engine.fleet.registry import (
     Log,
     Member,
     Registry,
-    admit_member,
     join_fleet,
     wait_for_nodes,
     wait_until,
@@ -314,7 +316,7 @@ class Fleet:
     def _fingerprint(self) -> str:
         from engine.fleet.authority import fingerprint
 
-        return fingerprint(self.authority_certificate().encode())
+        return fingerprint(self.authority_certificate())
 
     def authority_certificate(self) -> str:
         """Return the certificate of the fleet's authority, as PEM."""
@@ -322,13 +324,32 @@ class Fleet:
 
     async def admit(self, request: JoinRequest) -> Admission:
         """Admit a node, or return what it received. Raises `FleetError`, and as `Registry.admit` does."""
-        node = self.require_node()
+        from engine.fleet.authority import Authority
+
+        node, folder = self.require_node(), self.folder
         async with self._admitting:
             before = await self.registry().members()
             member = await self.registry().admit(request)
             members = await self.registry().members()
-        secrets_key = SecretsKey.open(self._data).text
-        admission = admit_member(self.folder, node, member, members, secrets_key)
+        authority = Authority(Certificate(folder / AUTHORITY, folder / AUTHORITY_KEY).load())
+        pair = authority.issue(member.id, member.host)
+        names = KEEPER_FILES if member.keeper else AGENT_FILES
+        keepers = tuple(each.address for each in members if each.keeper)
+        admission = Admission(
+            node=FleetNode(
+                fleet=node.fleet,
+                node=member.id,
+                address=member.address,
+                nodes=keepers,
+                keeper=member.keeper,
+                state="joining",
+            ),
+            members=len(members),
+            complete=len(keepers) >= KEEPERS,
+            secrets_key=SecretsKey.open(self._data).text,
+            files={name: (folder / name).read_text() for name in names}
+            | {CERTIFICATE: pair.chain, KEY: pair.key},
+        )
         if len(members) > len(before):
             await self._form_when_complete()
         return admission
@@ -478,7 +499,16 @@ class Fleet:
             removal = partial(system.api, "SERVER.REMOVE", {"peer": member.id}, allowed=allowed)
             while error_code(await removal()) == _IN_PROGRESS:
                 await patience.pause()
-        await wait_current(connection, member.id)
+        end = time.monotonic() + CURRENT_SECONDS
+        copies = await stream_copies(connection)
+        while missing := [each.name for each in copies if len(each.current - {member.id}) < COPIES]:
+            if time.monotonic() > end:
+                raise FleetError(
+                    f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s",
+                    "Look at the nodes with `svc fleet status`; the copies continue.",
+                )
+            await asyncio.sleep(POLL_SECONDS)
+            copies = await stream_copies(connection)
 
     async def _present(self) -> set[str]:
         """Return the nodes that run, as this one observes them.
@@ -570,19 +600,3 @@ async def stream_copies(connection: NatsConnection) -> list[StreamCopies]:
 def behind(copies: Sequence[StreamCopies], keepers: Collection[str]) -> list[str]:
     """Return the keepers that lack a current copy of a stream that they store."""
     return sorted({keeper for each in copies for keeper in each.servers - each.current if keeper in keepers})
-
-
-async def wait_current(connection: NatsConnection, without: str) -> None:
-    """Wait until each stream has three current copies, none on a server. Raises `FleetError`."""
-    end = asyncio.get_running_loop().time() + CURRENT_SECONDS
-    while True:
-        copies = await stream_copies(connection)
-        missing = [each.name for each in copies if len(each.current - {without}) < COPIES]
-        if not missing:
-            return
-        if asyncio.get_running_loop().time() > end:
-            raise FleetError(
-                f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s",
-                "Look at the nodes with `svc fleet status`; the copies continue.",
-            )
-        await asyncio.sleep(POLL_SECONDS)

@@ -20,12 +20,11 @@ from engine.bucket.protocols import BucketError
 from engine.cancellation import cancel, spawn
 from engine.control.schemas import StrictModel
 from engine.errors import SvcError
-from engine.fleet.bucket import REMOVED, subject_of
+from engine.fleet.bucket import REMOVED, JetStream, subject_of
 from engine.fleet.connection import PAUSE_SECONDS, TRY_SECONDS, NatsConnection
 from engine.fleet.errors import FleetError, Unavailable
 from engine.fleet.node import FleetNode, NodeAddress, cluster_address
 from engine.fleet.registry import MEMBERS, Member, removed
-from engine.fleet.stream import JetStream
 from engine.replication import CALL_SECONDS
 from engine.timeline.record import format_utc
 
@@ -34,7 +33,7 @@ CHECK_SECONDS = 0.5
 PATIENCE_SECONDS = 6.0
 """How long a node that is present may take to answer."""
 PREPARE_SECONDS = 60.0
-_PREPARE = "prepare"
+PREPARE = "prepare"
 _NAME = b"\n"
 _ANSWER, _FAILED = b"+", b"!"
 _log = logging.getLogger("svc.fleet")
@@ -42,8 +41,8 @@ _log = logging.getLogger("svc.fleet")
 Receive = Callable[[str, bytes], Awaitable[bytes]]
 Document = Mapping[str, Any]
 """A JSON object."""
-Answer = Callable[[Document], Awaitable[dict[str, Any]]]
-"""Answers a question. Raises `SvcError`."""
+Answer = Callable[[Document], Awaitable[dict[str, Any] | None]]
+"""Answers a question; None is an empty answer. Raises `SvcError`."""
 Prepare = Callable[[str, str], Awaitable[None]]
 """Unpacks and compiles a deployment of a project on this node. Raises `SvcError`."""
 
@@ -128,7 +127,7 @@ class Questions:
         try:
             if (answer := self._answers.get(kind)) is None:
                 raise FleetError("it starts, or has another version of svc")
-            document: Document = {"answer": await answer(question)}
+            document: Document = {"answer": await answer(question) or {}}
         except SvcError as error:
             document = {"failure": error.public_message}
         except Exception:
@@ -158,15 +157,6 @@ class Questions:
                 raise Unavailable(f"a question to the node {node}", seconds)
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def prepare_with(self, prepare: Prepare) -> None:
-        """Prepare deployments for other nodes from now on."""
-
-        async def answer(question: Document) -> dict[str, Any]:
-            await prepare(question["project"], question["deployment"])
-            return {}
-
-        self.answer(_PREPARE, answer)
-
     async def prepare_everywhere(self, project: str, deployment: str) -> None:
         """Wait until all present nodes can serve a deployment, before one of them activates it.
 
@@ -177,7 +167,7 @@ class Questions:
 
         async def ask(node: str) -> None:
             try:
-                await self.ask(node, _PREPARE, question, end - time.monotonic())
+                await self.ask(node, PREPARE, question, end - time.monotonic())
             except Unavailable:
                 if node in self.present():
                     late.append(node)
@@ -229,7 +219,8 @@ class Presence:
         self._connection, self.node = connection, node
         self._subject = f"svc-nodes.{namespace}"
         self._session = secrets.token_hex(4)
-        self._last: dict[str, Heartbeat] = {}
+        self.last: dict[str, Heartbeat] = {}
+        """The last heartbeat of each node."""
 
     async def run(self, content: Callable[[], Mapping[str, Any]]) -> None:
         """Publish heartbeats until canceled or until the connection closes."""
@@ -237,7 +228,7 @@ class Presence:
         async def receive(message: Any) -> None:
             document = json.loads(message.data)
             skew = document["time_ns"] - time.time_ns()
-            self._last[message.subject.rpartition(".")[2]] = Heartbeat(time.monotonic(), document, skew)
+            self.last[message.subject.rpartition(".")[2]] = Heartbeat(time.monotonic(), document, skew)
 
         subscription = await self._connection.subscribe(f"{self._subject}.*", receive)
         try:
@@ -252,16 +243,12 @@ class Presence:
         finally:
             await subscription.unsubscribe()
 
-    def last(self, node: str) -> Heartbeat | None:
-        """Return the last heartbeat of a node."""
-        return self._last.get(node)
-
     def present(self, *, starting: bool = False) -> set[str]:
         """Return the nodes that are present and serve, or those that start."""
         oldest = time.monotonic() - PRESENT_SECONDS
         return {
             node
-            for node, beat in self._last.items()
+            for node, beat in self.last.items()
             if beat.arrived > oldest and bool(beat.content.get("starting")) is starting
         }
 
@@ -360,7 +347,7 @@ FindTables = Callable[[Collection[str], str], Awaitable[Tables]]
 
 def observe(member: Member, this: str, presence: Presence | None, tables: Tables) -> NodeOut:
     """Return a member as the node `this` observes it. `presence` is `None` before the fleet serves."""
-    beat = presence.last(member.id) if presence is not None else None
+    beat = presence.last.get(member.id) if presence is not None else None
     present = member.id in presence.present() if presence is not None else member.id == this
     seen_ns = time.time_ns() - int((time.monotonic() - beat.arrived) * 1e9) if beat is not None else None
     answer = tables.answers.get(member.id, {})

@@ -172,11 +172,6 @@ class NatsServer:
         """Whether clients can connect."""
         self._stopping = False
 
-    @property
-    def pid(self) -> int | None:
-        """The process id of the running server."""
-        return self._process.pid if self._process is not None else None
-
     async def start(self) -> None:
         """Start the server and its supervision. `ready` waits for it. Raises `BucketError`."""
         try:

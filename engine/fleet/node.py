@@ -86,9 +86,9 @@ class FleetNode:
     token: str = ""
     nonce: str = ""
 
-    def encode(self) -> bytes:
+    def text(self) -> str:
         """Return the JSON form."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2).encode() + b"\n"
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2) + "\n"
 
     @classmethod
     def read(cls, folder: Path) -> "FleetNode":
@@ -114,7 +114,7 @@ class FleetNode:
         """Change fields, replace the document of the folder, and return the new node. Raises `SvcError`."""
         node = replace(self, **changes)
         try:
-            write_atomic(folder / NODE_FILE, node.encode(), sync=True)
+            write_atomic(folder / NODE_FILE, node.text().encode(), sync=True)
             durable.sync_folder(folder)
         except OSError as error:
             raise disk_error(folder, error) from error
@@ -146,17 +146,17 @@ def create_keeper(folder: Path, node: FleetNode, authority: "Authority", client:
     """Create the folder of a node that has all keys of its fleet, and these passwords. Raises `SvcError`."""
     pair = authority.issue(node.node, node.address.host)
     files = {
-        AUTHORITY: authority.pair.certificate,
+        AUTHORITY: authority.pair.chain,
         AUTHORITY_KEY: authority.pair.key,
-        CERTIFICATE: pair.certificate,
+        CERTIFICATE: pair.chain,
         KEY: pair.key,
-        CLIENT: client.encode(),
-        SYSTEM: system.encode(),
+        CLIENT: client,
+        SYSTEM: system,
     }
     create_node(folder, node, files)
 
 
-def create_node(folder: Path, node: FleetNode, files: Mapping[str, bytes]) -> None:
+def create_node(folder: Path, node: FleetNode, files: Mapping[str, str]) -> None:
     """Create the folder of one node, with the files of its keys. Raises `SvcError`.
 
     A folder without a document, as an interrupted call leaves it, is replaced.
@@ -169,8 +169,8 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, bytes]) -> No
             if path.exists():
                 shutil.rmtree(path)
         new.mkdir(mode=0o700)
-        for name, content in {**files, NODE_FILE: node.encode()}.items():
-            write_atomic(new / name, content, sync=True)
+        for name, content in {**files, NODE_FILE: node.text()}.items():
+            write_atomic(new / name, content.encode(), sync=True)
         durable.rename(new, folder)
     except OSError as error:
         raise disk_error(folder, error) from error

@@ -11,6 +11,7 @@ import time
 import zlib
 from base64 import b64decode
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ class ProjectFiles:
 
 
 class FleetRecords:
-    """Publishes and copies records. Use on one event loop, except the publishers."""
+    """Publishes and copies records. Use on one event loop, except what publishes."""
 
     def __init__(
         self, connection: NatsConnection, namespace: str, presence: Presence, questions: Questions
@@ -68,8 +69,8 @@ class FleetRecords:
         self._dropped: set[str] = set()
         """Projects with messages that were not sent."""
         self._sessions: dict[str, object] = {}
-        self._copying: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._again: set[tuple[str, str]] = set()
+        self._lacking: dict[str, set[str]] = {}
+        """The projects of which this node is to copy records, by the node that has them."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, project: str, files: ProjectFiles) -> None:
@@ -78,13 +79,15 @@ class FleetRecords:
         for node in self._sessions:
             self._copy(node, project)
 
-    def publisher(self, project: str) -> "ProjectPublisher":
-        """Return what gets the new records of a project."""
-        return ProjectPublisher(self, project)
+    def publish(self, project: str, after: int, rows: Rows, series: Rows) -> None:
+        """Send new records of a project to all nodes, on any thread: see `engine.timeline.recorder`."""
+        for content in messages(after, rows, series):
+            self._loop.call_soon_threadsafe(self._enqueue, "records", project, content)
 
-    def send(self, project: str, kind: str, content: bytes) -> None:
-        """Send a message to all nodes. May be called from any thread."""
-        self._loop.call_soon_threadsafe(self._enqueue, kind, project, content)
+    def publish_usage(self, project: str, rows: Sequence[UsageRow]) -> None:
+        """Send changed sums, on any thread. Nodes read lost ones with the records of their requests."""
+        content = zlib.compress(json.dumps(rows).encode())
+        self._loop.call_soon_threadsafe(self._enqueue, "usage", project, content)
 
     def _enqueue(self, kind: str, project: str, content: bytes) -> None:
         if self._unsent.full():
@@ -130,8 +133,8 @@ class FleetRecords:
             return
         if kind == "records":
 
-            def on_written(position: int | None, gap: bool) -> None:
-                if gap:
+            def on_written(position: int | None) -> None:
+                if position is None:
                     self._loop.call_soon_threadsafe(self._copy, node, project)
 
             files.recorder(CopiedBatch(node, message.data, on_written))
@@ -144,49 +147,39 @@ class FleetRecords:
         """Copy what this node lacks of nodes that appear, or that had or have another connection."""
         while True:
             for node in self._presence.present() - {self.node}:
-                beat = self._presence.last(node)
+                beat = self._presence.last.get(node)
                 session = (beat and beat.content.get("session"), self._connection.reconnects)
                 if self._sessions.get(node) != session:
                     self._sessions[node] = session
-                    spawn(self._tasks, self._copy_all(node))
+                    self._copy(node, *self._projects)
             await asyncio.sleep(WATCH_SECONDS)
 
-    async def _copy_all(self, node: str) -> None:
-        for project in list(self._projects):
-            await asyncio.wait([self._copy(node, project)])
-            if node not in self._sessions:
-                return  # It is away.
-
-    def _copy(self, node: str, project: str) -> asyncio.Task[None]:
-        """Copy what this node lacks of a project, once more if it is being copied."""
-        key = node, project
-        if key in self._copying:
-            self._again.add(key)
+    def _copy(self, node: str, *projects: str) -> None:
+        """Copy what this node lacks of projects, once more if they are being copied."""
+        if node in self._lacking:
+            self._lacking[node] |= {*projects}
         else:
-            self._copying[key] = spawn(self._tasks, self._copying_project(node, project))
-        return self._copying[key]
+            self._lacking[node] = {*projects}
+            spawn(self._tasks, self._copy_lacking(node))
 
-    async def _copying_project(self, node: str, project: str) -> None:
-        key = node, project
+    async def _copy_lacking(self, node: str) -> None:
         try:
-            while True:
-                self._again.discard(key)
+            while self._lacking[node]:
+                project = self._lacking[node].pop()
                 others = await self._copy_node(node, project, node)
                 for other in others - self._presence.present() - {self.node}:
                     await self._copy_node(node, project, other)
-                if key not in self._again:
-                    return
         except SvcError:  # The node is away or stops, or a file cannot be read.
             await asyncio.sleep(RETRY_SECONDS)
             self._sessions.pop(node, None)  # Once it is present, everything is copied.
         finally:
-            del self._copying[key]
+            del self._lacking[node]
 
     async def _copy_node(self, node: str, project: str, of: str) -> set[str]:
         """Copy what a node has of itself, or of another one; return the nodes of which it has copies."""
         files, question = self._projects[project], {"project": project, "of": "" if of == node else of}
         others: set[str] = set()
-        position = await asyncio.to_thread(_copied_records, files.timeline, of)
+        position, minute = await asyncio.to_thread(_copied, files, of)
         end = False
         while not end:
             answer = await self._questions.ask(node, RECORDS, {**question, "after": position})
@@ -196,9 +189,14 @@ class FleetRecords:
             if answer["lost"]:
                 text = _LOST.format(of, self.node)
                 files.bus.append(PlatformRecord(time.time_ns(), "", "WARN", text))
-            before, position = position, await self._write(files, of, b64decode(answer["content"]))
-            end = end or position == before
-        after: tuple[int, str] = await asyncio.to_thread(_copied_usage, files.usage, of), ""
+            written = Future[int | None]()
+            written.set_running_or_notify_cancel()  # Its batch is written even if this task is canceled.
+            files.recorder(CopiedBatch(of, b64decode(answer["content"]), written.set_result))
+            before, last = position, await asyncio.wrap_future(written)
+            if last is None:
+                raise FleetError("too many records wait to be written")
+            position, end = last, end or last == before
+        after = minute, ""
         while rows := (await self._questions.ask(node, USAGE, {**question, "after": after}))["rows"]:
             files.usage_recorder.copy(of, rows)
             after = rows[-1][0], rows[-1][1]
@@ -206,54 +204,14 @@ class FleetRecords:
                 await asyncio.sleep(FULL_SECONDS)
         return others
 
-    async def _write(self, files: ProjectFiles, node: str, content: bytes) -> int:
-        """Write a page, and return the last copied cursor. Raises `FleetError`."""
-        written: asyncio.Future[int | None] = self._loop.create_future()
 
-        def on_written(position: int | None, gap: bool) -> None:
-            self._loop.call_soon_threadsafe(_set, written, position)
-
-        files.recorder(CopiedBatch(node, content, on_written))
-        if (position := await written) is None:
-            raise FleetError("too many records wait to be written")
-        return position
-
-
-class ProjectPublisher:
-    """See `engine.timeline.recorder.Publisher`; also publishes usage."""
-
-    def __init__(self, records: FleetRecords, project: str) -> None:
-        self._records, self._project, self.node = records, project, records.node
-
-    def publish(self, after: int, rows: Rows, series: Rows) -> None:
-        """See the protocol."""
-        for content in messages(after, rows, series):
-            self._records.send(self._project, "records", content)
-
-    def publish_usage(self, rows: Sequence[UsageRow]) -> None:
-        """Send changed sums to the other nodes, which read lost ones with the records of their requests."""
-        self._records.send(self._project, "usage", zlib.compress(json.dumps(rows).encode()))
-
-    def follow(self, files: ProjectFiles) -> None:
-        """Store the records of the other nodes in these files."""
-        self._records.follow(self._project, files)
-
-
-def _copied_records(path: Path, node: str) -> int:
-    reader = open_reader(path)
-    if reader is None:
-        return 0
-    with closing(reader):
-        return reader.copied().get(node, 0)
-
-
-def _copied_usage(path: Path, node: str) -> int:
-    if not path.exists():
-        return 0
-    with closing(UsageStore(path)) as store:
-        return max(0, store.last_copied(node) - LATE_MINUTES)
-
-
-def _set(future: "asyncio.Future[int | None]", position: int | None) -> None:
-    if not future.done():
-        future.set_result(position)
+def _copied(files: ProjectFiles, node: str) -> tuple[int, int]:
+    """Return the last cursor of a node that was copied, and the last minute whose usage cannot change."""
+    cursor = minute = 0
+    if (reader := open_reader(files.timeline)) is not None:
+        with closing(reader):
+            cursor = reader.copied().get(node, 0)
+    if files.usage.exists():
+        with closing(UsageStore(files.usage)) as store:
+            minute = store.last_copied(node)
+    return cursor, max(0, minute - LATE_MINUTES)

@@ -13,7 +13,7 @@ import re
 import secrets
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -77,11 +77,6 @@ class Member:
     def role(self) -> str:
         """`keeper` or `agent`."""
         return "keeper" if self.keeper else "agent"
-
-    @property
-    def number(self) -> int:
-        """The number in the id."""
-        return int(self.id[1:].partition("-")[0])
 
 
 def removed(id_: str) -> FleetError:
@@ -274,6 +269,7 @@ class Registry:
                     f"{member.address} is the address of the node {member.id}",
                     "Pass another address with --fleet-listen.",
                 )
+        numbers = [int(member.id[1:].partition("-")[0]) for member in members]
         keepers = sum(member.keeper for member in members)
         if keeper and keepers >= MAX_KEEPERS:
             raise FleetError(
@@ -281,7 +277,7 @@ class Registry:
                 "Remove one with `svc fleet remove`, or create the token without --keeper.",
             )
         return Member(
-            id=node_id(1 + max((member.number for member in members), default=0)),
+            id=node_id(1 + max(numbers, default=0)),
             host=request.host,
             port=request.port,
             keeper=keeper or keepers < KEEPERS,
@@ -310,8 +306,8 @@ REQUEST_SECONDS = 10.0
 POLL_SECONDS = 0.5
 SLOW_SECONDS = 10.0
 """After this time of waiting, the log says for what."""
-_AGENT_FILES = (AUTHORITY, CLIENT)
-_KEEPER_FILES = (*_AGENT_FILES, AUTHORITY_KEY, SYSTEM)
+AGENT_FILES = (AUTHORITY, CLIENT)
+KEEPER_FILES = (*AGENT_FILES, AUTHORITY_KEY, SYSTEM)
 """Files that a node gets from the one that admits it, besides its certificate."""
 _T = TypeVar("_T")
 Log = Callable[[str, str], None]
@@ -334,39 +330,6 @@ class Admission:
     complete: bool
     secrets_key: str
     files: Mapping[str, str]
-
-
-# -- the node that admits --------------------------------------------------------------------------------
-
-
-def admit_member(
-    folder: Path, node: FleetNode, member: Member, members: Sequence[Member], key: str
-) -> Admission:
-    """Return the certificates and keys of a new member.
-
-    `folder` is that of this node, `members` are all members with the new one. `key` is that of the secrets.
-    """
-    from engine.fleet.authority import Authority, KeyPair
-
-    authority = Authority(KeyPair((folder / AUTHORITY).read_bytes(), (folder / AUTHORITY_KEY).read_bytes()))
-    pair = authority.issue(member.id, member.host)
-    keepers = tuple(each.address for each in members if each.keeper)
-    files = {name: (folder / name).read_text() for name in (_KEEPER_FILES if member.keeper else _AGENT_FILES)}
-    admitted = FleetNode(
-        fleet=node.fleet,
-        node=member.id,
-        address=member.address,
-        nodes=keepers,
-        keeper=member.keeper,
-        state="joining",
-    )
-    return Admission(
-        node=admitted,
-        members=len(members),
-        complete=len(keepers) >= KEEPERS,
-        secrets_key=key,
-        files={**files, CERTIFICATE: pair.certificate.decode(), KEY: pair.key.decode()},
-    )
 
 
 # -- the machine that joins ------------------------------------------------------------------------------
@@ -395,10 +358,10 @@ async def join_fleet(
         raise disk_error(data, error) from error
     admission = await asyncio.to_thread(_join, token, nonce, address, version)
     node = replace(admission.node, token=token.text, nonce=nonce)
-    names = (*_KEEPER_FILES, CERTIFICATE, KEY)
+    names = (*KEEPER_FILES, CERTIFICATE, KEY)
     try:
         write_atomic(data / SECRETS_FILE, admission.secrets_key.encode(), sync=True)
-        create_node(folder, node, {name: admission.files.get(name, "").encode() for name in names})
+        create_node(folder, node, {name: admission.files.get(name, "") for name in names})
         request.unlink()
     except OSError as error:
         raise disk_error(data, error) from error
@@ -463,7 +426,7 @@ def _join(token: JoinToken, nonce: str, listen: NodeAddress, version: str) -> Ad
         try:
             found = httpx.get(f"{url}/authority", verify=False, **options).raise_for_status()
             certificate = str(found.json()["certificate"])
-            if fingerprint(certificate.encode()) != token.authority:
+            if fingerprint(certificate) != token.authority:
                 raise FleetError(
                     f"{address.join} is not a node of the fleet of this token",
                     "Check the address, and create a token with `svc fleet token`.",

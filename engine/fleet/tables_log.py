@@ -25,10 +25,9 @@ from pathlib import Path
 
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, BucketError, Digest
 from engine.cancellation import cancel
-from engine.fleet.bucket import StreamContents, StreamKeyValue, key_of, token
+from engine.fleet.bucket import MAX_BATCH_MESSAGES, JetStream, StreamContents, StreamKeyValue, key_of, token
 from engine.fleet.connection import NatsConnection
 from engine.fleet.members import Questions
-from engine.fleet.stream import MAX_BATCH_MESSAGES, JetStream
 from engine.replication import LogMessage, LogSnapshot, LogSnapshots
 
 STREAM, SNAPSHOTS, RECORDS = "svc-tables", "svc-snapshots", "svc-records"
@@ -78,14 +77,14 @@ class NodeLease:
             await cancel([renewing])
             self._until = 0.0
             with suppress(BucketError):
-                await self._store(b"", LEASE_SECONDS)
+                await self._store(b"")
             self._id = ""
 
     async def _renew(self) -> None:
         while True:
             try:
                 sent, id_ = time.monotonic(), self._id or secrets.token_hex(6)
-                if await self._store(id_.encode(), LEASE_SECONDS):
+                if await self._store(id_.encode()):
                     self._id, self._until = id_, sent + LEASE_SECONDS - MARGIN_SECONDS
                 else:
                     await self._read_own()
@@ -96,9 +95,9 @@ class NodeLease:
                 _log.exception("the lease was not renewed")
             await asyncio.sleep(RENEW_SECONDS)
 
-    async def _store(self, content: bytes, seconds: float) -> bool:
+    async def _store(self, content: bytes) -> bool:
         sequence = await self._stream.publish(
-            SUBJECT + self._node, content, expected=self._sequence, headers=_REPLACE, seconds=seconds
+            SUBJECT + self._node, content, expected=self._sequence, headers=_REPLACE, seconds=LEASE_SECONDS
         )
         self._sequence = sequence or self._sequence
         return sequence is not None
@@ -193,12 +192,8 @@ class TablesLog:
         return sorted(self._present() - {self.node})
 
     async def leader(self, seconds: float | None = None) -> str:
-        """Return the leader of the logs. Raises `BucketError`, as without a majority."""
-        return await self._stream.leader(seconds)
-
-    async def leads(self) -> bool:
         """See the protocol. The server of a node has its name."""
-        return await self.leader() == self.node
+        return await self._stream.leader(seconds)
 
     @property
     def lease(self) -> str:
@@ -243,15 +238,11 @@ class TablesLog:
             if isinstance(await self._kv.cas(name, content, revision), int):
                 replaced |= {each.digest for each in old.stored}
                 break
-        await self._clean(name, blobs, replaced)
-
-    async def _clean(self, name: str, blobs: StreamContents, replaced: set[str]) -> None:
-        """Trim the log as its record says, and remove files that it does not name."""
-        current = await self.snapshots(name)
+        # Trim the log as its record says, and remove files that it does not name.
+        current, now = await self.snapshots(name), time.time_ns()
         if current.trimmed:
             await self._stream.purge(token(name), current.trimmed)
         named = {each.digest for each in current.stored}
-        now = time.time_ns()
         async for blob in blobs.list():
             if blob.digest not in named:
                 await blobs.delete(blob.digest, now + 1 if blob.digest in replaced else now - UNUSED_NS)

@@ -142,36 +142,28 @@ class TimelineDatabase(SqliteFile):
                 self.change(self._create_tables)
             self.run(_EXCHANGES)
             self.run(_METRICS)
-            if self._missing_columns():
+            if _ADDED.keys() - self.columns():
                 self.change(self._add_columns)
             self.empty = False
         else:
-            if not self.empty and (missing := self._missing_columns()):
+            if not self.empty and (missing := _ADDED.keys() - self.columns()):
                 added = [f"{_ADDED[name]} as {name}" for name in missing]
                 self.run(f"create temp view record as select *, {', '.join(added)} from main.record")
-                if not self.has_nodes():
+                if "node" in missing:
                     self.run("create temp view origin as select *, '' as node from main.origin")
             self.run("pragma query_only = on")
 
-    def has_nodes(self) -> bool:
-        """Return whether the tables have the columns for the records of a fleet."""
-        return self.has_column("node")
-
-    def has_column(self, name: str, table: str = "record") -> bool:
-        """Return whether a table of the file has a column: that of an older svc may lack some."""
-        return bool(self.run("select 1 from pragma_table_info(?, 'main') where name = ?", (table, name)))
-
-    def _missing_columns(self) -> list[str]:
-        found = {name for (name,) in self.run("select name from pragma_table_info('record', 'main')")}
-        return [name for name in _ADDED if name not in found]
+    def columns(self, table: str = "record") -> set[str]:
+        """Return the columns of a table of the file: that of an older svc lacks those for a fleet."""
+        return {name for (name,) in self.run("select name from pragma_table_info(?, 'main')", (table,))}
 
     def _add_columns(self) -> None:
-        missing = self._missing_columns()  # None if another process was first.
+        missing = _ADDED.keys() - self.columns()  # None if another process was first.
         if "node" in missing:
             self.run(_COPIES)
-        if not self.has_column("node", "metric"):
+        if "node" not in self.columns("metric"):
             self.run(_OLD_METRICS)
-        for name in set(missing) & set(Origin._fields):
+        for name in missing & set(Origin._fields):
             self.run(f"alter table record add column {name} {_TYPES[name]}")
         self.run(f"pragma user_version = {self.version}")
 

@@ -240,7 +240,7 @@ class TimelineReader(TimelineDatabase):
     def page_of(
         self, node: str, after: int, limit: int, max_bytes: int
     ) -> tuple[list[Sequence[Any]], list[Sequence[Any]], bool]:
-        """Return the next records of a node ("": this one), as in `engine.timeline.recorder.Publisher`.
+        """Return the next records of a node ("": this one), as for `engine.timeline.recorder.Publish`.
 
         There is at least one, if any. Otherwise return the series of its metrics. The last value is true if
         records between may have been removed.
@@ -261,14 +261,14 @@ class TimelineReader(TimelineDatabase):
         if rows:
             known = f"select 1 from record where {condition} and {cursor} = ?"
             return rows, [], after > 0 and not self.run(known, (node, after))
-        if not self.has_nodes():
+        if "node" not in self.columns():
             return [], [], False  # A file of an older svc, whose series are written again.
         series = self.run("select * from metric where node = ?", (node,))
         return [], [row[:-1] for row in series], False
 
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""
-        return dict(self.run("select * from peer")) if self.has_nodes() else {}
+        return dict(self.run("select * from peer")) if "node" in self.columns() else {}
 
     def _inner_spans(
         self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int

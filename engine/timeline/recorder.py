@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
@@ -54,31 +54,24 @@ UNKNOWN = -1
 """Begin of a batch if the cursor before it is unknown. It exceeds no other."""
 
 
-class Publisher(Protocol):
-    """Sends the records of a project to the other nodes. May be called from any thread."""
+Publish = Callable[[int, Rows, Rows], None]
+"""Sends to the other nodes, on any thread, rows of records after a cursor, and rows of series.
 
-    @property
-    def node(self) -> str:
-        """The id of this node."""
-
-    def publish(self, after: int, rows: Rows, series: Rows) -> None:
-        """Send rows of records, which follow that at `after`, and rows of series.
-
-        The row of a record has its cursor, the values of `FIELDS`, and the time at which it was written.
-        """
+The row of a record has its cursor, the values of `FIELDS`, and the time at which it was written.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedBatch:
     """A batch of another node.
 
-    `on_written` is called from any thread, with the last copied cursor, or None if the batch was dropped, and
-    with true if the batch was not written because it was dropped or records before it are missing.
+    `on_written` is called from any thread, with the last copied cursor, or None if the batch was not written:
+    it was dropped, or records before it are missing.
     """
 
     node: str
     content: bytes
-    on_written: Callable[[int | None, bool], None]
+    on_written: Callable[[int | None], None]
 
 
 def encode_batch(after: int, rows: Rows, series: Rows) -> bytes:
@@ -170,17 +163,8 @@ class Retention:
     max_recording_bytes: int = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Rows of this node that were written, as in a `Publisher`.
-
-    `copied` has the last copied cursor of the node of each `CopiedBatch`, and whether records before it are
-    missing, so that it was not written.
-    """
-
-    rows: list[tuple[Any, ...]]
-    series: list[tuple[Any, ...]]
-    copied: list[tuple[int, bool]]
+Appended = tuple[Rows, Rows, list[int | None]]
+"""Records and series of this node that were written, as for `Publish`, and what each `CopiedBatch` gets."""
 
 
 class TimelineStore(TimelineDatabase):
@@ -190,12 +174,16 @@ class TimelineStore(TimelineDatabase):
     old end. Only the records of a node of a fleet with the largest share are removed between those of others.
     """
 
-    def __init__(self, path: Path, retention: Retention | None = None, origin: Origin | None = None) -> None:
-        """Open the file; create it if it does not exist. New records get the `origin`."""
+    def __init__(
+        self, path: Path, retention: Retention | None = None, origin: Origin | None = None, node: str = ""
+    ) -> None:
+        """Open the file; create it if it does not exist. New records get the `origin`, and are of `node`."""
         self._origin = origin or Origin()
         self._retention = retention or Retention()
         super().__init__(path)
         self._page_bytes: int = self.run("pragma page_size")[0][0]
+        if node:
+            self.run("update origin set node = ?1 where node <> ?1", (node,))
 
     def append(
         self, records: Sequence[Record | Recording | CopiedBatch], now_ns: int, series: Iterable[Series] = ()
@@ -226,26 +214,23 @@ class TimelineStore(TimelineDatabase):
             copied = [self._copy(*copy, now_ms) for copy in copies]
             first = last - len(rows) + 1
             own = [(first + at, *row, written_ms) for at, row in enumerate(rows)]
-            return Appended(own, metrics, copied)
+            return own, metrics, copied
 
         return self.change(write)
 
-    def name(self, node: str) -> None:
-        self.run("update origin set node = ?1 where node <> ?1", (node,))
-
-    def _copy(self, node: str, after: int, rows: Rows, series: Rows, now_ms: int) -> tuple[int, bool]:
-        """Write a batch of another node, unless it lacks records before. See `Appended.copied`."""
+    def _copy(self, node: str, after: int, rows: Rows, series: Rows, now_ms: int) -> int | None:
+        """Write a batch of another node, unless it lacks records before; return what `CopiedBatch` gets."""
         for values in series:
             self.run(_METRIC, (*values, node))
         ((position,),) = self.run("select coalesce(max(cursor), 0) from peer where node = ?", (node,))
         new = [row for row in rows if row[0] > position]
         if not new:
-            return position, False
+            return int(position)
         if after == UNKNOWN or after > position:
-            return position, True
+            return None
         self._insert([(*row[1:-1], node, row[0], row[-1]) for row in new], now_ms)
         self.run("insert or replace into peer values (?, ?)", (node, new[-1][0]))
-        return new[-1][0], False
+        return int(new[-1][0])
 
     def _insert(self, rows: Sequence[tuple[Any, ...]], now_ms: int) -> tuple[int, int]:
         """Write rows; return the last cursor, and the time of all."""
@@ -345,10 +330,11 @@ class TimelineRecorder:
         retry: float = RETRY_SECONDS,
         max_pending_bytes: int = MAX_PENDING_BYTES,
         now_ns: Callable[[], int] = time.time_ns,
-        publisher: Publisher | None = None,
+        publish: Publish | None = None,
+        node: str = "",
         origin: Origin | None = None,
     ) -> None:
-        """Write to the file at `path`, which is created with the first record. `publisher` gets them, too.
+        """Write to the file at `path`, which is created with the first record. `publish` gets them, too.
 
         `warn` is called, on another thread, when the file becomes unusable and when it is moved aside.
         """
@@ -359,8 +345,8 @@ class TimelineRecorder:
         self._retry = retry
         self._max_pending_bytes = max_pending_bytes
         self._now_ns = now_ns
-        self._publisher = publisher
-        self._origin = origin
+        self._publish = publish
+        self._node, self._origin = node, origin
         self._last = UNKNOWN
         """Cursor of the last record of this node."""
         self._store: TimelineStore | None = None
@@ -399,7 +385,7 @@ class TimelineRecorder:
                 self._incoming.append(record)
             count = len(self._incoming)
         if full and isinstance(record, CopiedBatch):
-            record.on_written(None, True)
+            record.on_written(None)
             return
         if count in (1, BATCH) and not self._failing:
             self._runs.wake(self._interval if count == 1 else 0)
@@ -431,11 +417,9 @@ class TimelineRecorder:
                 if self._store is not None and self._store.replaced():
                     self._close_file()
                 if self._store is None:
-                    self._store = TimelineStore(self._path, self._retention, self._origin)
-                    if self._publisher is not None:
-                        self._store.name(self._publisher.node)
+                    self._store = TimelineStore(self._path, self._retention, self._origin, self._node)
                 store = self._store
-                written = store.append(batch, self._now_ns(), self._changed.values())
+                rows, series, copied = store.append(batch, self._now_ns(), self._changed.values())
             except NewerTimeline:
                 raise
             except TimelineError as error:
@@ -446,13 +430,13 @@ class TimelineRecorder:
             with self._lock:
                 self._bytes -= sum(map(size_of, batch))
             self._changed.clear()
-            if self._publisher is not None and (written.rows or written.series):
-                self._publisher.publish(self._last, written.rows, written.series)
-            if written.rows:
-                self._last = written.rows[-1][0]
+            if self._publish is not None and (rows or series):
+                self._publish(self._last, rows, series)
+            if rows:
+                self._last = rows[-1][0]
             copies = [each for each in batch if isinstance(each, CopiedBatch)]
-            for copy, (position, gap) in zip(copies, written.copied, strict=True):
-                copy.on_written(position, gap)
+            for copy, position in zip(copies, copied, strict=True):
+                copy.on_written(position)
             self._warn_omitted()
             self._failing, self._written = False, time.monotonic()
             if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:

@@ -111,9 +111,10 @@ class _SqlTimeline(TimelineDatabase):
 
     def _prepare(self, write: bool) -> None:
         if self.run("pragma user_version")[0][0]:
-            own = self.run("select node from main.origin")[0][0] if self.has_nodes() else ""
+            stored = self.columns()
+            own = self.run("select node from main.origin")[0][0] if "node" in stored else ""
             node = f"coalesce(nullif(node, ''), {apsw.format_sql_value(own)}) as node, " if own else ""
-            columns = (each if self.has_column(each) else f"'' as {each}" for each in Origin._fields)
+            columns = (each if each in stored else f"'' as {each}" for each in Origin._fields)
             origin = "".join(f", {column}" for column in columns)
             for name, select in _VIEWS.items():
                 view = select.replace(_NODE, node).replace(_ORIGIN, origin)

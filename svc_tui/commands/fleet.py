@@ -20,16 +20,12 @@ from svc_tui.user_home import Home
 if TYPE_CHECKING:
     from engine.fleet.node import NodeAddress
 
-TABLES = "tables/tables.db"
-"""File of a project's tables in its data folder."""
 _NODE = re.compile(r"(?:\[([0-9A-Fa-f:]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 fleet = typer.Typer(help="Run a service on several machines.")
 Data = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Data directory of the service (default: data in SVC_HOME)."),
 ]
-_PROBE = ("192.0.2.1", 9)
-"""An address for documentation, outside this machine. No packet is sent to it."""
 
 
 @fleet.command()
@@ -43,7 +39,14 @@ def start(
 
     Repeat it if the service could not copy its data.
     """
-    address = parse_address("--listen", listen or _own_address())
+    from engine.fleet.node import NodeAddress, own_host
+
+    try:  # The address is one for documentation, outside this machine. No packet is sent to it.
+        address = parse_address("--listen", listen or own_host(NodeAddress("192.0.2.1", 9)))
+    except OSError as error:
+        raise InvalidUsage(
+            "this machine has no route to others", "Pass its address: --listen HOST"
+        ) from error
     state = _call(data, "POST", "/v1/fleet", {"host": address.host, "port": address.port})
     stdout.line(f"this service is the node {state['node']} of the fleet {state['fleet']}")
     missing = state["needed"] - len(state["nodes"])
@@ -122,12 +125,13 @@ def reseed(data: Data = None, as_json: AsJson = False) -> None:
     from engine.files.database_files import remove_database
     from engine.fleet.fleet import discard_copies
     from engine.fleet.node import NODE_FOLDER, FleetNode
+    from svc_tui.serve.storage import databases
 
     folder = _data_folder(data)
     node = FleetNode.read(folder / NODE_FOLDER)
     with locked(folder, "svc fleet reseed"):
         asyncio.run(discard_copies(folder / NODE_FOLDER, node))
-        tables = sorted(folder.glob(f"projects/*/{TABLES}"))
+        tables = databases(folder)
         for path in tables:
             remove_database(path)
     if as_json:
@@ -264,18 +268,6 @@ def _not_running(folder: Path) -> SvcError:
         "Start it with `svc serve`, or wait until it serves: its log says what it waits for. For the service"
         " of another data directory, pass --data DIR",
     )
-
-
-def _own_address() -> str:
-    """Return this machine's address towards others."""
-    from engine.fleet.node import NodeAddress, own_host
-
-    try:
-        return own_host(NodeAddress(*_PROBE))
-    except OSError as error:
-        raise InvalidUsage(
-            "this machine has no route to others", "Pass its address: --listen HOST"
-        ) from error
 
 
 def parse_address(option: str, text: str) -> "NodeAddress":

@@ -15,7 +15,7 @@ from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
-from engine.fleet.members import ASK_SECONDS, TABLES, Document, Prepare, Questions, Tables
+from engine.fleet.members import ASK_SECONDS, PREPARE, TABLES, Document, Prepare, Questions, Tables
 from engine.fleet.records import RECORDS, USAGE, FleetRecords
 from engine.fleet.tables_log import TablesLog
 from engine.manifest.schema import is_name
@@ -58,13 +58,13 @@ class NodeOfFleet:
             folder = project_dir(self._data, project)
             if project and database_path(folder).exists():
                 replicas.of(folder)
-            opened = {name: each for name, each in replicas.opened().items() if project in ("", name)}
+            opened = {name: each for name, each in replicas.opened.items() if project in ("", name)}
             troubles = [
                 {"project": name, "since": format_utc(trouble[0]), "problem": trouble[1]}
                 for name, replica in opened.items()
                 if (trouble := replica.trouble) is not None
             ]
-            lags = [replica.lag_ms for replica in opened.values()]
+            lags = [replica.copy.lag_ms for replica in opened.values()]
             return {"lag_ms": max(lags, default=None), "troubles": troubles}
 
         questions = Questions(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
@@ -80,7 +80,7 @@ class NodeOfFleet:
 
     def prepare_everywhere(self, prepare: Prepare) -> Prepare:
         """Prepare deployments that other nodes activate from now on; return what asks them to."""
-        self._questions.prepare_with(prepare)
+        self._questions.answer(PREPARE, lambda question: prepare(question["project"], question["deployment"]))
         return self._questions.prepare_everywhere
 
     async def tables(self, nodes: Collection[str], project: str) -> Tables:

@@ -25,7 +25,7 @@ from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
 from engine.deploy.deployment import LIVE, Deployment
 from engine.deploy.doors import Tenants
-from engine.deploy.gc import GcReport
+from engine.deploy.gc import GcReport, run_gc_daily
 from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.door import DoorStorage
@@ -47,9 +47,7 @@ from engine.schedules.scheduler import Scheduler
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DomainChecks, check_all
 from engine.service.domains import KEY_PREFIX as DOMAINS
-from engine.service.following import follow
-from engine.service.gc_schedule import run_gc_daily
-from engine.service.loading import START_SECONDS
+from engine.service.loading import START_SECONDS, follow
 from engine.service.quotas import KEY_PREFIX as QUOTAS
 from engine.service.secrets import KEY_PREFIX as SECRETS
 from engine.service.secrets_key import SecretsKey
@@ -301,19 +299,23 @@ class Runtime:
 
     def _record(self, project: str, timeline: TimelineBus) -> None:
         """Store the records of a new timeline, count them, and send them to the fleet and to collectors."""
-        records = self.peers.records
-        publisher = records.publisher(project) if records is not None and project else None
+        records = self.peers.records if project else None
         path = self.folder(project) / database.TIMELINE_FILE
         usage_path = self.folder(project) / store.USAGE_FILE
         recorder = TimelineRecorder(
-            path, timeline, self._warn, publisher=publisher, origin=Origin(region=self._settings.region)
+            path,
+            timeline,
+            self._warn,
+            publish=partial(records.publish, project) if records is not None else None,
+            node=records.node if records is not None else "",
+            origin=Origin(region=self._settings.region),
         )
-        publish = publisher.publish_usage if publisher is not None else None
+        publish = partial(records.publish_usage, project) if records is not None else None
         usage_recorder = UsageRecorder(usage_path, timeline, self._warn, publish=publish)
         self._recorders.callback(usage_recorder.close)
         self._recorders.callback(recorder.close)
-        if publisher is not None:
-            publisher.follow(ProjectFiles(path, usage_path, timeline, recorder, usage_recorder))
+        if records is not None:
+            records.follow(project, ProjectFiles(path, usage_path, timeline, recorder, usage_recorder))
         self._rates[project] = RateMeter(partial(self.serving.project, project))
         timeline.subscribe(self._rates[project])
         timeline.subscribe(self.meter.follower(project))

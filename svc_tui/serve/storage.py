@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from doors.tables.replication.copy import digest_of, read_log_position, seed
+from doors.tables.replication.copy import digest_of, read_log_position, save, seed
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.recorder import Unsound, not_replicable, unsound_tables
 from doors.tables.replication.replica import Replicas
@@ -37,7 +37,7 @@ from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.database_files import copy_database, remove_database
 from engine.files.temporary import temporary_folder
-from engine.fleet.bucket import NAMESPACE, STREAMS, VALUES, JetStreamBucket, token
+from engine.fleet.bucket import NAMESPACE, STREAMS, VALUES, JetStream, JetStreamBucket, token
 from engine.fleet.errors import FleetError
 from engine.fleet.members import listening
 from engine.fleet.nats_server import NatsServer
@@ -54,7 +54,6 @@ from engine.fleet.node import (
     find_node,
 )
 from engine.fleet.registry import KEEPERS
-from engine.fleet.stream import JetStream
 from engine.fleet.tables_log import SNAPSHOTS, STREAM, TablesLog
 from engine.service.secrets import KEY_PREFIX, SecretStore
 from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
@@ -156,10 +155,10 @@ async def copy_storage(
 
     Content of a fleet that does not serve is replaced. Raises `SvcError`.
     """
+    log = None
     if isinstance(target, JetStreamBucket):
         await check_replicable(data)
-    log = await _tables_log(data, target) if isinstance(target, JetStreamBucket) else None
-    if log is not None:
+        log = await _tables_log(data, target)
         await log.clear()
     async with _files(data, source) as paths:
         for path in paths:
@@ -175,7 +174,7 @@ async def copy_storage(
 async def check_replicable(data: Path) -> None:
     """Raise `SvcError` if tables of the projects could not be created in a fleet."""
     names, remedies = [], []
-    for path in _databases(data):
+    for path in databases(data):
         project = path.parent.parent.name
         for table, (_, remedy, _) in (await _in_thread(path, _unsound_tables)).items():
             names.append(f"{table} of {project}")
@@ -191,23 +190,23 @@ async def check_tables(data: Path, bucket: Bucket) -> tuple[int, list[str]]:
     Those of a fleet are built from its log. Raises `SvcError`.
     """
     async with _files(data, bucket) as paths:
-        sound = [await _in_thread(path, _is_sound) for path in paths]
-        names = [path.parent.parent.name for path in paths]
-        return len(paths), [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
+        corrupt = [path for path in paths if not await _in_thread(path, _is_sound)]
+        return len(paths), [path.parent.parent.name for path in corrupt]
 
 
 @asynccontextmanager
 async def _files(data: Path, bucket: Bucket) -> AsyncIterator[list[Path]]:
     """Yield the database files of all projects: those of a fleet in a temporary folder."""
     if not isinstance(bucket, JetStreamBucket):
-        yield _databases(data)
+        yield databases(data)
         return
     log = await _tables_log(data, bucket)
     with temporary_folder("svc-tables-") as folder:
         yield await _build(log, folder / PROJECTS)
 
 
-def _databases(data: Path) -> list[Path]:
+def databases(data: Path) -> list[Path]:
+    """Return the files of the projects' tables in a data directory."""
     return sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
 
 
@@ -226,10 +225,10 @@ async def _build(log: TablesLog, projects: Path) -> list[Path]:
         names = await log.names()
         for name in names:
             replica, last, reached = replicas.of(projects / name), await log.last(name), -2
-            while replica.position < last:
-                if replica.position == reached:
+            while replica.copy.position < last:
+                if replica.copy.position == reached:
                     await replica.reach(last)
-                reached = replica.position
+                reached = replica.copy.position
                 with suppress(ReplicationError):  # Entries are still applied.
                     await replica.reach(last)
     finally:
@@ -263,11 +262,10 @@ def _detach(path: Path) -> None:
 
 
 def _copy_file(path: Path, target: Path) -> None:
-    """Copy a database file, without what it has deleted. Raises OSError and SQLite's errors."""
+    """Replace a database file by a copy of another one. Raises OSError and SQLite's errors."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     remove_database(target)
-    with closing(open_replica(path)) as connection:
-        connection.execute("VACUUM INTO ?", (str(target),))
+    save(path, target)
 
 
 def _is_sound(path: Path) -> bool:
@@ -377,7 +375,7 @@ async def _copy(
     finally:
         await folder.aclose()
     tables, newer = {name: await entries.last_stored(token(name)) for name in await log.names()}, []
-    for path in _databases(data):
+    for path in databases(data):
         name = path.parent.parent.name
         own = target / path.relative_to(data)
         if await _in_thread(path, _take_newer, log.id, await log.last(name), own):

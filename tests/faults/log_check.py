@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doors.tables.replication.entry import Assembler, Entry, chain_of
-from engine.fleet.bucket import StreamKeyValue, token
+from engine.fleet.bucket import BATCH, EXPECTED, JetStream, StreamKeyValue, token
 from engine.fleet.connection import NatsConnection
-from engine.fleet.stream import BATCH, EXPECTED, JetStream
 from engine.fleet.tables_log import RECORDS, STREAM
 from engine.replication import LogMessage
 

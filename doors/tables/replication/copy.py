@@ -132,6 +132,7 @@ class Copy:
         """Open or create the file. Raises SQLite's errors."""
         self.path, self._log = path, log
         self._connection: Connection = open_replica(path)
+        self.close = self._connection.close
         self._assembler = Assembler()
         self._image = path.with_name(path.name + ".image")
         self._in_image: LogPosition | None = None
@@ -306,10 +307,6 @@ class Copy:
         except (apsw.CorruptError, apsw.NotADBError):
             copy_database(self.path, path)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
 
 def digest_of(connection: Connection, only: str = "") -> str:
     """Return the hash of schema and rows that a transaction sees; empty if SQLite finds an error in the file.
@@ -353,11 +350,6 @@ def _add_rows(digest: Any, connection: Connection, sql: str) -> None:
         digest.update(marshal.dumps(chunk, _FORMAT))
         time.sleep(time.monotonic() - began)
         began = time.monotonic()
-
-
-def snapshot_file(path: Path) -> Path:
-    """Return the path of the snapshot of a database while it is taken."""
-    return path.with_name(path.name + ".snapshot")
 
 
 @contextmanager
@@ -433,7 +425,7 @@ async def seed(log: ReplicatedLog, path: Path) -> None:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(CREATE)
             image, schema = folder / path.name, schema_version(connection)
-            await finish(asyncio.ensure_future(asyncio.to_thread(_save, path, image)))
+            await finish(asyncio.ensure_future(asyncio.to_thread(save, path, image)))
             with image.open("rb") as file:
                 size = image.stat().st_size
                 while piece := file.read(MESSAGE_BYTES):
@@ -456,6 +448,7 @@ async def seed(log: ReplicatedLog, path: Path) -> None:
         raise ReplicationError("storage", f"the tables of {name} cannot be copied: {error}") from error
 
 
-def _save(path: Path, image: Path) -> None:
+def save(path: Path, target: Path) -> None:
+    """Copy a database file, without what it has deleted. Raises SQLite's errors."""
     with closing(open_replica(path)) as connection:
-        connection.execute("VACUUM INTO ?", (str(image),))
+        connection.execute("VACUUM INTO ?", (str(target),))

@@ -72,26 +72,14 @@ class Entry:
 
     def encode(self) -> bytes:
         """Return the stored form."""
-        head: dict[str, Any] = {
-            "format": FORMAT if self.undo else 2,
-            "kind": self.kind,
-            "previous": self.previous,
-        }
-        head |= {"node": self.node, "schema": self.schema}
-        if self.sequences:
-            head["sequences"] = dict(self.sequences)
-        if self.lease is not None:
-            head["lease"] = self.lease
-        if self.check:
-            head["check"] = True
+        head: dict[str, Any] = {"format": FORMAT if self.undo else 2, "kind": self.kind}
+        head |= {"previous": self.previous, "node": self.node, "schema": self.schema}
+        optional: dict[str, Any] = {"sequences": dict(self.sequences), "lease": self.lease}
+        optional |= {"check": self.check, "origins": any(map(any, self.origins)) and self.origins}
+        optional |= {"undo": self.undo, "lacks": self.lacks}
+        head |= {name: value for name, value in optional.items() if value}
         if not self.complete:
             head["complete"] = False
-        if any(map(any, self.origins)):
-            head["origins"] = self.origins
-        if self.undo:
-            head["undo"] = self.undo
-        if self.lacks:
-            head["lacks"] = self.lacks
         body = b"".join(_encode_parts(self.parts))
         packed = _ZLIB + zlib.compress(body, 1) if len(body) > _COMPRESSED_FROM else _PLAIN + body
         return _encode_head(head).encode() + b"\n" + packed

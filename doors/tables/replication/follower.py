@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from doors.tables.replication.copy import CLOSED, Content, Copy, LogPosition, save_snapshot, snapshot_file
+from doors.tables.replication.copy import CLOSED, Content, Copy, LogPosition, save_snapshot
 from doors.tables.replication.entry import Entry
 from doors.tables.replication.errors import CannotApply, ReplicationError, storage_failure
 from doors.tables.sqlite.connections import Error, apsw
@@ -48,7 +48,7 @@ class CopyFollower:
     ) -> None:
         """`threads` runs SQLite. `replica` compares the copy with others."""
         self._log, self._name, self._path = log, name, path
-        self._new = path.with_name(path.name + ".new")
+        self._new, self._snapshot = (path.with_name(path.name + suffix) for suffix in (".new", ".snapshot"))
         self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._copy: Copy | None = None
@@ -64,7 +64,9 @@ class CopyFollower:
         self._opened = False
         self._content: Content | None = None
         """The content that is or was compared last."""
-        self._announced = self._writing = 0
+        self._announced = 0
+        self.writing = 0
+        """Transactions of this node that are being stored."""
         self._behind_since = time.monotonic()
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -115,11 +117,6 @@ class CopyFollower:
         return int((time.monotonic() - self._behind_since) * 1000) if lacks else 0
 
     @property
-    def writing(self) -> bool:
-        """Return whether a transaction of this node is being stored."""
-        return self._writing > 0
-
-    @property
     def trouble(self) -> tuple[int, str] | None:
         """Since when (Unix time in ns) the copy is not up to date, and why; None while it is."""
         if self._damage:
@@ -132,24 +129,22 @@ class CopyFollower:
     # -- following ---------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        reported = ""
         while True:
             try:
                 async with self._log.news(self._name, self.announce):
                     while True:
                         self._wake.clear()
-                        if not self._writing:
+                        if not self.writing:
                             await self._catch_up()
-                            reported = self._failure = ""
-                            self._failing_ns = 0
+                            self._failure, self._failing_ns = "", 0
                         with suppress(TimeoutError):
                             async with asyncio.timeout(NEWS_SECONDS):
                                 await self._wake.wait()
             except Exception as error:
                 failure = await self._handle(error)
-            if failure != reported:
+            if failure != self._failure:
                 _log.warning("the tables of %s are not up to date: %s; svc retries", self._name, failure)
-            reported = self._failure = failure
+            self._failure = failure
             self._failing_ns = self._failing_ns or time.time_ns()
             self._notify()
             await asyncio.sleep(RETRY_SECONDS)
@@ -159,7 +154,9 @@ class CopyFollower:
         try:
             match error:
                 case apsw.NotADBError():
-                    await self._reopen()
+                    copy, self._copy, self.log_position = self._copy, None, CLOSED
+                    if copy is not None:  # The file is opened and checked again.
+                        await self.in_thread(copy.close)
                 case apsw.CorruptError() | UnicodeDecodeError() | CannotApply():
                     if self.position < (await self._log.snapshots(self._name)).trimmed:
                         await self._rebuild()
@@ -190,7 +187,7 @@ class CopyFollower:
         if self._announced <= self.position < sequence:
             self._behind_since = time.monotonic()
         self._announced = max(self._announced, sequence)
-        if not self._writing and self._announced > self.position:
+        if not self.writing and self._announced > self.position:
             self._wake.set()
 
     async def _catch_up(self) -> None:
@@ -213,7 +210,7 @@ class CopyFollower:
 
     def _open_file(self) -> Copy:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in (self._new, snapshot_file(self._path)):
+        for leftover in (self._new, self._snapshot):
             remove_database(leftover)
         try:
             return Copy(self._path, self._log.id)
@@ -222,12 +219,6 @@ class CopyFollower:
             move_database(self._path, aside)
             self._report_aside(aside, f"the file is damaged: {error}")
             return Copy(self._path, self._log.id)
-
-    async def _reopen(self) -> None:
-        """Close the file, which is then opened and checked again."""
-        copy, self._copy, self.log_position = self._copy, None, CLOSED
-        if copy is not None:
-            await self.in_thread(copy.close)
 
     async def _check(self, copy: Copy) -> None:
         """Compare the file with the log; build the file again unless the log continues it."""
@@ -266,13 +257,9 @@ class CopyFollower:
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
-        if log_position.logged < self._snapshot_due:
-            return
-        if node == self._log.node:
+        if node == self._log.node and log_position.logged >= self._snapshot_due:
             self._snapshot_due = math.inf
             self.spawn(self._take_snapshot_if_due(log_position.logged))
-        else:
-            self._snapshot_due += self._interval() // 2  # That node takes it, unless it fails.
 
     def _interval(self) -> int:
         try:
@@ -299,15 +286,14 @@ class CopyFollower:
 
         Raises `SvcError`, SQLite's errors and OSError.
         """
-        file = snapshot_file(self._path)
         async with self._storing:
             try:
-                snapshot = await self.in_thread(save_snapshot, self._path, file)
-                await self._log.add_snapshot(self._name, snapshot, file)
+                snapshot = await self.in_thread(save_snapshot, self._path, self._snapshot)
+                await self._log.add_snapshot(self._name, snapshot, self._snapshot)
                 return snapshot.logged
             finally:
                 with suppress(OSError):
-                    await self.in_thread(remove_database, file)
+                    await self.in_thread(remove_database, self._snapshot)
 
     def _notify(self) -> None:
         self._changed.set()
@@ -327,7 +313,7 @@ class CopyFollower:
             self.repair(DIFFERS)
 
     def repair(self, reason: str) -> None:
-        """Build a file again that turned out to be damaged."""
+        """Build the file again, which turned out to be damaged. Call it on the event loop."""
         self._damage = reason
         self._failing_ns = self._failing_ns or time.time_ns()
         self._wake.set()
@@ -341,7 +327,7 @@ class CopyFollower:
         built = await self._begin_build(self._new)
         try:
             while messages := await self._log.read(self._name, built.after):
-                await self.in_thread(built.apply, messages, 0, _ignore)
+                await self.in_thread(built.apply, messages, 0, lambda *entry: None)
             if reason:
                 await self.in_thread(copy.save_aside, aside)
             await self.in_thread(copy.become, built)
@@ -397,11 +383,11 @@ class CopyFollower:
 
     def begin_write(self) -> None:
         """Stop applying entries: a transaction of this node holds the file and is being stored."""
-        self._writing += 1
+        self.writing += 1
 
     def end_write(self, log_position: LogPosition | None) -> None:
         """Apply entries again. `log_position` is that of the file then, None if it lacks the transaction."""
-        self._writing -= 1
+        self.writing -= 1
         if log_position is None:
             self._wake.set()
             self._notify()
@@ -415,7 +401,3 @@ class CopyFollower:
 
 def _logged(snapshots: LogSnapshots) -> int:
     return snapshots.stored[0].logged if snapshots.stored else 0
-
-
-def _ignore(*_entry: object) -> None:
-    pass

@@ -79,41 +79,23 @@ class Replica:
         """Since when the last comparison found no two equal copies, and what helps."""
         self._execute: Execute | None = None
         path = data / "tables" / DATABASE_NAME
-        self._copy = CopyFollower(log, name, path, threads, self)
-        self._copy.spawn(self._check_regularly())
-
-    async def aclose(self) -> None:
-        """Stop following, and close the file."""
-        await self._copy.aclose()
-
-    @property
-    def position(self) -> int:
-        """Sequence of the last entry in the copy; -1 until it is open."""
-        return self._copy.position
+        self.copy = CopyFollower(log, name, path, threads, self)
+        self.copy.spawn(self._check_regularly())
 
     @property
     def written(self) -> int:
         """Sequence of the last entry that this node has stored or applied."""
-        return max(self._copy.position, self._published)
+        return max(self.copy.position, self._published)
 
     @property
     def trouble(self) -> tuple[int, str] | None:
         """Since when (Unix time in ns) something is wrong with the copy, and what; None while it is right."""
-        return self._copy.trouble or self._differing
-
-    @property
-    def lag_ms(self) -> int:
-        """For how many ms the copy has lacked an entry of which it knows."""
-        return self._copy.lag_ms
+        return self.copy.trouble or self._differing
 
     async def reach(self, sequence: int) -> None:
         """Wait until the copy has an entry. Raises `ReplicationError`."""
-        self._copy.announce(sequence)
-        await self._copy.until(lambda: self._copy.position >= sequence)
-
-    def repair(self, reason: str) -> None:
-        """Build the file of the copy again, which turned out to be damaged. Call it on the event loop."""
-        self._copy.repair(reason)
+        self.copy.announce(sequence)
+        await self.copy.until(lambda: self.copy.position >= sequence)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -123,10 +105,10 @@ class Replica:
         The log may lack that entry: a client can name any. Returns False without that if the read is to be
         fresh and the copy may be damaged: the writer can answer it. Raises `ReplicationError`.
         """
-        await self._copy.until(lambda: self._copy.opened)
-        if fresh and not self._copy.verified:
+        await self.copy.until(lambda: self.copy.opened)
+        if fresh and not self.copy.verified:
             return False
-        if (fresh or written > self._copy.position) and not (self.writes and self._is_settled()):
+        if (fresh or written > self.copy.position) and not (self.writes and self._is_settled()):
             await self.reach(await self._last())
         return True
 
@@ -147,13 +129,13 @@ class Replica:
                 return sequence
 
     def _is_settled(self) -> bool:
-        return not self._copy.writing and self._copy.position >= self._published
+        return not self.copy.writing and self.copy.position >= self._published
 
     async def _last_as_writer(self) -> int | None:
         """Return the sequence of the last entry; None if this node is not the writer."""
-        before = self._copy.position
-        await self._copy.until(lambda: self._is_settled() or self._copy.position > before)
-        position = self._copy.position
+        before = self.copy.position
+        await self.copy.until(lambda: self._is_settled() or self.copy.position > before)
+        position = self.copy.position
         return position if self._leads else None
 
     # -- the writer --------------------------------------------------------------------------------------
@@ -161,12 +143,12 @@ class Replica:
     @property
     def writes(self) -> bool:
         """True while this node is the writer, and no other can have become it. Use it on any thread."""
-        return self._copy.verified and self._leads
+        return self.copy.verified and self._leads
 
     @property
     def _leads(self) -> bool:
         """True as `writes`, also for a writer whose copy was not compared yet: it does not use it."""
-        return self._copy.opened and not self._doubtful and self._log.holds(self._copy.log_position.lease)
+        return self.copy.opened and not self._doubtful and self._log.holds(self.copy.log_position.lease)
 
     async def _ask_writer(
         self, question: dict[str, Any], body: bytes = b"", *, repeatable: bool
@@ -176,13 +158,13 @@ class Replica:
         Raises `ReplicationError`: without an answer to a question that is not `repeatable`, for one.
         """
         end, failure = self._loop.time() + WRITER_SECONDS, "no node has the lease"
-        await self._copy.until(lambda: self._copy.position >= 0)
+        await self.copy.until(lambda: self.copy.position >= 0)
         while not self._leads:
-            lease, answer = self._copy.log_position.lease, None
+            lease, answer = self.copy.log_position.lease, None
             node = lease.partition(".")[0]
             try:
                 if node not in ("", self.node):
-                    asking = self._log.lease if self._copy.verified else ""
+                    asking = self._log.lease if self.copy.verified else ""
                     content = _encode({**question, "lease": asking}, body)
                     seconds = REPEAT_SECONDS if repeatable else CALL_SECONDS
                     answer = await self._log.send(node, self._name, content, seconds)
@@ -199,7 +181,7 @@ class Replica:
                 document, rest = _decode(answer)
                 if "after" not in document:
                     return document, rest
-                if document["after"] > self._copy.position:
+                if document["after"] > self.copy.position:
                     await self.reach(document["after"])
                     continue
             try:
@@ -216,10 +198,6 @@ class Replica:
             await asyncio.sleep(PAUSE_SECONDS)
         return None
 
-    async def _until_writes(self) -> None:
-        """Wait until the copy of the writer was compared. Raises `ReplicationError`."""
-        await self._copy.until(lambda: self.writes or not self._leads)
-
     async def _take(self, former: str) -> None:
         """Become the writer after a lease, unless another node was first. Raises `SvcError`."""
         async with self._taking:
@@ -227,7 +205,7 @@ class Replica:
             if not lease:
                 await asyncio.sleep(PAUSE_SECONDS)
                 return
-            expected = self._copy.log_position.lease == former and (self._doubtful or former != lease)
+            expected = self.copy.log_position.lease == former and (self._doubtful or former != lease)
             if expected and await self._append_lease(lease) is not None:
                 self._doubtful = False
 
@@ -236,7 +214,7 @@ class Replica:
 
         Returns once the copy has the entry, or one that it lacked. Raises `SvcError`.
         """
-        log_position = self._copy.log_position
+        log_position = self.copy.log_position
         entry = Entry(kind="lease", previous=log_position.chain, node=self.node, lease=lease, check=check)
         sequence = await self._log.append(self._name, messages_of(entry.encode()), log_position.sequence)
         await self.reach(sequence or log_position.sequence + 1)
@@ -257,10 +235,7 @@ class Replica:
         question["trusted"] = request.trusted
         while not self.writes:
             answer = await self._ask_writer(question, request.body, repeatable=repeatable)
-            if answer is None:
-                await self._until_writes()
-                continue
-            document, body = answer
+            document, body = answer or ({}, b"")
             if "status" in document:
                 request.session.written = max(request.session.written, document["written"])
                 headers = tuple((name, value.encode("latin-1")) for name, value in document["headers"])
@@ -272,7 +247,7 @@ class Replica:
         """Answer a question of another node."""
         question, body = _decode(content)
         try:
-            if self._doubtful and self._copy.log_position.lease == self._log.lease:
+            if self._doubtful and self.copy.log_position.lease == self._log.lease:
                 await self._take(self._log.lease)
             match question["call"]:
                 case "last":
@@ -293,10 +268,10 @@ class Replica:
                     return _encode(await self._answer_digest(question["at"]))
                 case "compared":
                     equal, decided = question["equal"], question["decided"]
-                    self._copy.on_compared(question["at"], equal=equal, decided=decided)
+                    self.copy.on_compared(question["at"], equal=equal, decided=decided)
                     return _encode({})
-                case "snapshot" if self._copy.verified and self._copy.position > question["after"]:
-                    await self._copy.take_snapshot()
+                case "snapshot" if self.copy.verified and self.copy.position > question["after"]:
+                    await self.copy.take_snapshot()
                     return _encode({"stored": True})
                 case "check" if self._leads:
                     self._opened.add(question["node"])
@@ -307,9 +282,9 @@ class Replica:
                         return _encode({"given": sequence})
         except TimeoutError:
             return _encode({"busy": True})
-        except (Conflict, SvcError):
+        except SvcError:
             pass
-        return _encode({"after": self._copy.position})
+        return _encode({"after": self.copy.position})
 
     async def _give(self, lease: str, *, check: bool = False) -> int | None:
         """Make the node with a lease the writer; None if this node is not the writer.
@@ -323,20 +298,22 @@ class Replica:
             if not self._leads:
                 return None
             self._doubtful = True
-            await self._copy.until(self._is_settled)
+            await self.copy.until(self._is_settled)
             sequence = await self._append_lease(lease, check=check)
             if sequence is not None and lease == self._log.lease:
                 self._doubtful = False
             return sequence
 
     async def _receive(self, document: dict[str, Any]) -> None:
-        """Wait for the entry that made this node the writer. Raises `ReplicationError`."""
+        """Wait until this node has the `given` entry and can write. Raises `ReplicationError`."""
         if "busy" in document:
             message = "another node of the fleet is changing the tables; nothing was changed"
             raise ReplicationError("busy", message, "Retry.")
-        await self.reach(document["given"])
-        async with self._taking:
-            self._doubtful = self._doubtful and self._copy.log_position.lease != self._log.lease
+        if "given" in document:
+            await self.reach(document["given"])
+            async with self._taking:
+                self._doubtful = self._doubtful and self.copy.log_position.lease != self._log.lease
+        await self.copy.until(lambda: self.writes or not self._leads)
 
     # -- comparing the copies ----------------------------------------------------------------------------
 
@@ -365,7 +342,7 @@ class Replica:
                 _log.error("the copies of the tables of %s differ, and no two are equal", self._name)
                 self._differing = time.time_ns(), "the copies of the nodes differ, and no two are equal"
             elif odd and self.node not in odd:
-                await self._copy.take_snapshot()
+                await self.copy.take_snapshot()
             if odd or decided:
                 verdicts = {node: decided and node not in odd for node in digests}
                 for node in verdicts.keys() - {self.node}:
@@ -373,12 +350,12 @@ class Replica:
                 if decided and self.node in odd:
                     await self._give(next(lease for node, (_, lease) in compared.items() if verdicts[node]))
                 if self.node in verdicts:
-                    self._copy.on_compared(sequence, equal=verdicts[self.node], decided=decided)
+                    self.copy.on_compared(sequence, equal=verdicts[self.node], decided=decided)
             return decided
 
     async def verify(self) -> None:
         """Request comparisons of this copy until it is known to be equal to others, or built again."""
-        while not self._copy.verified:
+        while not self.copy.verified:
             with suppress(SvcError, Error, OSError):
                 if await self._ask_writer({"call": "check", "node": self.node}, repeatable=True) is None:
                     await self.check()
@@ -412,7 +389,7 @@ class Replica:
             digests = {node: digest for node, (digest, _) in compared.items()}
             differing = [node for node in others if digests.get(node) != own[0]]
             if commit and differing:
-                await self._copy.take_snapshot()
+                await self.copy.take_snapshot()
                 for node in differing:
                     await self._report(node, sequence, equal=False, decided=True)
             self._differing = self._differing if differing and not commit else None
@@ -420,15 +397,13 @@ class Replica:
 
     async def ask_for_snapshot(self) -> None:
         """Ask a node whose copy has more entries to store a snapshot. Raises `ReplicationError`."""
-        question = _encode({"call": "snapshot", "after": self._copy.position})
+        question = _encode({"call": "snapshot", "after": self.copy.position})
         for node in self._log.others():
             with suppress(SvcError):
                 answer = await self._log.send(node, self._name, question)
                 if answer is not None and "stored" in _decode(answer)[0]:
                     return
-        raise ReplicationError(
-            "unavailable", f"no node has the entries after {self._copy.position}", "Retry."
-        )
+        raise ReplicationError("unavailable", f"no node has the entries after {self.copy.position}", "Retry.")
 
     async def _digests_of(self, nodes: Sequence[str], sequence: int) -> dict[str, tuple[str, str]]:
         """Return the digests and the leases of nodes at the entry of a check.
@@ -461,10 +436,10 @@ class Replica:
 
     async def _answer_digest(self, sequence: int) -> dict[str, Any]:
         await self.reach(sequence)
-        await self._copy.until(
-            lambda: self._copy.digest[0] != sequence or self._copy.digest[1] is not None, DIGEST_SECONDS
+        await self.copy.until(
+            lambda: self.copy.digest[0] != sequence or self.copy.digest[1] is not None, DIGEST_SECONDS
         )
-        at, digest = self._copy.digest
+        at, digest = self.copy.digest
         return {"digest": digest, "lease": self._log.lease} if at == sequence else {}
 
     async def _check_regularly(self) -> None:
@@ -493,7 +468,7 @@ class Replica:
         self._call(self._refresh() if stale is None else self.open(fresh=False, written=stale.written))
 
     async def _refresh(self) -> None:
-        await self._copy.until(lambda: self._copy.verified)
+        await self.copy.until(lambda: self.copy.verified)
         await self.open(fresh=True)
 
     def entries(self) -> list[JournalEntry]:
@@ -517,15 +492,14 @@ class Replica:
 
     async def _acquire(self) -> None:
         while not self.writes:
-            if (answer := await self._ask_writer({"call": "lease"}, repeatable=True)) is not None:
-                await self._receive(answer[0])
-            await self._until_writes()
+            answer = await self._ask_writer({"call": "lease"}, repeatable=True)
+            await self._receive(answer[0] if answer is not None else {})
         self._owners += 1
         self._without_owners.clear()
 
     async def write_here(self) -> None:
         """Become the writer after another node. Raises `ReplicationError`."""
-        if self._copy.verified and self._copy.log_position.lease and not self._leads:
+        if self.copy.verified and self.copy.log_position.lease and not self._leads:
             await self._acquire()
             self._release()
 
@@ -557,13 +531,13 @@ class Replica:
         if log_position.lease != self._log.lease:
             raise Conflict
         # The thread that applied an entry may not have reported it yet.
-        await self._copy.until(lambda: self._copy.position >= log_position.sequence)
-        self._copy.begin_write()
+        await self.copy.until(lambda: self.copy.position >= log_position.sequence)
+        self.copy.begin_write()
         try:
             sequence = await self._log.append(self._name, messages, log_position.sequence)
         except BaseException as error:
             self._doubtful = True
-            self._copy.end_write(None)
+            self.copy.end_write(None)
             if not isinstance(error, SvcError):
                 raise
             raise ReplicationError(
@@ -572,14 +546,14 @@ class Replica:
                 error.hint,
             ) from error
         if sequence is None:
-            self._copy.end_write(None)
+            self.copy.end_write(None)
             raise Conflict
         self._published = sequence
         return sequence
 
     def on_written(self, log_position: LogPosition | None) -> None:
         """Note the end of a publication. The position is None if the file lacks it."""
-        self._loop.call_soon_threadsafe(self._copy.end_write, log_position)
+        self._loop.call_soon_threadsafe(self.copy.end_write, log_position)
 
     def close(self) -> None:
         """Do nothing: other connections use the replica."""
@@ -608,7 +582,8 @@ class Replicas:
         self._log, self._projects = log, projects
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-apply")
-        self._replicas: dict[str, Replica] = {}
+        self.opened: dict[str, Replica] = {}
+        """The replicas that were used since the start, by project."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -621,7 +596,7 @@ class Replicas:
     async def _take_part(self) -> None:
         while True:
             with suppress(SvcError):
-                async with self._log.take_part(self._answer):
+                async with self._log.take_part(lambda name, content: self._named(name).answer(content)):
                     await asyncio.Event().wait()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -630,16 +605,13 @@ class Replicas:
         while True:
             await asyncio.sleep(BESIDE_SECONDS)
             with suppress(SvcError):
-                leads = await self._log.leads()
-                for replica in list(self._replicas.values()) if leads else ():
-                    await replica.write_here()
-
-    async def _answer(self, name: str, content: bytes) -> bytes:
-        return await self._create(self._projects / name).answer(content)
+                if await self._log.leader() == self._log.node:
+                    for replica in list(self.opened.values()):
+                        await replica.write_here()
 
     async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Compare the copy of a `project` with those of others; `commit`: they take it. Raises `SvcError`."""
-        replica = self._create(self._projects / question["project"])
+        replica = self._named(question["project"])
         try:
             return {"differing": await replica.offer(commit=question["commit"])}
         except TimeoutError:
@@ -647,32 +619,28 @@ class Replicas:
         except (Error, OSError) as error:
             raise ReplicationError("storage", storage_failure(error)) from error
 
-    def opened(self) -> dict[str, Replica]:
-        """Return the replicas that were used since the start, by project."""
-        return dict(self._replicas)
-
     def of(self, data: Path) -> Replica:
         """Return the replica of a project's data folder."""
-        replica = self._replicas.get(data.name)
+        replica = self.opened.get(data.name)
         if replica is not None:
             return replica
         if asyncio._get_running_loop() is self._loop:
-            return self._create(data)
+            return self._named(data.name)
 
         async def create() -> Replica:
-            return self._create(data)
+            return self._named(data.name)
 
         return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
 
-    def _create(self, data: Path) -> Replica:
-        if (replica := self._replicas.get(data.name)) is None:
-            replica = self._replicas[data.name] = Replica(self._log, data.name, data, self._threads)
+    def _named(self, name: str) -> Replica:
+        if (replica := self.opened.get(name)) is None:
+            replica = self.opened[name] = Replica(self._log, name, self._projects / name, self._threads)
         return replica
 
     async def aclose(self) -> None:
         """Stop following the logs. Writing connections must be closed."""
         registry.deactivate(self._projects)
         await cancel(self._tasks)
-        for replica in self._replicas.values():
-            await replica.aclose()
+        for replica in self.opened.values():
+            await replica.copy.aclose()
         self._threads.shutdown()

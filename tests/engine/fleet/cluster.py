@@ -36,6 +36,11 @@ READY_SECONDS = 30
 MAX_SHOWN_LOG = 10_000
 
 
+def pid_of(server: NatsServer) -> int | None:
+    """Return the process id of a running server."""
+    return server._process.pid if server._process is not None else None
+
+
 def free_ports(count: int) -> list[int]:
     """Return ports for nodes, which other test processes do not get until this one ends.
 
@@ -129,7 +134,7 @@ class Cluster:
     @contextmanager
     def paused(self, number: int) -> Iterator[None]:
         """Stop a server from running within the context."""
-        pid = self.nodes[number].pid
+        pid = pid_of(self.nodes[number])
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         try:

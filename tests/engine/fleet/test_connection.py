@@ -17,7 +17,7 @@ from engine.fleet.connection import ClusterAddress, NatsConnection, Patience
 from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import AUTHORITY
-from tests.engine.fleet.cluster import Cluster, create_nodes, free_ports
+from tests.engine.fleet.cluster import Cluster, create_nodes, free_ports, pid_of
 
 
 @pytest.mark.parametrize("missing", ["password", "certificate"])
@@ -117,7 +117,7 @@ def test_request_without_an_answer_is_repeated_when_its_server_ends(
         monkeypatch.setattr("engine.fleet.connection.TRY_SECONDS", 600)
         asking = asyncio.ensure_future(first.request("test-question", b"", Patience("a question")))
         await questions.next_msg(10)
-        pid = cluster.nodes[0].pid
+        pid = pid_of(cluster.nodes[0])
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         repeated = await questions.next_msg(20)

@@ -8,12 +8,11 @@ import signal
 import pytest
 
 from engine.bucket.protocols import BlobCorrupt, Bucket, Digest, TooLarge
-from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.bucket import JetStream, JetStreamBucket
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import Unavailable
-from engine.fleet.stream import JetStream
 from tests.engine.bucket.test_blobs import FUTURE, LARGE, LARGE_NAME, pieces
-from tests.engine.fleet.cluster import Cluster
+from tests.engine.fleet.cluster import Cluster, pid_of
 from tests.support.blobs import exists, put
 from tests.support.buckets import Use
 from tests.support.waiting import until
@@ -63,10 +62,10 @@ def test_acknowledged_writes_survive_kills_of_every_node(
         await progress(20)
         await asyncio.to_thread(cluster.wait)
         for node in cluster.nodes:
-            before = node.pid
+            before = pid_of(node)
             assert before is not None
             os.kill(before, signal.SIGKILL)
-            await asyncio.to_thread(until, lambda node=node, before=before: node.pid != before)
+            await asyncio.to_thread(until, lambda node=node, before=before: pid_of(node) != before)
             await asyncio.to_thread(cluster.wait)
             await progress(acknowledged + 20)
         stopped.set()

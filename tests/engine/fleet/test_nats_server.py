@@ -15,7 +15,7 @@ import pytest
 from engine.bucket.protocols import Bucket
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import ERROR_REPORTS, LOG, SHOWN_ATTEMPTS, NatsServer, is_shown
-from tests.engine.fleet.cluster import Cluster, create_nodes, process_state
+from tests.engine.fleet.cluster import Cluster, create_nodes, pid_of, process_state
 from tests.support.blobs import put
 from tests.support.buckets import Use
 from tests.support.full_disk import on_small_disk
@@ -25,12 +25,12 @@ PARENT = """
 import asyncio, sys
 from pathlib import Path
 from engine.fleet.nats_server import NatsServer
-from tests.engine.fleet.cluster import create_nodes
+from tests.engine.fleet.cluster import create_nodes, pid_of
 
 async def main():
     server = NatsServer(*create_nodes(Path(sys.argv[1]), 3)[0][0], lambda level, line: None)
     await server.start()
-    print(server.pid, flush=True)
+    print(pid_of(server), flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -52,10 +52,10 @@ def test_server_ends_when_its_parent_is_killed(cluster: Cluster, tmp_path: Path)
 
 def test_killed_server_restarts_and_becomes_healthy(cluster: Cluster) -> None:
     node = cluster.nodes[2]
-    before = node.pid
+    before = pid_of(node)
     assert before is not None
     os.kill(before, signal.SIGKILL)
-    until(lambda: node.pid != before)
+    until(lambda: pid_of(node) != before)
     cluster.wait()
     assert any(f"nats-server {node.node.node} ended" in line for line in cluster.log)
     assert (node.folder / LOG).read_text().count("Server is ready") >= 2
@@ -64,10 +64,10 @@ def test_killed_server_restarts_and_becomes_healthy(cluster: Cluster) -> None:
 def test_missing_node_is_not_reported_at_each_attempt_to_connect(cluster: Cluster) -> None:
     node = cluster.nodes[2]
     for _ in range(3):  # Each pause before a restart is longer.
-        before = node.pid
+        before = pid_of(node)
         assert before is not None
         os.kill(before, signal.SIGKILL)
-        until(lambda before=before: node.pid != before)  # type: ignore[misc]
+        until(lambda before=before: pid_of(node) != before)  # type: ignore[misc]
     cluster.wait()
     assert not [line for line in cluster.log if "(attempt 2)" in line]
 

@@ -12,11 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.fleet.authority import Authority, KeyPair
+from engine.fleet.authority import Authority
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import ClusterRefused, Unavailable
 from engine.fleet.nats_server import NatsServer
 from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, CLIENT, KEY, SYSTEM, NodeAddress
+from engine.http.tls import Certificate, IssuedCertificate
 from tests.engine.fleet.cluster import Cluster, free_addresses
 
 STRANGERS = {
@@ -26,10 +27,10 @@ STRANGERS = {
 }
 
 
-def stored(folder: Path, pair: KeyPair) -> tuple[Path, Path]:
+def stored(folder: Path, pair: IssuedCertificate) -> tuple[Path, Path]:
     """Write a certificate and its key; return their paths."""
-    (folder / CERTIFICATE).write_bytes(pair.certificate)
-    (folder / KEY).write_bytes(pair.key)
+    (folder / CERTIFICATE).write_text(pair.chain)
+    (folder / KEY).write_text(pair.key)
     return folder / CERTIFICATE, folder / KEY
 
 
@@ -94,7 +95,7 @@ def test_agent_cannot_add_a_server_to_the_cluster(cluster: Cluster, tmp_path: Pa
     """An agent has a certificate of the fleet, but no key of its authority."""
     server, (address,) = cluster.nodes[0], free_addresses(1)
     folder = server.folder.parent
-    authority = Authority(KeyPair((folder / AUTHORITY).read_bytes(), (folder / AUTHORITY_KEY).read_bytes()))
+    authority = Authority(Certificate(folder / AUTHORITY, folder / AUTHORITY_KEY).load())
     stored(tmp_path, authority.issue("n4-agent", "127.0.0.1"))
     (tmp_path / AUTHORITY).write_bytes((folder / AUTHORITY).read_bytes())
     for name in (AUTHORITY_KEY, CLIENT, SYSTEM):

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import SvcError
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import FleetError, Unavailable
-from engine.fleet.members import Questions
+from engine.fleet.members import PREPARE, Questions
 from tests.engine.fleet.cluster import Cluster
 
 NODES = {"n1", "n2", "n3"}
@@ -38,7 +38,7 @@ def test_deployment_is_prepared_on_all_present_nodes_or_refused(
                 connection = await _connect(stack, cluster)
                 nodes[name] = Questions(connection, "preparing", name, lambda: present)
                 await stack.enter_async_context(nodes[name].serve())
-                nodes[name].prepare_with(prepare)
+                nodes[name].answer(PREPARE, lambda question: prepare(**question))
                 await connection.flush()
             await nodes["n1"].prepare_everywhere("shop", "1")
             assert prepared == [("shop", "1")] * 2

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,16 @@ class Node:
         await self._stack.enter_async_context(questions.serve())
         self.records = FleetRecords(self.connection, self._namespace, self.presence, questions)
         await self.records.start()
-        self.bus, publisher = TimelineBus(), self.records.publisher(PROJECT)
+        self.bus = TimelineBus()
         timeline, usage = self._folder / "timeline.db", self._folder / "usage.db"
-        self.recorder = TimelineRecorder(timeline, self.bus, failed, interval=0.01, publisher=publisher)
-        self.usage_recorder = UsageRecorder(
-            usage, self.bus, failed, interval=0.01, publish=publisher.publish_usage
+        publish = partial(self.records.publish, PROJECT)
+        self.recorder = TimelineRecorder(
+            timeline, self.bus, failed, interval=0.01, publish=publish, node=self.name
         )
+        publish_usage = partial(self.records.publish_usage, PROJECT)
+        self.usage_recorder = UsageRecorder(usage, self.bus, failed, interval=0.01, publish=publish_usage)
         self.files = ProjectFiles(timeline, usage, self.bus, self.recorder, self.usage_recorder)
-        publisher.follow(self.files)
+        self.records.follow(PROJECT, self.files)
         self.records.catch_up()
 
     async def stop(self) -> None:

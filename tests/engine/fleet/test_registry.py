@@ -128,8 +128,8 @@ def test_token_text_is_complete_and_checked() -> None:
 def test_authority_issues_certificates_for_joining_nodes() -> None:
     authority = Authority.create("test")
     pair = authority.issue("n2-abc", "127.0.0.1")
-    assert pair.certificate.startswith(b"-----BEGIN CERTIFICATE")
-    assert fingerprint(pair.certificate) != fingerprint(authority.pair.certificate)
+    assert pair.chain.startswith("-----BEGIN CERTIFICATE")
+    assert fingerprint(pair.chain) != fingerprint(authority.pair.chain)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
-from tests.engine.fleet.cluster import Cluster
+from tests.engine.fleet.cluster import Cluster, pid_of
 from tests.engine.fleet.test_faults import reopened
 from tests.engine.schedules.world import AUTUMN, SPRING, Process, World, expected
 from tests.support.buckets import Use
@@ -47,7 +47,7 @@ def test_each_occurrence_starts_on_one_node_while_servers_and_processes_are_kill
                 world.now += STEP
                 third, at = divmod(step, THIRD)
                 if at == 10:
-                    pid = cluster.nodes[third].pid
+                    pid = pid_of(cluster.nodes[third])
                     assert pid is not None
                     os.kill(pid, signal.SIGKILL)
                 ticks = {number: asyncio.create_task(each.tick()) for number, each in nodes.items()}

@@ -52,13 +52,12 @@ def row(cursor: int, record: Record, written_ns: int = BEGAN) -> tuple[Any, ...]
 
 def batch(node: str, after: int, *rows: tuple[int, Record] | tuple[int, Record, int]) -> CopiedBatch:
     content = encode_batch(after, [row(*each) for each in rows], ())
-    return CopiedBatch(node, content, lambda position, gap: None)
+    return CopiedBatch(node, content, lambda position: None)
 
 
 def append(path: Path, *records: Record | CopiedBatch, now_ns: int = BEGAN, node: str = "n1") -> Appended:
-    store = TimelineStore(path)
+    store = TimelineStore(path, node=node)
     try:
-        store.name(node)
         return store.append(records, now_ns)
     finally:
         store.close()
@@ -75,17 +74,17 @@ def texts(path: Path, **options: Any) -> list[tuple[str, str]]:
 
 def test_batches_are_written_once_and_in_order(path: Path) -> None:
     append(path, line("own"))
-    assert append(path, batch("n2", 0, (5, line("a")), (9, line("b")))).copied == [(9, False)]
-    assert append(path, batch("n2", 0, (5, line("a")), (9, line("b")))).copied == [(9, False)]
-    assert append(path, batch("n2", 5, (9, line("b")), (10, line("c")))).copied == [(10, False)]
-    assert append(path, batch("n3", 0, (9, line("other")))).copied == [(9, False)]
+    assert append(path, batch("n2", 0, (5, line("a")), (9, line("b"))))[2] == [9]
+    assert append(path, batch("n2", 0, (5, line("a")), (9, line("b"))))[2] == [9]
+    assert append(path, batch("n2", 5, (9, line("b")), (10, line("c"))))[2] == [10]
+    assert append(path, batch("n3", 0, (9, line("other"))))[2] == [9]
     assert texts(path) == [("n1", "own"), ("n2", "a"), ("n2", "b"), ("n2", "c"), ("n3", "other")]
 
 
 @pytest.mark.parametrize("after", [6, UNKNOWN])
 def test_batch_that_begins_later_than_the_copy_ends_is_not_written(path: Path, after: int) -> None:
     append(path, batch("n2", 0, (5, line("a"))))
-    assert append(path, batch("n2", after, (7, line("c")))).copied == [(5, True)]
+    assert append(path, batch("n2", after, (7, line("c"))))[2] == [None]
     assert texts(path) == [("n2", "a")]
 
 
@@ -96,7 +95,7 @@ def decoded(page: dict[str, Any]) -> Any:
 
 def test_page_has_the_records_of_this_node_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_page(path, "", 0)["end"]
-    first = append(path, line("1"), line("2")).rows[0][0]
+    first = append(path, line("1"), line("2"))[0][0][0]
     append(path, batch("n2", 0, (5, line("theirs"))))
     append(path, line("3"))
     monkeypatch.setattr("engine.timeline.recorder.PAGE_RECORDS", 2)
@@ -115,7 +114,7 @@ def test_page_has_the_records_of_this_node_only(path: Path, monkeypatch: pytest.
 def test_batch_of_another_version_is_ignored(path: Path) -> None:
     content = encode_batch(0, [(*row(5, line("a")), "new column")], [("too", "few")])
     for each in (content, b"other", zlib.compress(b"other")):
-        assert append(path, CopiedBatch("n2", each, lambda position, gap: None)).copied == [(0, False)]
+        assert append(path, CopiedBatch("n2", each, lambda position: None))[2] == [0]
 
 
 def test_messages_have_a_bounded_number_of_records() -> None:
@@ -184,9 +183,7 @@ def test_activity_counts_the_requests_of_all_nodes(path: Path) -> None:
 
 
 class Recorded:
-    """A publisher, which decodes what it gets."""
-
-    node = "n1"
+    """Collects the output of a recorder."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -201,12 +198,14 @@ class Recorded:
 
 def test_recorder_publishes_what_it_wrote_and_reports_copies(path: Path) -> None:
     timeline, published = TimelineBus(), Recorded()
-    recorder = TimelineRecorder(path, timeline, lambda error: None, interval=0.01, publisher=published)
-    reported: list[tuple[int | None, bool]] = []
+    recorder = TimelineRecorder(
+        path, timeline, lambda error: None, interval=0.01, publish=published.publish, node="n1"
+    )
+    reported: list[int | None] = []
     written = threading.Event()
 
-    def on_written(position: int | None, gap: bool) -> None:
-        reported.append((position, gap))
+    def on_written(position: int | None) -> None:
+        reported.append(position)
         written.set()
 
     timeline.append(line("1"))
@@ -215,7 +214,7 @@ def test_recorder_publishes_what_it_wrote_and_reports_copies(path: Path) -> None
     timeline.append(line("2"))
     timeline.measurements.append(MeasurementBatch(BEGAN, "web", (Measurement("jobs", "gauge", 1.0),)))
     recorder.close()
-    assert reported == [(5, False)]
+    assert reported == [5]
     assert [each[6] for each in published.rows] == ["1", "2"]
     assert published.begins[0] == UNKNOWN
     assert published.begins[-1] in (published.rows[0][0], published.rows[1][0])
@@ -225,10 +224,10 @@ def test_recorder_publishes_what_it_wrote_and_reports_copies(path: Path) -> None
 
 def test_recorder_drops_copies_beyond_its_memory(path: Path) -> None:
     recorder = TimelineRecorder(path, TimelineBus(), lambda error: None, max_pending_bytes=100)
-    reported: list[tuple[int | None, bool]] = []
-    recorder(CopiedBatch("n2", b"x" * 1000, lambda *written: reported.append(written)))
+    reported: list[int | None] = []
+    recorder(CopiedBatch("n2", b"x" * 1000, reported.append))
     recorder.close()
-    assert reported == [(None, True)]
+    assert reported == [None]
     assert not path.exists()
 
 
@@ -258,7 +257,7 @@ def test_region_of_each_node_is_stored_and_old_records_have_none(path: Path) -> 
     old_file(path)
     store = TimelineStore(path, origin=Origin(region="eu-1"))
     content = encode_batch(0, [(5, *encode(line("copy"), Origin("us-1")), 1)], ())
-    store.append([line("new"), CopiedBatch("n2", content, lambda position, gap: None)], BEGAN)
+    store.append([line("new"), CopiedBatch("n2", content, lambda position: None)], BEGAN)
     store.close()
     assert [entry.origin.region for entry in entries(path)] == ["", "eu-1", "us-1"]
     documents = [to_json(entry) for entry in entries(path)]
@@ -295,5 +294,5 @@ def test_file_of_an_older_svc_is_read_and_gets_the_columns(path: Path) -> None:
     assert texts(path) == [("n1", "old"), ("n2", "copy")]
     assert json.loads(sql.run(path, jobs))["rows"] == [{"name": "jobs", "value": 3.0}]
     database = TimelineDatabase(path, write=True)
-    assert database.has_nodes()
+    assert "node" in database.columns()
     database.close()

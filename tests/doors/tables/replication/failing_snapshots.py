@@ -12,7 +12,6 @@ from itertools import count
 from pathlib import Path
 
 from doors.tables.replication import follower
-from doors.tables.replication.copy import snapshot_file
 from doors.tables.replication.errors import storage_failure
 from doors.tables.sqlite.errors import Connection, Error
 from tests.doors.tables.replication.memory_log import MemoryLogs
@@ -32,7 +31,7 @@ async def store(root: Path, logs: MemoryLogs, node: Node, disk: Disk, first: int
         before, failed = logs.snapshots.get("shop"), False
         disk.failed, disk.remaining = "", number
         try:
-            await node.replicas.of(node.data)._copy.take_snapshot()
+            await node.replicas.of(node.data).copy.take_snapshot()
         except (Error, OSError) as error:
             failed = True
             assert "disk" in storage_failure(error) or "Input/output" in storage_failure(error), error
@@ -47,7 +46,7 @@ async def store(root: Path, logs: MemoryLogs, node: Node, disk: Disk, first: int
         failures += failed
         if not disk.failed:
             break
-    assert not snapshot_file(node.path).exists()
+    assert not node.path.with_name(node.path.name + ".snapshot").exists()
     return failures
 
 

@@ -96,10 +96,10 @@ class MemoryLog:
     def others(self) -> list[str]:
         return sorted(self._logs.receivers.keys() - {self.node})
 
-    async def leads(self) -> bool:
+    async def leader(self) -> str:
         await asyncio.sleep(0)
         self._check()
-        return self._logs.leader == self.node
+        return self._logs.leader
 
     @property
     def lease(self) -> str:

@@ -102,7 +102,7 @@ def test_history_begins_after_the_trimmed_part_of_the_log(tmp_path: Path) -> Non
         for price in (11, 12, 13):
             await node.change(f"UPDATE item SET price = {price}")
             await nodes[1].rows(PRICES)
-            await node.replicas.of(node.data)._copy.take_snapshot()
+            await node.replicas.of(node.data).copy.take_snapshot()
         found = await history(nodes[1], table="item", key=["1"])
         assert [each.after for each in found.rows] == [{"price": 13}]
         with pytest.raises(TablesError, match="the history of item begins at"):

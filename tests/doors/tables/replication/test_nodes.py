@@ -280,7 +280,7 @@ def test_close_waits_for_the_thread_that_uses_the_copy(tmp_path: Path) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await nodes[0].change(TABLE)
         assert await content(nodes[0])
-        follower = nodes[0].replicas.of(nodes[0].data)._copy
+        follower = nodes[0].replicas.of(nodes[0].data).copy
         copy = follower._copy
         assert copy is not None
         started = asyncio.Event()
@@ -325,21 +325,21 @@ def test_lag_is_how_long_a_copy_has_lacked_an_entry(tmp_path: Path) -> None:
         replicas = [node.replicas.of(node.data) for node in nodes[:2]]
         for replica in replicas:
             await replica.reach(logs.sequence)
-        assert [replica.lag_ms for replica in replicas] == [0, 0]
-        replicas[1]._copy.begin_write()  # Stops it from applying entries.
+        assert [replica.copy.lag_ms for replica in replicas] == [0, 0]
+        replicas[1].copy.begin_write()  # Stops it from applying entries.
         for number in count():  # The first may come to entries that are being applied.
             await nodes[0].change(f"INSERT INTO t (v) VALUES ('{number}')")
             await asyncio.sleep(0.002)
-            if replicas[1].lag_ms:
+            if replicas[1].copy.lag_ms:
                 break
         lags = set[int]()
         while len(lags) < 3:
-            lags.add(replicas[1].lag_ms)
+            lags.add(replicas[1].copy.lag_ms)
             await asyncio.sleep(0.001)
         assert 0 < max(lags) < 30_000
-        assert replicas[0].lag_ms == 0
-        replicas[1]._copy.end_write(None)
+        assert replicas[0].copy.lag_ms == 0
+        replicas[1].copy.end_write(None)
         await replicas[1].reach(logs.sequence)
-        assert replicas[1].lag_ms == 0
+        assert replicas[1].copy.lag_ms == 0
 
     run_nodes(tmp_path, scenario)

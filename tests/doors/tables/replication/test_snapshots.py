@@ -49,7 +49,7 @@ async def write_until(
 
 
 def takes_snapshot(node: Node) -> bool:
-    copy = node.replicas.of(node.data)._copy
+    copy = node.replicas.of(node.data).copy
     return copy.opened and math.isinf(copy._snapshot_due)
 
 
@@ -106,9 +106,9 @@ def test_node_whose_position_is_trimmed_while_it_runs_is_equal(tmp_path: Path) -
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await content(nodes[1])
         reader = nodes[1].replicas.of(nodes[1].data)
-        reader._copy.begin_write()  # It applies nothing.
+        reader.copy.begin_write()  # It applies nothing.
         await write_until(logs, nodes[:1], trimmed)
-        reader._copy.end_write(None)
+        reader.copy.end_write(None)
         assert await content(nodes[1]) == await content(nodes[0])
         assert not asides(nodes[1])
 
@@ -118,7 +118,7 @@ def test_node_whose_position_is_trimmed_while_it_runs_is_equal(tmp_path: Path) -
 def test_damaged_copy_is_built_from_a_snapshot(tmp_path: Path) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await write_until(logs, nodes, trimmed)
-        nodes[1].replicas.of(nodes[1].data).repair("a test")
+        nodes[1].replicas.of(nodes[1].data).copy.repair("a test")
         while not asides(nodes[1]):
             assert await content(nodes[1]) == await content(nodes[0])
         assert await content(nodes[1]) == await content(nodes[0])

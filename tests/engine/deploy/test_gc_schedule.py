@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from engine.bucket.folder import FolderBucket
-from engine.deploy.gc import GarbageError, GcReport
-from engine.service.gc_schedule import CHECK_SECONDS, DAY_NS, run_gc_daily
+from engine.deploy.gc import CHECK_SECONDS, DAY_NS, GarbageError, GcReport, run_gc_daily
 from tests.engine.deploy.packing import opened
 
 NOTHING = GcReport(0, 0, 0)
