@@ -133,7 +133,6 @@ class CryptoDoor(Door):
         self._pool = ProcessPool(PROCESSES_PER_PROCESSOR * count, max(1, count // 2), MAX_WAITING)
 
     def open(self, context: DoorContext) -> OpenDoor:
-        """Open the Door for one project, without files."""
         return ProjectCrypto(context.project, self._pool)
 
 

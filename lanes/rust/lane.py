@@ -182,7 +182,6 @@ class RustLane:
         return identity(*toolchain.decisive())
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
-        """Build one resource. Raises `BuildFailed` and `ToolchainMissing`."""
         return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:

@@ -85,7 +85,6 @@ class DeployScreen(ConsoleScreen):
         self.deploy_log = DeployLog(unsaved_edits=unsaved_edits)
 
     def body(self) -> ComposeResult:
-        """Compose the log and the panel for the message."""
         with VerticalScroll():
             yield Static(id="log")
         yield DetailsPanel()
@@ -263,7 +262,6 @@ class HistoryScreen(ConsoleScreen):
         self._login_required = False
 
     def body(self) -> ComposeResult:
-        """Compose the list and the panel."""
         yield VirtualRows(self._rows, COLUMNS)
         yield DetailsPanel()
 

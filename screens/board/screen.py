@@ -127,7 +127,6 @@ class BoardScreen(ConsoleScreen):
         self._timer = self.set_interval(POLL_SECONDS, self._poll)
 
     def on_screen_suspend(self) -> None:
-        """Pause polling while another screen is shown."""
         self._timer.pause()
 
     def on_screen_resume(self) -> None:

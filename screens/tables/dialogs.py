@@ -273,7 +273,6 @@ class TextScreen(ModalScreen[str | None]):
         field.move_cursor(field.document.end)
 
     def action_accept(self) -> None:
-        """Return the text if it is valid."""
         text = self.query_one(TextArea).text
         try:
             read(text, self._type)

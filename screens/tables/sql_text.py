@@ -179,7 +179,6 @@ class ResultRows:
         return len(self.rows)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return rows."""
         rows = self.rows[start : start + n]
         return [
             Row(

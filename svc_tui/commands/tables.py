@@ -78,15 +78,12 @@ class Tables:
         return self.client.call("GET", self._path + path, params=params)
 
     def post(self, path: str, body: Any) -> Any:
-        """Send a document and return the answer."""
         return self.client.call("POST", self._path + path, body)
 
     def types(self) -> ColumnTypes:
-        """Return the column types."""
         return ColumnTypes.from_document(self.get("tables/types"))
 
     def change(self, changes: list[dict[str, Any]]) -> None:
-        """Change the schema."""
         self.post("schema", {"changes": changes})
 
     def upload(self, path: str, chunks: Iterable[bytes], **params: Any) -> Iterator[Any]:

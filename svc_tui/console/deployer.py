@@ -157,13 +157,11 @@ class ConsoleDeployer:
         return True
 
     def history(self) -> Sequence[HistoryEntry]:
-        """Return the retained deployments."""
         with open_client(self._login()) as client:
             document = client.call("GET", f"/v1/projects/{self._project}/deployments")
         return [_deployment(deployment, document["activations"]) for deployment in document["deployments"]]
 
     def rollback_plan(self, deployment: str) -> Rollback:
-        """Return what a rollback to a deployment would change."""
         with open_client(self._login()) as client:
             path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
             plan = client.call("GET", path)
@@ -171,7 +169,6 @@ class ConsoleDeployer:
         return Rollback(deployment, plan["live"], plan["revision"], changes)
 
     def rollback(self, plan: Rollback, reason: str) -> LiveDeployment:
-        """Make an earlier deployment live."""
         body = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
         with open_client(self._login()) as client:
             return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", body))

@@ -88,7 +88,6 @@ class RowChanges(StrictModel):
 
 
 def add_row_routes(routes: Routes, projects: Projects) -> None:
-    """Add the route."""
 
     @routes.post("/v1/projects/<project>/rows")
     @document_request(RowChanges)
@@ -270,7 +269,6 @@ class NewColumn(StrictModel):
     note: str = ""
 
     def column(self) -> catalog.Column:
-        """Return the column as a value."""
         return catalog.Column(**self.model_dump())
 
 
@@ -283,7 +281,6 @@ class CreateTableModel(StrictModel):
     note: str = ""
 
     def value(self) -> change.Change:
-        """Return the change."""
         return change.CreateTable(self.table, [each.column() for each in self.columns], self.note)
 
 
@@ -295,7 +292,6 @@ class AddColumnModel(StrictModel):
     column: NewColumn
 
     def value(self) -> change.Change:
-        """Return the change."""
         return change.AddColumn(self.table, self.column.column())
 
 
@@ -307,7 +303,6 @@ class Changes(StrictModel):
     ] = Field(min_length=1, max_length=1000)
 
     def values(self) -> list[change.Change]:
-        """Return the changes as values."""
         return [each.value() if isinstance(each, StrictModel) else each for each in self.changes]
 
 

@@ -241,7 +241,6 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """The number of rows."""
         return self._order.count
 
     def stale(self) -> bool:
@@ -324,7 +323,6 @@ class Grid:
         self._connection.interrupt()
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
         self._space.remove(self)
 

@@ -63,7 +63,6 @@ class _Module:
         self._read = read
 
     def Connect(self, *_: object) -> tuple[str, "_Module"]:
-        """Return the columns and the table."""
         return "CREATE TABLE x(type TEXT, name TEXT, tbl_name TEXT, rootpage INT, sql TEXT)", self
 
     def BestIndexObject(self, _index: object) -> bool:
@@ -82,11 +81,9 @@ class _Cursor:
         self._read = read
 
     def Filter(self, *_: object) -> None:
-        """Read the rows and go to the first."""
         self._rows, self._index = self._read(_ROWS), 0
 
     def Eof(self) -> bool:
-        """Return whether the cursor is after the last row."""
         return self._index >= len(self._rows)
 
     def Column(self, number: int) -> Any:
@@ -94,13 +91,10 @@ class _Cursor:
         return self._rows[self._index][number] if number >= 0 else self._index
 
     def Rowid(self) -> int:
-        """Return the rowid of the row."""
         return self._index
 
     def Next(self) -> None:
-        """Go to the next row."""
         self._index += 1
 
     def Close(self) -> None:
-        """Release the rows."""
         self._rows = []

@@ -139,7 +139,6 @@ class Reader:
 
     @property
     def sessions(self) -> Sequence[GuestSession]:
-        """The sessions of the threads."""
         return self._sessions
 
     def close(self) -> None:

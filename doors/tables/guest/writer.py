@@ -155,7 +155,6 @@ class Writer:
 
     @property
     def session(self) -> GuestSession:
-        """The session of the thread."""
         return self._session
 
     def _run_thread(self) -> None:

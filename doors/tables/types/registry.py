@@ -236,7 +236,6 @@ def declared_type(declared: str) -> ColumnType:
 
 
 def encode_base64(value: bytes) -> str:
-    """Return bytes as base64."""
     return base64.b64encode(value).decode()
 
 
