@@ -413,13 +413,11 @@ def _ends_in(link: EdgeEnds, gap: int, side: Side) -> bool:
 
 
 def label_text(link: EdgeEnds) -> str:
-    """Return the label with a blank on both sides; "" without a label."""
-    return f" {truncate_label(link.edge.label)} " if link.edge.label else ""
-
-
-def truncate_label(label: str) -> str:
-    """Return a label, truncated to the maximum length."""
-    return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"
+    """Return the label, truncated to the maximum length, with a blank on both sides; "" without a label."""
+    label = link.edge.label
+    if len(label) > MAX_LABEL:
+        label = f"{label[: MAX_LABEL - 1]}…"
+    return f" {label} " if label else ""
 
 
 N, E, S, W = 1, 2, 4, 8

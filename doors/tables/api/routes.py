@@ -214,11 +214,6 @@ def list_tables(connection: Connection) -> TableList:
     return TableList([_view(table, count) for table in read(connection).values()])
 
 
-def show_table(connection: Connection, name: str) -> TableModel:
-    """Return one table. Raises `TablesError`."""
-    return _view(find(read(connection), name, "not-found"), _counter(connection))
-
-
 def list_migrations(connection: Connection) -> MigrationList:
     """Return the applied migrations."""
     if not applied(connection):
@@ -372,8 +367,11 @@ def blueprint(projects: Projects) -> Routes:
     @routes.get("/v1/projects/<project>/table")
     async def table(project: str, query_args: TableQuery) -> TableModel:
         """Show one table; needs the role viewer."""
-        data = require_data_dir(projects, project, "viewer")
-        return await _read(data, lambda connection: show_table(connection, query_args.name))
+
+        def show(connection: Connection) -> TableModel:
+            return _view(find(read(connection), query_args.name, "not-found"), _counter(connection))
+
+        return await _read(require_data_dir(projects, project, "viewer"), show)
 
     @routes.post("/v1/projects/<project>/schema")
     async def schema(project: str, data: Changes) -> TableList:

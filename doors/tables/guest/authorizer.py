@@ -126,7 +126,8 @@ class GuestAuthorizer:
     def _pragma(self, name: str, argument: str) -> GuestProblem | None:
         if name in introspection.PRAGMAS and argument:
             self.heavy = True
-            return _hidden(argument) if introspection.is_internal(argument) else None
+            own = argument.lower().removeprefix("sqlite_autoindex_").startswith("_svc")
+            return _hidden(argument) if own else None
         # FTS5 uses it internally to detect changes of its index.
         return None if name == "data_version" and not argument else _pragma()
 

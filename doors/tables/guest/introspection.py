@@ -32,11 +32,6 @@ _NAME = re.compile(
 """Strings and comments, quoted names, and words."""
 
 
-def is_internal(name: str) -> bool:
-    """Return whether a table or index is svc's own."""
-    return name.lower().removeprefix("sqlite_autoindex_").startswith("_svc")
-
-
 def redirect(sql: str) -> str:
     """Return SQL that reads the virtual table instead of `sqlite_schema`."""
     return _NAME.sub(_redirected, sql) if _MENTION.search(sql) else sql
