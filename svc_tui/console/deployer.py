@@ -70,7 +70,6 @@ class ConsoleDeployer:
         self._lock = threading.Lock()
 
     def plan(self, on_progress: OnProgress) -> DeployPlan:
-        """Build every resource and compare the result with the live deployment. Raises `SvcError`."""
         if self._files is None:
             raise SvcError(
                 f"the files of {self._project} are not in this folder",
@@ -118,7 +117,6 @@ class ConsoleDeployer:
             self._building = None
 
     def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> LiveDeployment:
-        """Upload missing blobs and make the planned deployment live. Raises `SvcError`."""
         if self._planned is None or self._files is None:
             raise SvcError("the deploy has no plan", "Press r to build and plan.")
         (bundle, plan), files = self._planned, self._files
@@ -146,7 +144,6 @@ class ConsoleDeployer:
         return _live(result)
 
     def cancel(self) -> bool:
-        """Cancel the build or the upload. Return False if the deploy is already committing."""
         reporter, building = self._reporter, self._building
         if reporter is None or not reporter.cancel():
             return False

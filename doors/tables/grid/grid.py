@@ -184,7 +184,6 @@ class TemporarySpace:
             return sum(self._sizes.values()) <= MAX_GRIDS_BYTES
 
     def remove(self, grid: object) -> None:
-        """Remove the bytes of a closed grid."""
         with self._lock:
             self._sizes.pop(grid, None)
 
