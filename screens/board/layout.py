@@ -297,7 +297,9 @@ class Gap:
 def assign_ports(links: Sequence[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, Ports]:
     """Return the rows in which each edge starts and ends."""
     end_rows: dict[tuple[End, TrackOwner], int] = {}
-    for link in sorted(links, key=lambda link: _vertical_distance(link, rows)):
+    for link in sorted(
+        links, key=lambda link: abs(rows[link.source.node].middle - rows[link.target.node].middle)
+    ):
         if not any(end in end_rows for end in link.ends):
             used = {(end.gap, row) for (end, _), row in end_rows.items()}
             row = _straight_row(link, rows, used)
@@ -325,10 +327,6 @@ def _spread_rows(
         names = sorted(middles, key=lambda name: (fmean(middles[name]), name))
         assigned |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
     return assigned
-
-
-def _vertical_distance(link: EdgeEnds, rows: Mapping[str, Rows]) -> float:
-    return abs(rows[link.source.node].middle - rows[link.target.node].middle)
 
 
 def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], used: set[tuple[int, int]]) -> int | None:
