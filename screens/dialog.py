@@ -258,6 +258,7 @@ class Completion(Suggester):
         self._complete = complete
 
     async def get_suggestion(self, value: str) -> str | None:
+        """Return the completed value, or None if there is nothing to complete."""
         completed = self._complete(value) if value else value
         return completed if completed.rstrip() != value else None
 

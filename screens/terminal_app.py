@@ -286,11 +286,12 @@ class TerminalApp(App[Result]):
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._keys.accepts(event):
             return
-        most = MAX_LINE_PASTE if isinstance(self.focused, Input) else MAX_TEXT_PASTE
-        if isinstance(event, Paste) and isinstance(self.focused, Input | TextArea) and len(event.text) > most:
-            size = f"pasted {len(event.text):,} characters; the limit is {most:,}"
-            self.notify(f"{size}. Nothing was inserted.", severity="warning")
-            return
+        if isinstance(event, Paste) and isinstance(focused := self.focused, Input | TextArea):
+            most = MAX_LINE_PASTE if isinstance(focused, Input) else MAX_TEXT_PASTE
+            if len(event.text) > most:
+                size = f"pasted {len(event.text):,} characters; the limit is {most:,}"
+                self.notify(f"{size}. Nothing was inserted.", severity="warning")
+                return
         await super().on_event(event)
 
 

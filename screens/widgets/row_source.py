@@ -76,7 +76,6 @@ class ItemRows(Generic[T]):
 
 
 CHUNK_ROWS = 50
-"""Rows per chunk."""
 PREFETCH_CHUNKS = 4
 """Chunks prefetched before and after the visible ones."""
 MAX_CHUNKS = 200

@@ -65,7 +65,6 @@ class Reader:
         self._replay = replay
         self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
         self.sessions: list[GuestSession] = []
-        """The sessions of the threads."""
         self._idle: list[GuestSession] = []
         self._closed = False
         self._changing = threading.Condition()

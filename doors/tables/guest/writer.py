@@ -110,7 +110,6 @@ class Writer:
         self._short = False
         self._space_checked = 0.0
         self.session = GuestSession(connection, clock, writes=True, tables=tables)
-        """The session of the thread."""
         self._recorder = recorder_of(connection)
         self._own = _OwnTables(self.session)
         self._waiting: deque[_QueuedWrite] = deque()
