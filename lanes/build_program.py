@@ -96,7 +96,6 @@ class BuildProgram:
             self._answer.set_result(text)
 
     async def aclose(self) -> None:
-        """Stop the program."""
         if self._running is not None:
             self._running.cancel()
             with suppress(asyncio.CancelledError, OSError):

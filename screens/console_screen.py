@@ -269,7 +269,6 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         """Show what the arguments of a command select, as in `:tables users`. Raises `SvcError`."""
 
     def on_mount(self) -> None:
-        """Load the screen if the engine answers already."""
         if self.client.state == "live":
             self.engine_connected()
 

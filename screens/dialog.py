@@ -250,12 +250,17 @@ MAX_DOWNLOAD_BYTES = 256 << 20
 _PROGRESS_SECONDS = 0.1
 
 
-class _PathSuggester(Suggester):
-    """Suggests the completion of a path."""
+class Completion(Suggester):
+    """Suggests what a function completes a value to."""
+
+    def __init__(self, complete: Callable[[str], str]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._complete = complete
 
     async def get_suggestion(self, value: str) -> str | None:
-        completed = complete_path(value) if value else value
-        return completed if completed != value else None
+        """Return the completed value, or None if there is nothing to complete."""
+        completed = self._complete(value) if value else value
+        return completed if completed.rstrip() != value else None
 
 
 class PathInput(Input):
@@ -267,8 +272,7 @@ class PathInput(Input):
     ]
 
     def __init__(self, value: str, **options: Any) -> None:
-        suggester = _PathSuggester(use_cache=False)
-        super().__init__(value, select_on_focus=False, suggester=suggester, **options)
+        super().__init__(value, select_on_focus=False, suggester=Completion(complete_path), **options)
 
     def action_complete(self) -> None:
         completed = complete_path(self.value) if self.value else self.value

@@ -11,10 +11,10 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
-from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand, KeyFooter, StopWorkersFirst
+from screens.dialog import Completion
 from screens.files import common_prefix
 from screens.project_client import ActivityLog
 from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
@@ -202,18 +202,6 @@ def complete(line: str, commands: Sequence[ConsoleCommand]) -> str:
     return f"{word}{blank}{completed}" if blank else f"{completed}{end}"
 
 
-class _Completer(Suggester):
-    """Suggests what `tab` completes."""
-
-    def __init__(self, commands: Sequence[ConsoleCommand]) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self._commands = commands
-
-    async def get_suggestion(self, value: str) -> str | None:
-        completed = complete(value, self._commands) if value else value
-        return completed if completed.rstrip() != value else None
-
-
 class CommandLine(ModalScreen[str]):
     """Asks for one command line. Returns "" if it is canceled."""
 
@@ -244,7 +232,10 @@ class CommandLine(ModalScreen[str]):
         with Vertical():
             yield Static(id="known")
             yield Input(
-                self._text, placeholder=":", suggester=_Completer(self._commands), select_on_focus=False
+                self._text,
+                placeholder=":",
+                suggester=Completion(lambda value: complete(value, self._commands)),
+                select_on_focus=False,
             )
 
     def on_mount(self) -> None:

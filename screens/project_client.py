@@ -95,7 +95,7 @@ class ProjectClient:
         self,
         info: ConnectionInfo,
         connect: Callable[[], Client],
-        watch: Callable[[LinkState], None] | None = None,
+        watch: Callable[[LinkState], object] | None = None,
     ) -> None:
         """Create a client. `connect` opens a connection; it may block and raise `SvcError`."""
         self.info = info

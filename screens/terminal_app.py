@@ -41,7 +41,6 @@ from textual.keys import format_key
 from textual.message import Message
 from textual.messages import ExitApp
 from textual.theme import Theme
-from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from svc_tui.client import SvcError
@@ -287,14 +286,12 @@ class TerminalApp(App[Result]):
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._keys.accepts(event):
             return
-        if (
-            isinstance(event, Paste)
-            and (max_paste := _max_paste(self.focused))
-            and len(event.text) > max_paste
-        ):
-            size = f"pasted {len(event.text):,} characters; the limit is {max_paste:,}"
-            self.notify(f"{size}. Nothing was inserted.", severity="warning")
-            return
+        if isinstance(event, Paste) and isinstance(focused := self.focused, Input | TextArea):
+            most = MAX_LINE_PASTE if isinstance(focused, Input) else MAX_TEXT_PASTE
+            if len(event.text) > most:
+                size = f"pasted {len(event.text):,} characters; the limit is {most:,}"
+                self.notify(f"{size}. Nothing was inserted.", severity="warning")
+                return
         await super().on_event(event)
 
 
@@ -313,13 +310,6 @@ def _refused(app: App[Any]) -> dict[str, tuple[str, str]]:
     if downloads_of(app) is not None:
         return _LOCAL_ACTIONS
     return _TERMINAL_ACTIONS if app.is_web or app.is_headless else {}
-
-
-def _max_paste(focused: Widget | None) -> int | None:
-    """Return the maximum paste for the focused widget in characters, or None for no limit."""
-    if isinstance(focused, Input):
-        return MAX_LINE_PASTE
-    return MAX_TEXT_PASTE if isinstance(focused, TextArea) else None
 
 
 _LOCALE_VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")

@@ -207,42 +207,35 @@ class LogQuery:
     follow: bool = False
 
 
+@dataclass(slots=True)
 class RemoteLogs:
-    """The log records of one project."""
+    """The log records of one project, which `show` gets. `on_dropped` gets the number of removed ones."""
 
-    def __init__(
-        self,
-        login: Credentials,
-        project: str,
-        query: LogQuery,
-        show: Callable[[Sequence[StoredRecord]], None],
-        on_dropped: Callable[[int], None],
-    ) -> None:
-        self._login = login
-        self._path = f"/v1/projects/{project}/logs"
-        self._query = query
-        self._show = show
-        self._on_dropped = on_dropped
-        self._position: int | None = None
-        self._disconnected = False
+    login: Credentials
+    project: str
+    query: LogQuery
+    show: Callable[[Sequence[StoredRecord]], None]
+    on_dropped: Callable[[int], None]
+    _position: int | None = field(default=None, init=False)
+    _disconnected: bool = field(default=False, init=False)
 
     def run(self) -> None:
         """Show the recorded entries and, when following, new ones until the reader closes the pipe."""
-        tail = self._query.tail
-        if tail is not None and self._query.pattern is not None:
+        tail = self.query.tail
+        if tail is not None and self.query.pattern is not None:
             matches: deque[StoredRecord] = deque(maxlen=tail)
             self._read(matches.append)
-            self._show(list(matches))
+            self.show(list(matches))
             tail = None
-        elif not self._query.follow:
-            self._read(lambda record: self._show([record]), tail)
-        if self._query.follow:
+        elif not self.query.follow:
+            self._read(lambda record: self.show([record]), tail)
+        if self.query.follow:
             self._follow(tail)
 
     def _follow(self, tail: int | None) -> None:
         while True:
             try:
-                self._read(lambda record: self._show([record]), tail, follow=True)
+                self._read(lambda record: self.show([record]), tail, follow=True)
             except Unreachable as error:
                 if self._position is None:
                     raise
@@ -254,16 +247,16 @@ class RemoteLogs:
     def _read(
         self, on_record: Callable[[StoredRecord], None], tail: int | None = None, *, follow: bool = False
     ) -> None:
-        params = {**self._query.filters, "tail": tail, "follow": "true" if follow else None}
+        params = {**self.query.filters, "tail": tail, "follow": "true" if follow else None}
         if self._position is not None:  # after a lost connection
             params |= {"since": None, "until": None, "tail": None, "after": self._position}
-        with open_client(self._login) as client:
-            for line in client.lines("GET", self._path, params=params):
+        with open_client(self.login) as client:
+            for line in client.lines("GET", f"/v1/projects/{self.project}/logs", params=params):
                 self._handle(line, on_record)
 
     def _handle(self, line: dict[str, Any], on_record: Callable[[StoredRecord], None]) -> None:
         if "dropped" in line:
-            self._on_dropped(line["dropped"])
+            self.on_dropped(line["dropped"])
             return
         if "position" in line:
             self._position = line["position"]
@@ -272,7 +265,7 @@ class RemoteLogs:
             return
         record = from_json(line)
         self._position = record.cursor
-        if self._query.pattern is None or self._query.pattern.search(searchable(encode(record.record))):
+        if self.query.pattern is None or self.query.pattern.search(searchable(encode(record.record))):
             on_record(record)
 
 

@@ -13,7 +13,7 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from types import ModuleType
+from importlib import import_module
 
 from doors.crypto.job import HEADERS, KINDS, CryptoProblem, Job, Members, encode
 from engine.cancellation import cancel
@@ -133,7 +133,6 @@ class CryptoDoor(Door):
         self._pool = ProcessPool(PROCESSES_PER_PROCESSOR * count, max(1, count // 2), MAX_WAITING)
 
     def open(self, context: DoorContext) -> OpenDoor:
-        """Open the Door for one project, without files."""
         return ProjectCrypto(context.project, self._pool)
 
 
@@ -196,7 +195,7 @@ class ProjectCrypto:
 
     async def _load_and_answer(self, request: DoorRequest) -> DoorResponse:
         """Answer the first request: the import of the operations takes a tenth of a second."""
-        operations = await asyncio.to_thread(_import_operations)
+        operations = await asyncio.to_thread(import_module, "doors.crypto.operations")
         self._operations, self._bulk = operations.OPERATIONS, operations.BULK
         answer = self.answer(request)
         return answer if isinstance(answer, DoorResponse) else await answer
@@ -217,12 +216,6 @@ class ProjectCrypto:
             return CryptoProblem("busy", f"{MAX_WAITING} operations are waiting").response()
         except CryptoProblem as problem:
             return problem.response()
-
-
-def _import_operations() -> ModuleType:
-    from doors.crypto import operations
-
-    return operations
 
 
 def _left_ns(budget: RunBudget) -> int:

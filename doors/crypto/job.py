@@ -33,7 +33,6 @@ class CryptoProblem(Exception):
         self.detail = detail
 
     def response(self) -> DoorResponse:
-        """Return the problem document."""
         return problem_response(KINDS[self.code].status, f"crypto:{self.code}", self.detail)
 
 

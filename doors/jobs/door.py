@@ -62,7 +62,6 @@ class OpenJobs(ProjectJobs):
         super().__init__(self._sql)
 
     async def answer(self, request: DoorRequest) -> DoorResponse:
-        """Answer a request."""
         try:
             match request.path:
                 case "/v1/add":

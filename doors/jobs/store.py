@@ -112,26 +112,22 @@ class ProjectJobs:
         self._statements = statements
 
     async def next_due(self) -> int | None:
-        """Return when a job is due; None without jobs."""
         due: int | None = await self._statements.glance(_LOOK)
         return due or None
 
     async def claim(self, owner: str, *, until: int, count: int) -> Claim:
-        """Begin tries of jobs that are due."""
         claimed, following, _ = await self._statements.run(
             (_CLAIM, (owner, until, count)), (_NEXT, (owner,)), (_EXPIRE, ())
         )
         return Claim([_job(row) for row in claimed["rows"]], following["rows"][0]["due"])
 
     async def body(self, job: Job) -> bytes | None:
-        """Return the body of a claimed job; None if the job was removed."""
         if job.body is not None:
             return job.body
         (found,) = await self._statements.run((f"SELECT {_BODY} FROM _svc_jobs WHERE id = $1", (job.id,)))
         return _bytes(found["rows"][0]["body"]) if found["rows"] else None
 
     async def end(self, owner: str, ended: Sequence[Ended]) -> None:
-        """Store the ends of tries of this process."""
         statements: list[tuple[str, Sequence[Any]]] = []
         for each in ended:
             if each.done:
@@ -145,7 +141,6 @@ class ProjectJobs:
         await self._statements.run(*statements)
 
     async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
-        """Make jobs due that other processes of this node had claimed, and this one without running them."""
         sql = f"""UPDATE _svc_jobs SET due = {NOW}, tries = tries - (owner = $3), owner = ''
             WHERE state = 'running' AND substr(owner, 1, $1) = $2
             AND (owner <> $3 OR id NOT IN (SELECT value FROM json_each($4)))"""
@@ -154,7 +149,6 @@ class ProjectJobs:
     async def list(
         self, *, state: JobState | None = None, after: str = "", limit: int
     ) -> tuple[Sequence[Job], dict[str, int]]:
-        """Return jobs after an id, without their bodies, and how many there are by state."""
         if not await self._statements.exist():
             return [], {}
         sql = f"""SELECT {_COLUMNS} FROM _svc_jobs WHERE ($1 IS NULL OR state = $1)
@@ -164,7 +158,6 @@ class ProjectJobs:
         return [_job(row) for row in found["rows"]], {row["state"]: row["count"] for row in counted["rows"]}
 
     async def find(self, id_: str) -> Job:
-        """Return a job with its body. Raises an error of the code `not-found`."""
         found = []
         if await self._statements.exist():
             sql = f"SELECT {_COLUMNS}, {_BODY} FROM _svc_jobs WHERE id = $1"
@@ -174,11 +167,9 @@ class ProjectJobs:
         return _job(found[0])
 
     async def retry(self, ids: Sequence[str] | None) -> int:
-        """Make dead or waiting jobs due now with all their tries; None: all dead ones."""
         return await self._change(_RETRY, "state <> 'running'", ids)
 
     async def remove(self, ids: Sequence[str] | None, state: JobState = "dead") -> int:
-        """Remove jobs; None: all in a state, in several transactions."""
         if ids is not None or not await self._statements.exist():
             return await self._change("DELETE FROM _svc_jobs", "1", ids)
         removed, last = 0, PIECE

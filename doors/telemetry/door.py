@@ -158,7 +158,6 @@ class TelemetryDoor(Door):
         self._now_ns = now_ns
 
     def open(self, context: DoorContext) -> OpenDoor:
-        """Open the Door for one project, without files."""
         return _Telemetry(context, self._now_ns)
 
 

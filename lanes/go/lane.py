@@ -196,7 +196,6 @@ class GoLane:
         return identity(*toolchain.decisive(cache))
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
-        """Build one resource. Raises `BuildFailed` and `ToolchainMissing`."""
         return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:

@@ -71,7 +71,8 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
     file = request.cache / "go" / name / "go.work"
     write(file, text)
-    vendor = _vendored(user_file.parent if user_file is not None else module)
+    folder = (user_file.parent if user_file is not None else module) / "vendor"
+    vendor = folder if (folder / _VENDOR_LIST).is_file() else None  # Otherwise, Go would not use it.
     if user_file is None:
         _write_user_file(module / "go.work", text if vendor is None else None)
     root, downloads = Path(settings["GOROOT"]), Path(settings["GOMODCACHE"])
@@ -102,11 +103,6 @@ def write_vendor(vendor: Path | None, folder: Path) -> None:
             (link / entry.name).symlink_to(entry)
     text = (vendor / _VENDOR_LIST).read_text(encoding="utf-8")
     (link / _VENDOR_LIST).write_text(_VENDOR_MARK + text.removeprefix(_VENDOR_MARK), encoding="utf-8")
-
-
-def _vendored(folder: Path) -> Path | None:
-    """Return the vendor folder that Go would use in a folder, if any."""
-    return folder / "vendor" if (folder / "vendor" / _VENDOR_LIST).is_file() else None
 
 
 def _order(version: str) -> tuple[int, ...]:

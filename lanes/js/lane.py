@@ -341,7 +341,6 @@ class JsLane:
         return identity(programs(cache))
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
-        """Build one resource. Raises `BuildFailed` and `ToolchainMissing`."""
         return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:

@@ -261,7 +261,10 @@ async def _install(node: NodeProgram, folder: Path, source: Path, report: Callab
 
 async def _npm(node: NodeProgram, folder: Path, *arguments: str) -> None:
     """Run npm. Raises `ToolchainMissing` if it fails."""
-    code, output = await run([*node.npm, *arguments], folder, environ=_environment(node))
+    # The children of npm find the same node.
+    path = os.pathsep.join([str(Path(node.program).parent), os.environ.get("PATH", os.defpath)])
+    environ = {**os.environ, "CI": "true", "PATH": path}
+    code, output = await run([*node.npm, *arguments], folder, environ=environ)
     if code != 0:
         errors = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
         errors = [line for line in errors if not line.startswith("npm error     at ")]
@@ -271,12 +274,6 @@ async def _npm(node: NodeProgram, folder: Path, *arguments: str) -> None:
             f"npm could not install the js toolchain:\n{tail}",
             ROOM if full else "Check the network and `npm config get registry`, then run the command again.",
         )
-
-
-def _environment(node: NodeProgram) -> dict[str, str]:
-    """Return the environment of npm, in which its children find the same node."""
-    path = os.pathsep.join([str(Path(node.program).parent), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "CI": "true", "PATH": path}
 
 
 def _equip(packages: Path, folder: Path) -> None:

@@ -116,28 +116,13 @@ async def explain(request: BuildRequest, result: Finished) -> BuildFailed | Tool
             output="".join(messages.rendered),
         )
     first_error = _ERROR.search(result.stderr)
-    message = (
-        f"resource {name}: cargo failed: {first_error[1]}"
-        if first_error
-        else _status_text(name, result.status)
-    )
-    return BuildFailed(message, _hint(result, request), output=result.stderr)
-
-
-def timeout_error(request: BuildRequest, limit_secs: float, output: str) -> BuildFailed:
-    """Return the error for a run that exceeded its time limit."""
-    name = request.resource.name
-    return BuildFailed(
-        f"resource {name}: cargo did not end within {limit_secs / 60:g} minutes and was stopped",
-        "Check the build scripts: one that waits never ends. A new build continues with the compiled crates.",
-        output=output,
-    )
-
-
-def _status_text(name: str, status: int) -> str:
-    if status < 0:
-        return f"resource {name}: cargo was ended by signal {-status}"
-    return f"resource {name}: cargo failed with exit status {status}"
+    if first_error:
+        message = f"cargo failed: {first_error[1]}"
+    elif result.status < 0:
+        message = f"cargo was ended by signal {-result.status}"
+    else:
+        message = f"cargo failed with exit status {result.status}"
+    return BuildFailed(f"resource {name}: {message}", _hint(result, request), output=result.stderr)
 
 
 def _hint(result: Finished, request: BuildRequest) -> str:
@@ -182,7 +167,6 @@ class RustLane:
         return identity(*toolchain.decisive())
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
-        """Build one resource. Raises `BuildFailed` and `ToolchainMissing`."""
         return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
@@ -201,7 +185,13 @@ class RustLane:
                 program, request.mode, workdir, request.root, request.report, self._limit_secs
             )
         except cargo.CargoTimeout as error:
-            raise timeout_error(request, self._limit_secs, str(error)) from None
+            raise BuildFailed(
+                f"resource {request.resource.name}: cargo did not end within {self._limit_secs / 60:g}"
+                " minutes and was stopped",
+                "Check the build scripts: one that waits never ends. A new build continues with the compiled"
+                " crates.",
+                output=str(error),
+            ) from None
         if result.status != 0:
             raise await explain(request, result)
         for warning in result.messages.warnings[:_WARNINGS_SHOWN]:

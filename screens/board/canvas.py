@@ -117,7 +117,8 @@ class Canvas(ScrollView, can_focus=True):
         self._pressed: str | None = None
         self._source: str | None = None
         self._targets: frozenset[str] = frozenset()
-        self._aim: str | None = None
+        self.aim: str | None = None
+        """The node to which the line being drawn points."""
         self._styles = ComponentStyles(self, "canvas--")
         self._lines: dict[int, Strip] = {}
         self._rows: dict[int, dict[int, DiagramCell]] = {}
@@ -135,8 +136,8 @@ class Canvas(ScrollView, can_focus=True):
         self.virtual_size = Size(diagram.layout.width, diagram.layout.height)
         if self._source not in diagram.layout.boxes:
             self._source = None
-        if self._aim not in diagram.layout.boxes:
-            self._aim = None
+        if self.aim not in diagram.layout.boxes:
+            self.aim = None
         self._invalidate()
         if not self._contains(self._selected):
             self._selected = None
@@ -171,7 +172,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def _scroll_to_current(self) -> None:
         """Scroll to the target of the line being drawn, or to the selection."""
-        hit = Hit("node", self._aim) if self._aim is not None else self._selected
+        hit = Hit("node", self.aim) if self.aim is not None else self._selected
         if self.diagram is not None and hit is not None:
             region = self._region(self.diagram, hit)
             free = self.scrollable_content_region.size - region.size
@@ -195,11 +196,6 @@ class Canvas(ScrollView, can_focus=True):
         self._lines.clear()
         self.refresh()
 
-    @property
-    def aim(self) -> str | None:
-        """The node to which the line being drawn points."""
-        return self._aim
-
     def start_connecting(self, source: str, targets: frozenset[str], aim: str | None) -> None:
         """Start drawing a line from a node; all nodes except the targets are dimmed."""
         self._source, self._targets = source, targets
@@ -208,11 +204,11 @@ class Canvas(ScrollView, can_focus=True):
 
     def stop_connecting(self) -> None:
         """Stop drawing a line."""
-        self._source = self._pressed = self._aim = None
+        self._source = self._pressed = self.aim = None
         self._invalidate()
 
     def _set_aim(self, key: str | None) -> None:
-        self._aim = key
+        self.aim = key
         self._invalidate()
         self.post_message(self.Aimed(key))
         self._scroll_to_current()
@@ -223,8 +219,8 @@ class Canvas(ScrollView, can_focus=True):
             return
         if self._source is not None:
             keys = self.diagram.layout.boxes.keys() - {self._source}
-            at = nearest(self.diagram, keys, self._aim or self._source, direction)
-            self._set_aim(at if at != self._source else self._aim)
+            at = nearest(self.diagram, keys, self.aim or self._source, direction)
+            self._set_aim(at if at != self._source else self.aim)
         else:
             hit = next_in_direction(self.diagram, self._selected, direction)
             if hit == self._selected and direction == "down":
@@ -239,7 +235,7 @@ class Canvas(ScrollView, can_focus=True):
             self.select(next_edge(self.diagram, self._selected, by))
         elif self._targets:
             keys = [key for key in self.diagram.layout.boxes if key in self._targets]
-            at = keys.index(self._aim) if self._aim in keys else -1
+            at = keys.index(self.aim) if self.aim in keys else -1
             self._set_aim(keys[(at + by) % len(keys)])
 
     def page(self, pages: int) -> None:
@@ -271,7 +267,7 @@ class Canvas(ScrollView, can_focus=True):
         if self._source is None and self._pressed is not None and key != self._pressed:
             self.post_message(self.Dragged(self._pressed))
             self._pressed = None
-        elif self._source is not None and key not in (None, self._source, self._aim):
+        elif self._source is not None and key not in (None, self._source, self.aim):
             self._set_aim(key)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
@@ -345,7 +341,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def _cell(self, cell: DiagramCell) -> tuple[str, str]:
         hit = cell.hit
-        is_selected = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
+        is_selected = hit == self._selected if self._source is None else hit.key in (self._source, self.aim)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
         if is_selected:
             wrong = self._source is not None and self._is_dimmed(hit)
@@ -369,9 +365,9 @@ class Canvas(ScrollView, can_focus=True):
 
     def _rubber_band(self, diagram: Diagram) -> set[Offset]:
         """Return the cells of the line being drawn: horizontal, vertical beside its target, horizontal."""
-        if self._source is None or self._aim is None or self._aim == self._source:
+        if self._source is None or self.aim is None or self.aim == self._source:
             return set()
-        begin, end = (diagram.layout.boxes[key] for key in (self._source, self._aim))
+        begin, end = (diagram.layout.boxes[key] for key in (self._source, self.aim))
         ay, by = begin.y + begin.height // 2, end.y + end.height // 2
         if end.x > begin.x:
             ax, bx = begin.x + begin.width, end.x - 1
@@ -460,7 +456,6 @@ class DetailsPanel(Vertical):
         self.query_one(PanelInput).display = False
 
     def close(self) -> None:
-        """Hide the panel."""
         self.hide_input()
         self.display = False
 

@@ -278,7 +278,6 @@ def fallback_summary(fallback: BoardMount) -> Line:
 
 
 def fallback_details(fallback: BoardMount, room: int) -> list[Line]:
-    """Return the details of a fallback."""
     return _table(
         room,
         ("requests", [((f"to {fallback.source}, without a mount and a file", ""),)]),
@@ -369,7 +368,6 @@ def _rates(rates: Rates) -> Line:
 
 
 def door_summary(name: str, door: BoardDoor) -> Line:
-    """Return the summary of a Door."""
     return (name, "bold"), ("  ", ""), (f"Door, an API for your code: {door.purpose}", "dim")
 
 

@@ -1,9 +1,9 @@
 """Screens of deploys: the plan of one and its run, and the history with rollback."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import work
 from textual.app import ComposeResult
@@ -27,7 +27,7 @@ from screens.console_screen import ConsoleScreen, Tab, open_in_browser
 from screens.project_client import ProjectClient
 from screens.widgets.columns import ListColumn
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Piece, Row
+from screens.widgets.row_source import ItemRows, Piece, Row
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
@@ -74,7 +74,7 @@ class DeployScreen(ConsoleScreen):
     class LoginRequested(Message):
         """A request to log in to a service; `retry` is called after the login."""
 
-        def __init__(self, retry: Callable[[], None]) -> None:
+        def __init__(self, retry: Callable[[], Any]) -> None:
             super().__init__()
             self.retry = retry
 
@@ -85,7 +85,6 @@ class DeployScreen(ConsoleScreen):
         self.deploy_log = DeployLog(unsaved_edits=unsaved_edits)
 
     def body(self) -> ComposeResult:
-        """Compose the log and the panel for the message."""
         with VerticalScroll():
             yield Static(id="log")
         yield DetailsPanel()
@@ -210,31 +209,6 @@ NARROW = tuple(column for column in COLUMNS if column.title not in ("when", "com
 WIDE = 100
 
 
-class DeploymentRows:
-    """The retained deployments as a row source."""
-
-    def __init__(self) -> None:
-        self.deployments: Sequence[HistoryEntry] = ()
-        self.columns: tuple[ListColumn, ...] = COLUMNS
-
-    def count(self) -> int:
-        return len(self.deployments)
-
-    def window(self, start: int, n: int) -> Sequence[Row]:
-        return [self._row(deployment) for deployment in self.deployments[start : start + n]]
-
-    def _row(self, deployment: HistoryEntry) -> Row:
-        cells: dict[str, Piece] = {
-            "": ("●" if deployment.live else "", "good"),
-            "deployment": (deployment.id, "bold" if deployment.live else ""),
-            "when": (deployment.created, "dim"),
-            "by": (deployment.by, ""),
-            "commit": (deployment.commit, "dim"),
-            "message": (deployment.message, ""),
-        }
-        return Row(deployment.id, tuple((cells[column.title],) for column in self.columns))
-
-
 class HistoryScreen(ConsoleScreen):
     """Deployments, the newest first. A rollback does not change tables."""
 
@@ -258,34 +232,42 @@ class HistoryScreen(ConsoleScreen):
     def __init__(self, client: ProjectClient, deployer: BoardDeployer) -> None:
         super().__init__(client)
         self._deployer = deployer
-        self._rows = DeploymentRows()
+        self._columns: tuple[ListColumn, ...] = COLUMNS
+        self._rows = ItemRows[HistoryEntry](self._row)
         self._plan: Rollback | None = None
         self._login_required = False
 
     def body(self) -> ComposeResult:
-        """Compose the list and the panel."""
         yield VirtualRows(self._rows, COLUMNS)
         yield DetailsPanel()
 
     def on_mount(self) -> None:
         self.action_reload()
 
+    def _row(self, _: int, deployment: HistoryEntry) -> Row:
+        cells: dict[str, Piece] = {
+            "": ("●" if deployment.live else "", "good"),
+            "deployment": (deployment.id, "bold" if deployment.live else ""),
+            "when": (deployment.created, "dim"),
+            "by": (deployment.by, ""),
+            "commit": (deployment.commit, "dim"),
+            "message": (deployment.message, ""),
+        }
+        return Row(deployment.id, tuple((cells[column.title],) for column in self._columns))
+
     def on_resize(self) -> None:
         columns = COLUMNS if self.size.width >= WIDE else NARROW
-        if columns != self._rows.columns:
-            self._rows.columns = columns
+        if columns != self._columns:
+            self._columns = columns
             self.query_one(VirtualRows).set_columns(columns)
 
     @property
     def _selected(self) -> HistoryEntry | None:
         at = self.query_one(VirtualRows).cursor_row
-        return self._rows.deployments[at] if at < self._rows.count() else None
-
-    def action_reload(self) -> None:
-        self._start_load()
+        return self._rows.items[at] if at < self._rows.count() else None
 
     @work(group="history", exclusive=True)
-    async def _start_load(self) -> None:
+    async def action_reload(self) -> None:
         await self._load()
 
     async def _load(self) -> None:
@@ -296,7 +278,7 @@ class HistoryScreen(ConsoleScreen):
             self._show_failure("Could not load the deployment history", error)
             return
         selected, rows = self._selected, self.query_one(VirtualRows)
-        self._rows.deployments = deployments
+        self._rows.items = deployments
         rows.set_source(self._rows)
         rows.cursor_row = next(
             (at for at, deployment in enumerate(deployments) if selected and deployment.id == selected.id), 0
@@ -348,13 +330,10 @@ class HistoryScreen(ConsoleScreen):
 
     def action_roll_back(self) -> None:
         if (plan := self._plan) is not None:
-            lines = difference_lines(plan.differences)
-            self.query_one(DetailsPanel).prompt(
-                f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter", ""
-            )
-            self.query_one(DetailsPanel).show(
-                f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter", lines
-            )
+            title = f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter"
+            panel = self.query_one(DetailsPanel)
+            panel.prompt(title, "")
+            panel.show(title, difference_lines(plan.differences))
             self.refresh_bindings()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

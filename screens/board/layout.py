@@ -297,7 +297,9 @@ class Gap:
 def assign_ports(links: Sequence[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, Ports]:
     """Return the rows in which each edge starts and ends."""
     end_rows: dict[tuple[End, TrackOwner], int] = {}
-    for link in sorted(links, key=lambda link: _vertical_distance(link, rows)):
+    for link in sorted(
+        links, key=lambda link: abs(rows[link.source.node].middle - rows[link.target.node].middle)
+    ):
         if not any(end in end_rows for end in link.ends):
             used = {(end.gap, row) for (end, _), row in end_rows.items()}
             row = _straight_row(link, rows, used)
@@ -325,10 +327,6 @@ def _spread_rows(
         names = sorted(middles, key=lambda name: (fmean(middles[name]), name))
         assigned |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
     return assigned
-
-
-def _vertical_distance(link: EdgeEnds, rows: Mapping[str, Rows]) -> float:
-    return abs(rows[link.source.node].middle - rows[link.target.node].middle)
 
 
 def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], used: set[tuple[int, int]]) -> int | None:
@@ -413,13 +411,11 @@ def _ends_in(link: EdgeEnds, gap: int, side: Side) -> bool:
 
 
 def label_text(link: EdgeEnds) -> str:
-    """Return the label with a blank on both sides; "" without a label."""
-    return f" {truncate_label(link.edge.label)} " if link.edge.label else ""
-
-
-def truncate_label(label: str) -> str:
-    """Return a label, truncated to the maximum length."""
-    return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"
+    """Return the label, truncated to the maximum length, with a blank on both sides; "" without a label."""
+    label = link.edge.label
+    if len(label) > MAX_LABEL:
+        label = f"{label[: MAX_LABEL - 1]}…"
+    return f" {label} " if label else ""
 
 
 N, E, S, W = 1, 2, 4, 8

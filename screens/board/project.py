@@ -33,9 +33,9 @@ class BoardResource:
     public: bool
     run_limit_secs: int
     memory_limit_mb: int
-    egress: tuple[str, ...]
-    env: tuple[str, ...]
-    secrets: tuple[str, ...]
+    egress: Sequence[str]
+    env: Sequence[str]
+    secrets: Sequence[str]
     fallback: str = ""
 
 
@@ -60,19 +60,7 @@ class Manifest:
     def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
         """Parse the response of `GET /manifest`."""
         resources = {
-            resource["name"]: BoardResource(
-                name=resource["name"],
-                lane=resource["lane"],
-                tone=resource["tone"],
-                kind=resource["kind"],
-                public=resource["public"],
-                run_limit_secs=resource["run_limit_secs"],
-                memory_limit_mb=resource["memory_limit_mb"],
-                egress=tuple(resource["egress"]),
-                env=tuple(resource["env"]),
-                secrets=tuple(resource["secrets"]),
-                fallback=resource["fallback"],
-            )
+            resource["name"]: BoardResource(**_members(BoardResource, resource))
             for resource in document["resources"]
         }
         mounts = tuple(
@@ -92,8 +80,8 @@ def _error_text(error: Mapping[str, Any] | None) -> str:
     return f"svc.toml{line}: {error['message']}{others}\n{error['hint']}".strip()
 
 
-def _source(error: Mapping[str, Any] | None) -> tuple[str, int] | None:
-    return (error["file"], error["line"]) if error and error["file"] else None
+def _members(shape: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: document[each.name] for each in fields(shape)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +156,31 @@ class Health:
     domains: tuple[BoardDomain, ...] = ()
     schedules: tuple[BoardSchedule, ...] = ()
 
+    @classmethod
+    def from_json(cls, resource: Mapping[str, Any]) -> "Health":
+        """Parse a resource of the response of `GET /state`."""
+        error = resource["error"] or {"message": "", "hint": "", "output": "", "file": ""}
+        return cls(
+            stage=resource["state"],
+            address=resource["address"],
+            seconds=resource["build_seconds"],
+            serves=resource["serves"],
+            failure=error["message"],
+            hint=error["hint"],
+            rates=Rates(
+                resource["requests"], resource["p95_ms"], resource["failures"], resource["peak_memory"]
+            ),
+            records=resource["records"],
+            output=error["output"],
+            history=tuple(resource["history"]),
+            schedules=tuple(map(BoardSchedule.from_json, resource["schedules"])),
+            domains=tuple(
+                BoardDomain(each["name"], *domain_state(each), reaches=each["state"] == "valid")
+                for each in resource["domains"]
+            ),
+            source=(error["file"], error["line"]) if error["file"] else None,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardDoor:
@@ -202,33 +215,11 @@ class ProjectStatus:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "ProjectStatus":
         """Parse the response of `GET /state`."""
-        resources = {
-            resource["name"]: Health(
-                stage=resource["state"],
-                address=resource["address"],
-                seconds=resource["build_seconds"],
-                serves=resource["serves"],
-                failure=resource["error"]["message"] if resource["error"] else "",
-                hint=resource["error"]["hint"] if resource["error"] else "",
-                rates=Rates(
-                    resource["requests"], resource["p95_ms"], resource["failures"], resource["peak_memory"]
-                ),
-                records=resource["records"],
-                output=resource["error"]["output"] if resource["error"] else "",
-                history=tuple(resource["history"]),
-                schedules=tuple(map(BoardSchedule.from_json, resource["schedules"])),
-                domains=tuple(
-                    BoardDomain(each["name"], *domain_state(each), reaches=each["state"] == "valid")
-                    for each in resource["domains"]
-                ),
-                source=_source(resource["error"]),
-            )
-            for resource in document["resources"]
-        }
+        resources = {resource["name"]: Health.from_json(resource) for resource in document["resources"]}
         mounts = {(mount["resource"], mount["pattern"]): mount["requests"] for mount in document["mounts"]}
         doors = {
             door["name"]: BoardDoor(
-                **{each.name: door[each.name] for each in fields(BoardDoor)}
+                **_members(BoardDoor, door)
                 | {"users": {user["resource"]: user["calls"] for user in door["users"]}},
             )
             for door in document["doors"]

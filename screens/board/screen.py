@@ -112,7 +112,6 @@ class BoardScreen(ConsoleScreen):
         self._is_new = True
 
     def body(self) -> ComposeResult:
-        """Compose the canvas, the hint, the panel and the status line."""
         yield Canvas(unicode=self._unicode)
         yield Static(id="hint", classes="hint")
         yield Static(id="doors", classes="hint")
@@ -127,7 +126,6 @@ class BoardScreen(ConsoleScreen):
         self._timer = self.set_interval(POLL_SECONDS, self._poll)
 
     def on_screen_suspend(self) -> None:
-        """Pause polling while another screen is shown."""
         self._timer.pause()
 
     def on_screen_resume(self) -> None:
@@ -351,10 +349,8 @@ class BoardScreen(ConsoleScreen):
     @work(group="browse")
     async def action_browse(self) -> None:
         if address := self._model.address(self.canvas.selected):
-            try:
+            with self.shown_errors():
                 await open_in_browser(self.app, address)
-            except SvcError as error:
-                self.show_error(error)
 
     def action_copy(self) -> None:
         if address := self._model.address(self.canvas.selected):

@@ -93,7 +93,9 @@ def row(
     if search:
         outcome, text, usage = (highlight(cell, search) for cell in (outcome, text, usage))
     time_ns = began(document) + (document["wall_ns"] if is_request else 0)
-    time: Cell = ((_format_time(time_ns, zone, today), "dim"),)
+    at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone)
+    shown = clock(time_ns, zone) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
+    time: Cell = ((shown, "dim"),)
     cells: tuple[Cell, ...] = (time, sign, route, text)
     if not room:
         cells = (time, sign, route, outcome, text, usage, ((request[-8:], "dim"),))
@@ -145,11 +147,6 @@ def line(document: Document, mounted: Sequence[Document] = ()) -> str:
 def removed_row(cursor: int) -> Row:
     """Return the row of a record that was deleted meanwhile."""
     return Row(cursor, ((("deleted: the timeline retains 7 days and at most 256 MiB", "dim"),),))
-
-
-def _format_time(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
-    at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone)
-    return clock(time_ns, zone) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
 
 
 def day(time_ns: int) -> str:

@@ -238,7 +238,6 @@ class RecordSource:
                 self._on_error(error)
 
     def stop(self) -> None:
-        """Stop reading."""
         self._generation += 1
 
     @property

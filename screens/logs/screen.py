@@ -266,7 +266,6 @@ class LogsScreen(ConsoleScreen):
         self._grants = Grants(self, client)
 
     def body(self) -> ComposeResult:
-        """Compose the status bar, the list, the details and the input."""
         yield StatusBar()
         yield VirtualRows(self._source, COLUMNS, head=False, live=True)
         yield VirtualList(TextLines(), LINE_COLUMNS, head=False, id="details")

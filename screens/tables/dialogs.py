@@ -18,38 +18,14 @@ from screens.project_client import ProjectClient
 from screens.tables.cells import piece, read, typed_piece
 from screens.tables.draft import Key
 from screens.tables.files import preview_lines
-from screens.tables.grid import ColumnLayout, Condition, TableColumn
+from screens.tables.grid import ColumnLayout, Condition, LayoutColumn, TableColumn
 from screens.tables.sql_text import quoted_name
 from screens.widgets.columns import ListColumn, PlacedColumn, fit_cell, sanitize
-from screens.widgets.row_source import Line, Row
+from screens.widgets.row_source import ItemRows, Line, Row
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import TypeInfo
 from svc_tui.terminal.units import plural
-
-
-class _ColumnRows:
-    """The rows of the list, one per column."""
-
-    def __init__(self, layout: ColumnLayout, types: Mapping[str, str]) -> None:
-        self.layout, self._types = layout, types
-
-    def count(self) -> int:
-        return len(self.layout.columns)
-
-    def window(self, start: int, n: int) -> Sequence[Row]:
-        return [
-            Row(
-                column.name,
-                (
-                    (("·" if column.hidden else "✓", "dim" if column.hidden else "good"),),
-                    ((column.name, "dim" if column.hidden else ""),),
-                    ((self._types[column.name], "dim"),),
-                    ((str(column.width) if column.width else "auto", "dim"),),
-                ),
-            )
-            for column in self.layout.columns[start : start + n]
-        ]
 
 
 class ColumnsScreen(ModalScreen[None]):
@@ -82,9 +58,8 @@ class ColumnsScreen(ModalScreen[None]):
     ) -> None:
         """Create the dialog. `columns` has type and displayed width of each column."""
         super().__init__()
-        self._widths = {name: width for name, (_, width) in columns.items()}
-        self._columns = _ColumnRows(layout, {name: type for name, (type, _) in columns.items()})
-        self._on_change = on_change
+        self._layout, self._columns, self._on_change = layout, columns, on_change
+        self._rows = ItemRows(self._row_of, layout.columns)
 
     def compose(self) -> ComposeResult:
         titles = (
@@ -94,27 +69,38 @@ class ColumnsScreen(ModalScreen[None]):
             ListColumn("width", 5),
         )
         with Vertical():
-            yield VirtualRows(self._columns, titles)
+            yield VirtualRows(self._rows, titles)
             yield Static(Content("enter show or hide · J K move · + - width · esc back"), classes="keys")
+
+    def _row_of(self, _: int, column: LayoutColumn) -> Row:
+        return Row(
+            column.name,
+            (
+                (("·" if column.hidden else "✓", "dim" if column.hidden else "good"),),
+                ((column.name, "dim" if column.hidden else ""),),
+                ((self._columns[column.name][0], "dim"),),
+                ((str(column.width) if column.width else "auto", "dim"),),
+            ),
+        )
 
     @property
     def _row(self) -> int:
         return self.query_one(VirtualRows).cursor_row
 
     def on_virtual_rows_opened(self) -> None:
-        self._set(self._columns.layout.toggled(self._row))
+        self._set(self._layout.toggled(self._row))
 
     def action_move(self, by: int) -> None:
         row = self._row
-        self._set(self._columns.layout.moved(row, by))
+        self._set(self._layout.moved(row, by))
         self.query_one(VirtualRows).cursor_row = row + by
 
     def action_widen(self, by: int) -> None:
-        name = self._columns.layout.columns[self._row].name
-        self._set(self._columns.layout.widened(self._row, by, self._widths[name]))
+        name = self._layout.columns[self._row].name
+        self._set(self._layout.widened(self._row, by, self._columns[name][1]))
 
     def _set(self, layout: ColumnLayout) -> None:
-        self._columns.layout = layout
+        self._layout, self._rows.items = layout, layout.columns
         self.query_one(VirtualRows).reload()
         self._on_change(layout)
 
@@ -273,7 +259,6 @@ class TextScreen(ModalScreen[str | None]):
         field.move_cursor(field.document.end)
 
     def action_accept(self) -> None:
-        """Return the text if it is valid."""
         text = self.query_one(TextArea).text
         try:
             read(text, self._type)
@@ -289,34 +274,6 @@ MAX_VALUE_CHARS = 200
 """Maximum characters of a value in the list; longer texts are grouped by their beginning."""
 _BAR = 20
 _NUMBERS = frozenset({"int", "float"})
-
-
-class _Frequencies:
-    """The rows of the list, one per value."""
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]], total: int, column: TableColumn) -> None:
-        self.values = [row["value"] for row in rows]
-        self._counts = [int(row["count"]) for row in rows]
-        self._total, self._column = max(total, 1), column
-
-    def count(self) -> int:
-        return len(self.values)
-
-    def window(self, start: int, n: int) -> Sequence[Row]:
-        highest = max(self._counts, default=1)
-        rows = []
-        for at in range(start, min(start + n, len(self.values))):
-            count = self._counts[at]
-            text, tone = typed_piece(self.values[at], self._column.type)
-            share = f"{count / self._total:.1%}"
-            bar = "━" * max(round(_BAR * count / highest), 1)
-            rows.append(
-                Row(
-                    at,
-                    (((sanitize(text), tone),), ((f"{count:,}", ""),), ((share, "dim"),), ((bar, "notice"),)),
-                )
-            )
-        return rows
 
 
 class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
@@ -340,7 +297,8 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     def __init__(self, client: ProjectClient, table: str, column: TableColumn) -> None:
         super().__init__()
         self._client, self._table, self._column = client, table, column
-        self._frequencies = _Frequencies((), 0, column)
+        self._total = 0
+        self._frequencies = ItemRows[Mapping[str, Any]](self._row)
         self._title = f"{table}.{column.name}  {column.type.name}"
 
     def compose(self) -> ComposeResult:
@@ -365,7 +323,8 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         except SvcError as error:
             self._show([error.message, error.hint])
             return
-        total, nulls = int(summary["total"]), int(summary["total"]) - int(summary["filled"])
+        total = self._total = int(summary["total"])
+        nulls = total - int(summary["filled"])
         counts = f"{plural(total, 'row')}   {summary['values']:,} distinct   {nulls:,} null"
         extremes = [
             f"{name} {typed_piece(summary[name], self._column.type)[0]}"
@@ -373,7 +332,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
             if summary.get(name) is not None
         ]
         self._show([self._title, counts, "   ".join(extremes)])
-        self._frequencies = _Frequencies(values, total, self._column)
+        self._frequencies.items = values
         self.query_one(VirtualRows).empty = "no rows"
         self.query_one(VirtualRows).set_source(self._frequencies)
 
@@ -381,6 +340,15 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         first, *rest = (sanitize(line) for line in lines if line)
         content = Content.assemble((first, "b"), *(f"\n{line}" for line in rest))
         self.query_one("#summary", Static).update(content)
+
+    def _row(self, at: int, each: Mapping[str, Any]) -> Row:
+        count = int(each["count"])
+        text, tone = typed_piece(each["value"], self._column.type)
+        bar = "━" * max(round(_BAR * count / int(self._frequencies.items[0]["count"])), 1)
+        share = f"{count / self._total:.1%}"
+        return Row(
+            at, (((sanitize(text), tone),), ((f"{count:,}", ""),), ((share, "dim"),), ((bar, "notice"),))
+        )
 
     async def _query(self, sql: str) -> Sequence[Mapping[str, Any]]:
         answer = await self._client.call("POST", "/sql", {"sql": sql, "write": False})
@@ -410,7 +378,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         at = self.query_one(VirtualRows).cursor_row
         if at >= self._frequencies.count():
             return
-        value, form = self._frequencies.values[at], self._column.type.form
+        value, form = self._frequencies.items[at]["value"], self._column.type.form
         if form == "bytes" or (isinstance(value, dict | list)):
             self.app.bell()
             return

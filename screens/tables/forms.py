@@ -451,7 +451,7 @@ def result_export(result: ResultRows) -> ExportForm:
 
 def chunks(result: ResultRows, format: str) -> Iterator[bytes]:
     """Yield the rows of a result in one of `FORMATS`."""
-    rows, names = result.rows, result.names
+    rows, names = result.items, result.names
     starts = range(0, len(rows), CHUNK_ROWS)
     if format == "csv":
         yield _csv_lines([names])

@@ -361,7 +361,6 @@ class RemoteGrid:
         return None if index is None else index + len(self.draft.new)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return rows."""
         new = self.draft.new
         rows = [self._new_row(row) for row in new[start : start + n]]
         first, remaining = max(start - len(new), 0), n - len(rows)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from screens.tables.cells import as_text, measure_widths, piece, typed_piece
 from screens.widgets.columns import ListColumn, sanitize
-from screens.widgets.row_source import Line, Row, Tone
+from screens.widgets.row_source import ItemRows, Line, Row, Tone
 from svc_tui.tables_syntax import COMPUTED, ColumnTypes, TypeInfo
 from svc_tui.terminal.units import plural
 
@@ -146,7 +146,7 @@ def _step_tone(detail: str) -> Tone:
 _AT = re.compile(r", at character (\d+) of the SQL")
 
 
-class ResultRows:
+class ResultRows(ItemRows[Mapping[str, Any]]):
     """The rows of a result. A `RowSource`."""
 
     def __init__(self, result: Mapping[str, Any], types: ColumnTypes) -> None:
@@ -154,14 +154,14 @@ class ResultRows:
         self._names = [(column["name"], types[column["type"]]) for column in result["columns"]]
         self.names: list[str] = [name for name, _ in self._names]
         self.types: list[TypeInfo] = [type for _, type in self._names]
-        self.rows: Sequence[Mapping[str, Any]] = result["rows"]
+        super().__init__(self._row, result["rows"])
 
     def columns(self) -> tuple[ListColumn, ...]:
         """Return the columns."""
         measured = measure_widths(
             self.names,
             self.types,
-            ([piece(row[name])[0] for row in self.rows] for name in self.names),
+            ([piece(row[name])[0] for row in self.items] for name in self.names),
         )
         return tuple(
             ListColumn(
@@ -169,29 +169,18 @@ class ResultRows:
                 width.default,
                 # A computed column is aligned by its first value.
                 right=type.align_right
-                or (type is COMPUTED and bool(self.rows) and isinstance(self.rows[0][name], int | float)),
+                or (type is COMPUTED and bool(self.items) and isinstance(self.items[0][name], int | float)),
                 preferred=width.longest,
             )
             for (name, type), width in zip(self._names, measured, strict=True)
         )
 
-    def count(self) -> int:
-        return len(self.rows)
-
-    def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return rows."""
-        rows = self.rows[start : start + n]
-        return [
-            Row(
-                start + index,
-                tuple((typed_piece(row[name], type),) for name, type in self._names),
-            )
-            for index, row in enumerate(rows)
-        ]
+    def _row(self, at: int, row: Mapping[str, Any]) -> Row:
+        return Row(at, tuple((typed_piece(row[name], type),) for name, type in self._names))
 
     def cell(self, row: int, column: int) -> str:
         """Return a cell as text."""
-        text = as_text(self.rows[row][self.names[column]])
+        text = as_text(self.items[row][self.names[column]])
         return text.encode(errors="backslashreplace").decode()  # JSON may have half a surrogate pair.
 
 

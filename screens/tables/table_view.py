@@ -216,7 +216,6 @@ class TableView(ConsoleScreen):
         self._held_keys = HeldKeys(self, self.ROW_KEYS)
 
     def body(self) -> ComposeResult:
-        """Compose the status line, the grid, the fields of a row, the line for a prompt, and the inputs."""
         with Horizontal(id="status"):
             yield Static(id="table")
             yield Static(id="staged")

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from screens.widgets.row_source import Cell, Line, Piece, Row
+from screens.widgets.row_source import Cell, ItemRows, Line, Piece, Row
 
 COLUMN_GAP = 2
 """Cells between two columns."""
@@ -132,17 +132,11 @@ LINE_COLUMNS = (ListColumn("", 1, grow=True),)
 """The single column of a list of text lines."""
 
 
-class TextLines:
+class TextLines(ItemRows[Line]):
     """A `RowSource` of text lines."""
 
     def __init__(self, lines: Sequence[Line] = ()) -> None:
-        self._lines = lines
-
-    def count(self) -> int:
-        return len(self._lines)
-
-    def window(self, start: int, n: int) -> Sequence[Row]:
-        return [Row(start + at, (tuple(line),)) for at, line in enumerate(self._lines[start : start + n])]
+        super().__init__(lambda at, line: Row(at, (tuple(line),)), lines)
 
 
 def wrap_lines(lines: Iterable[Line], width: int) -> list[Line]:

@@ -1,9 +1,9 @@
 """Rows of virtual lists: their source, and a cache of the loaded ones. Does not import Textual."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 Tone = Literal[
     "",
@@ -28,6 +28,7 @@ Cell = tuple[Piece, ...]
 """The text of a cell in pieces; truncated if wider than its column and those of empty cells after it."""
 Line = Sequence[Piece]
 """A line outside of a list."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,20 @@ class RowsUnavailable(Exception):
     """The rows cannot be fetched now. The message is for users."""
 
 
+class ItemRows(Generic[T]):
+    """A `RowSource` of items in memory. `row` returns the row of an index and an item."""
+
+    def __init__(self, row: Callable[[int, T], Row], items: Sequence[T] = ()) -> None:
+        self.row, self.items = row, items
+
+    def count(self) -> int:
+        return len(self.items)
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        return [self.row(start + at, item) for at, item in enumerate(self.items[start : start + n])]
+
+
 CHUNK_ROWS = 50
-"""Rows per chunk."""
 PREFETCH_CHUNKS = 4
 """Chunks prefetched before and after the visible ones."""
 MAX_CHUNKS = 200

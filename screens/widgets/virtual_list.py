@@ -314,7 +314,6 @@ class VirtualRows(VirtualList, can_focus=True):
     cursor_row = reactive(0, repaint=False)
     """The row of the cursor. Setting it scrolls there."""
     cursor_column = reactive(0, repaint=False)
-    """The column of a cell cursor."""
     following = reactive(False, repaint=False)
     """True while the list scrolls to new rows."""
     unseen = reactive(0, repaint=False)

@@ -68,7 +68,6 @@ def parse_blobs(names: Iterable[str]) -> dict[str, int]:
 
 
 def blob_name(digest: str, size: int) -> str:
-    """Return the name of a blob."""
     return f"{BLOBS}/{digest}-{size}"
 
 

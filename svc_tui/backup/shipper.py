@@ -358,16 +358,13 @@ class Backup:
         try:
             if await self._in(self._slow_threads, verify_tables, self._store, path, VERIFY_SECONDS):
                 return
-            await self._in(self._threads, self._note_verified, project, now)
+            await self._in(self._threads, self._store.mark, VERIFIED, project, now)
+            self._verified[project] = now
         except BackupDamaged as error:
             problem = error.message
             self._log("error", problem)
             self._shipped[project].journal, self._shipped[project].seen = "", None  # A snapshot follows.
         self.alert(project, problem)
-
-    def _note_verified(self, project: str, time_ns: int) -> None:
-        self._store.mark(VERIFIED, project, time_ns)
-        self._verified[project] = time_ns
 
     async def _check(self) -> None:
         """Find out whether the store is still that of this service."""
@@ -485,9 +482,7 @@ class Backup:
                 return True
             if position.log == shipped.journal:
                 self._ship_entries(project, shipped, journal / position.log, position.sequence)
-            if position.log != shipped.journal:
-                return True
-            if shipped.snapshot_due:
+            if position.log != shipped.journal or shipped.snapshot_due:
                 return True
             shipped.seen = None if shipped.gap else seen
             return False

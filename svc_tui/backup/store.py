@@ -109,7 +109,6 @@ class BackupStore:
         return True
 
     def put(self, name: str, content: bytes) -> None:
-        """Store an object."""
         with self._translated("be written"):
             self._obstore.put(self._store, name, b"".join(self.sealed(name, [content])))
 

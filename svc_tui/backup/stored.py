@@ -23,11 +23,9 @@ class StoredValues:
     values: Mapping[str, bytes]
 
     async def get(self, key: str) -> VersionedValue | None:
-        """See `KeyValue`."""
         return VersionedValue(key, self.values[key], 1) if key in self.values else None
 
     async def list(self, prefix: str) -> list[VersionedValue]:
-        """See `KeyValue`."""
         return [
             VersionedValue(*each, 1) for each in sorted(self.values.items()) if each[0].startswith(prefix)
         ]
@@ -40,7 +38,6 @@ class StoredBlobs:
         self._store, self._sizes = store, dict(sizes)
 
     async def list(self) -> AsyncGenerator[BlobInfo, None]:
-        """See `Blobs`."""
         for digest, size in list(self._sizes.items()):
             yield BlobInfo(Digest(digest), size, 0)
 

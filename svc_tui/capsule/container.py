@@ -44,7 +44,6 @@ _BROKEN = (
     RuntimeError,
     ValueError,
 )
-"""Errors of `zipfile` for broken files."""
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR_BYTES = 20
 _TIME = (1980, 1, 1, 0, 0, 0)

@@ -259,7 +259,6 @@ class CredentialStore:
         return in_keyring
 
     def delete(self, key: str) -> None:
-        """Delete the credentials of a service."""
         with self._locked() as sessions:
             session = sessions["services"].pop(key, {})
             if sessions["current"] == key:

@@ -3,7 +3,7 @@
 import getpass
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
@@ -150,7 +150,7 @@ def whoami(as_json: AsJson = False) -> None:
     with noted_client(credentials) as client:
         account = client.call("GET", "/v1/whoami")
     name = f"{account['user']} (token {account['token']})" if account["token"] else account["user"]
-    roles = [f"  {role} of {_where(project)}" for project, role in sorted(account["roles"].items())]
+    roles = [f"  {each}" for each in _roles(account)]
     document = {"service": credentials.key, **account}
     stdout.answer(document, [f"{name} at {credentials.key}", *roles], as_json=as_json)
 
@@ -225,14 +225,8 @@ Name = Annotated[str, argument("NAME", "Name of the user.")]
 def list_users(as_json: AsJson = False) -> None:
     """List users and their roles in your projects."""
     users = call_service("GET", "/v1/users")
-    if as_json:
-        stdout.data(users)
-        return
-    for account in users["users"]:
-        roles = ", ".join(
-            f"{role} of {_where(project)}" for project, role in sorted(account["roles"].items())
-        )
-        stdout.line(f"{account['name']}  {roles or 'no role'}")
+    lines = (f"{each['name']}  {', '.join(_roles(each)) or 'no role'}" for each in users["users"])
+    stdout.answer(users, lines, as_json=as_json)
 
 
 @user.command("add")
@@ -312,6 +306,10 @@ def _password(stdin: bool) -> str:
         return password
     question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
     return prompt.new_secret(question, _STDIN_HINT, password_problem)
+
+
+def _roles(account: dict[str, Any]) -> list[str]:
+    return [f"{role} of {_where(project)}" for project, role in sorted(account["roles"].items())]
 
 
 def _where(project: str) -> str:

@@ -92,12 +92,10 @@ def _copy(source: Path, target: Path, as_json: bool) -> None:
 
 
 def absolute(folder: Path) -> Path:
-    """Return the absolute path of a folder."""
     return folder.expanduser().absolute()
 
 
 def members(report: CopyReport) -> dict[str, int]:
-    """Return a report as JSON members."""
     return {
         "values": report.values,
         "blobs": report.blobs,

@@ -36,7 +36,6 @@ class _BuildResult:
     unchanged: bool
 
     def document(self) -> dict[str, Any]:
-        """Return the result for `--json`."""
         return {
             "resource": self.resource.name,
             "lane": self.resource.lane,
@@ -46,7 +45,6 @@ class _BuildResult:
         }
 
     def line(self) -> Text:
-        """Return the result as a line."""
         time = duration(int(self.seconds * 1e9))
         return Text.assemble(
             (f"{self.resource.name:<12}", "cyan"),

@@ -121,7 +121,6 @@ class _TerminalProgress:
         stderr.note(f"  {built_line(resource, artifact, seconds, self._width, unchanged=unchanged)}")
 
     def uploading(self, sent: int, total: int) -> None:
-        """Update the upload progress on a terminal."""
         self.upload_line.show(f"  {size(sent)} of {size(total)}")
 
     def step(self, step: str, text: str) -> None:

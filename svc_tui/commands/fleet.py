@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from engine.errors import InvalidUsage, SvcError
-from svc_tui.commands.options import AsJson, Yes
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import duration, plural
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _NODE = re.compile(r"(?:\[([0-9A-Fa-f:]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 fleet = typer.Typer(help="Run a service on several machines.")
 Data = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="DIR", help="Data directory of the service (default: data in SVC_HOME)."),
+    Path | None, option("DIR", "Data directory of the service (default: data in SVC_HOME).", "--data")
 ]
 
 
@@ -32,7 +31,7 @@ Data = Annotated[
 def start(
     data: Data = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST[:PORT]", help="Address of this machine for other nodes (port: 4222).")
+        str, option("HOST[:PORT]", "Address of this machine for other nodes (port: 4222).")
     ] = "",
 ) -> None:
     """Make this service the first node of a fleet. Prints how two machines join it.
@@ -66,11 +65,9 @@ def start(
 @fleet.command()
 def token(
     data: Data = None,
-    hours: Annotated[
-        int, typer.Option(metavar="N", min=1, max=720, help="How long the token can be used.")
-    ] = 24,
+    hours: Annotated[int, option("N", "How long the token can be used.", min=1, max=720)] = 24,
     keeper: Annotated[
-        bool, typer.Option("--keeper", help="The machine stores the fleet's data, to replace another keeper.")
+        bool, flag("The machine stores the fleet's data, to replace another keeper.", "--keeper")
     ] = False,
 ) -> None:
     """Print a token that lets one machine join. It is SVC_JOIN of svc serve."""
@@ -82,10 +79,8 @@ def token(
 def drain(data: Data = None, as_json: AsJson = False) -> None:
     """Stop taking requests on this machine. Returns when the last one has ended."""
     drained = _call(data, "POST", "/v1/fleet/drain", {})
-    if as_json:
-        stdout.data(drained)
-    else:
-        stdout.line(f"{drained['node']} takes no requests; stop its service, or restart it to serve again")
+    line = f"{drained['node']} takes no requests; stop its service, or restart it to serve again"
+    stdout.answer(drained, [line], as_json=as_json)
 
 
 @fleet.command()
@@ -93,28 +88,27 @@ def upgrade(data: Data = None, as_json: AsJson = False) -> None:
     """Prepare this machine for a new version. Drains it if the fleet can do without it."""
     drained = _call(data, "POST", "/v1/fleet/drain", {"upgrade": True})
     nodes = _call(data, "GET", "/v1/fleet")["nodes"]
-    if as_json:
-        stdout.data({**drained, "nodes": nodes})
-        return
-    stdout.line(f"{drained['node']} takes no requests. On this machine:")
-    stdout.line("  1. install the new version: pip install --upgrade 'svc-tui[fleet]'")
-    stdout.line("  2. restart the service, and wait until svc fleet status shows all nodes as present")
     others = [f"{node['id']} ({node['version']})" for node in nodes if not node["this"]]
-    stdout.line(f"Then run svc fleet upgrade on the others, one by one: {', '.join(others)}")
+    lines = (
+        f"{drained['node']} takes no requests. On this machine:",
+        "  1. install the new version: pip install --upgrade 'svc-tui[fleet]'",
+        "  2. restart the service, and wait until svc fleet status shows all nodes as present",
+        f"Then run svc fleet upgrade on the others, one by one: {', '.join(others)}",
+    )
+    stdout.answer({**drained, "nodes": nodes}, lines, as_json=as_json)
 
 
 @fleet.command()
 def remove(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Id of a node that does not run.")],
+    node: Annotated[str, argument("NODE", "Id of a node that does not run.")],
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove a stopped or lost machine from the fleet. Run this on another machine."""
     removed = _call(data, "DELETE", f"/v1/fleet/nodes/{quote(node, safe='')}")
-    if as_json:
-        stdout.data(removed)
-    else:
-        stdout.line(f"removed {removed['role']} {removed['id']} at {removed['address']}")
+    line = f"removed {removed['role']} {removed['id']} at {removed['address']}"
+    stdout.answer(removed, [line], as_json=as_json)
+    if not as_json:
         stderr.note("its data directory still has the keys of the fleet: delete it")
 
 
@@ -134,16 +128,14 @@ def reseed(data: Data = None, as_json: AsJson = False) -> None:
         tables = databases(folder)
         for path in tables:
             remove_database(path)
-    if as_json:
-        stdout.data({"node": node.node, "tables": len(tables)})
-    else:
-        stdout.line(f"discarded the copies of {node.node}; start its service to take them from the others")
+    line = f"discarded the copies of {node.node}; start its service to take them from the others"
+    stdout.answer({"node": node.node, "tables": len(tables)}, [line], as_json=as_json)
 
 
 @fleet.command()
 def repair(
-    project: Annotated[str, typer.Argument(metavar="PROJECT", help="Project with the tables.")],
-    node: Annotated[str, typer.Option("--from", metavar="NODE", help="Id of the node whose copy is right.")],
+    project: Annotated[str, argument("PROJECT", "Project with the tables.")],
+    node: Annotated[str, option("NODE", "Id of the node whose copy is right.", "--from")],
     data: Data = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -167,11 +159,9 @@ def repair(
 
 @fleet.command()
 def rescue(
-    to: Annotated[Path, typer.Argument(metavar="TO", help="New data directory: missing or empty.")],
+    to: Annotated[Path, argument("TO", "New data directory: missing or empty.")],
     data: Data = None,
-    keepers: Annotated[
-        str, typer.Option(metavar="ID,ID,…", help="Ids of all keepers, if this machine lacks them.")
-    ] = "",
+    keepers: Annotated[str, option("ID,ID,…", "Ids of all keepers, if this machine lacks them.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Make a service for one machine of what this one has. Use it if most keepers are lost for ever."""
@@ -270,14 +260,14 @@ def _not_running(folder: Path) -> SvcError:
     )
 
 
-def parse_address(option: str, text: str) -> "NodeAddress":
-    """Return the address of a node. Raises `InvalidUsage`, which names the option."""
+def parse_address(name: str, text: str) -> "NodeAddress":
+    """Return the address of a node that the option `name` has. Raises `InvalidUsage`."""
     from engine.fleet.node import DEFAULT_PORT, MAX_PORT, NodeAddress
 
     match = _NODE.fullmatch(text)
     port = int(match[3] or DEFAULT_PORT) if match else 0
     if match is None or not 0 < port <= MAX_PORT:
         raise InvalidUsage(
-            f"{option} {text} is not a valid address", f"Use HOST or HOST:PORT, with a port up to {MAX_PORT}."
+            f"{name} {text} is not a valid address", f"Use HOST or HOST:PORT, with a port up to {MAX_PORT}."
         )
     return NodeAddress(match[1] or match[2], port)

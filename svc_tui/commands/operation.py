@@ -79,12 +79,11 @@ def _call(method: str, project: str, body: Any = None) -> Any:
 
 
 def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
-    if as_json:
-        stdout.data(limits)
-        return
-    for name, unit in UNITS.items():
-        limit = limits[name]
-        stdout.line(f"{name.removesuffix('_mb'):<10} {'no limit' if limit is None else f'{limit:,} {unit}'}")
+    texts = {
+        name: "no limit" if limits[name] is None else f"{limits[name]:,} {UNITS[name]}" for name in UNITS
+    }
+    lines = (f"{name.removesuffix('_mb'):<10} {text}" for name, text in texts.items())
+    stdout.answer(limits, lines, as_json=as_json)
 
 
 def gc(
@@ -117,11 +116,8 @@ def _notify() -> None:
 def test(as_json: AsJson = False) -> None:
     """Send a test alert to each receiver of the service."""
     attempts = call_service("POST", "/v1/alerts/test", {})["attempts"]
-    if as_json:
-        stdout.data(attempts)
-    else:
-        for attempt in attempts:
-            stdout.line(f"{attempt['target']}  {attempt['error'] or 'accepted'}")
+    lines = (f"{attempt['target']}  {attempt['error'] or 'accepted'}" for attempt in attempts)
+    stdout.answer(attempts, lines, as_json=as_json)
     if failed := [attempt["target"] for attempt in attempts if attempt["error"]]:
         raise SvcError(
             f"{', '.join(failed)} did not accept the test", "Check the URL that svc serve got by --notify."

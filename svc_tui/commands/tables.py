@@ -6,7 +6,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,15 +78,12 @@ class Tables:
         return self.client.call("GET", self._path + path, params=params)
 
     def post(self, path: str, body: Any) -> Any:
-        """Send a document and return the answer."""
         return self.client.call("POST", self._path + path, body)
 
     def types(self) -> ColumnTypes:
-        """Return the column types."""
         return ColumnTypes.from_document(self.get("tables/types"))
 
     def change(self, changes: list[dict[str, Any]]) -> None:
-        """Change the schema."""
         self.post("schema", {"changes": changes})
 
     def upload(self, path: str, chunks: Iterable[bytes], **params: Any) -> Iterator[Any]:
@@ -282,9 +279,9 @@ def index(
         stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
 
 
-KeyText = Annotated[
-    str, typer.Argument(metavar="KEY", help='Key of the row: 12, or ["a", 1] for a key of several columns.')
-]
+AsJsonLines = Annotated[bool, flag("Print one JSON document a row.", "--json")]
+AsCsv = Annotated[bool, flag("Print CSV.", "--csv")]
+KeyText = Annotated[str, argument("KEY", 'Key of the row: 12, or ["a", 1] for a key of several columns.')]
 
 
 @tables.command()
@@ -292,10 +289,8 @@ def blame(
     context: typer.Context,
     table: Table,
     key: KeyText,
-    column: Annotated[str, typer.Argument(metavar="[COLUMN]", help="Only changes of this column.")] = "",
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of changes.")
-    ] = 100,
+    column: Annotated[str, argument("[COLUMN]", "Only changes of this column.")] = "",
+    limit: Annotated[int, option("N", "Maximum number of changes.", min=1, max=1000)] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Show what wrote a row, newest first. Example: svc tables blame orders 8812 total"""
@@ -324,36 +319,17 @@ def blame(
 def at(
     context: typer.Context,
     moment: Annotated[
-        str,
-        typer.Argument(
-            metavar="TIME", help="Time in UTC (2026-11-28T14:02, or 14:02 of today), or an age: 10m."
-        ),
+        str, argument("TIME", "Time in UTC (2026-11-28T14:02, or 14:02 of today), or an age: 10m.")
     ],
-    words: Annotated[
-        list[str],
-        typer.Argument(metavar="query SQL [VALUE]…", help="A statement that reads, with values."),
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    words: Annotated[list[str], argument("query SQL [VALUE]…", "A statement that reads, with values.")],
+    as_json: AsJsonLines = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Read the tables as they were. Example: svc tables at 14:02 query 'select * from stock'"""
     if words[0] != "query" or len(words) < 2:
         raise InvalidUsage("at needs query and a statement", "svc tables at 14:02 query 'select …'")
-    if as_json and as_csv:
-        raise InvalidUsage("--json and --csv exclude each other", "Pass one of them.")
-    as_grid = stdout.is_terminal() and not as_json and not as_csv
-    body = {
-        "sql": words[1],
-        "params": [_parse_parameter(value, write=False) for value in words[2:]],
-        "limit": TERMINAL_LIMIT if as_grid else MAX_LIMIT,
-        "cells": True,
-        "at": {"time_ns": parse_moment(moment)},
-    }
-    with open_tables(context) as tables:
-        result = tables.post("sql", body)
-        types = ColumnTypes() if as_csv else tables.types()
-    print_rows(result, types, as_json=as_json, as_grid=as_grid)
-    _print_summary(result, write=False)
+    at = {"time_ns": parse_moment(moment)}
+    _run_statement(context, {"sql": words[1], "at": at}, words[2:], as_json=as_json, as_csv=as_csv)
 
 
 TERMINAL_LIMIT = 1000
@@ -379,22 +355,25 @@ def query(
             max=MAX_LIMIT,
         ),
     ] = None,
-    as_json: Annotated[bool, flag("Print one JSON document a row.", "--json")] = False,
-    as_csv: Annotated[bool, flag("Print CSV.", "--csv")] = False,
+    as_json: AsJsonLines = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Run one SQL statement. Example: svc tables query 'select * from users where id = $1' 7"""
+    body = {"sql": sql, "write": write} | ({"limit": limit} if limit is not None else {})
+    _run_statement(context, body, values or (), as_json=as_json, as_csv=as_csv)
+
+
+def _run_statement(
+    context: typer.Context, body: dict[str, Any], values: Sequence[str], *, as_json: bool, as_csv: bool
+) -> None:
+    """Run the statement of a request for `/sql` with values, and print its rows."""
     if as_json and as_csv:
         raise InvalidUsage("--json and --csv exclude each other", "Pass one of them.")
-    as_grid = stdout.is_terminal() and not as_json and not as_csv
-    body = {
-        "sql": sql,
-        "params": [_parse_parameter(value, write=write) for value in values or ()],
-        "write": write,
-        "limit": limit if limit is not None else TERMINAL_LIMIT if as_grid else MAX_LIMIT,
-        "cells": True,
-    }
+    as_grid, write = stdout.is_terminal() and not as_json and not as_csv, body.get("write", False)
+    params = [_parse_parameter(value, write=write) for value in values]
+    defaults = {"limit": TERMINAL_LIMIT if as_grid else MAX_LIMIT, "cells": True}
     with open_tables(context) as tables:
-        result = tables.post("sql", body)
+        result = tables.post("sql", {**defaults, **body, "params": params})
         types = ColumnTypes() if as_csv else tables.types()
     print_rows(result, types, as_json=as_json, as_grid=as_grid)
     _print_summary(result, write=write)

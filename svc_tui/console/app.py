@@ -40,7 +40,7 @@ from screens.overlays import (
     is_movement,
     visible_keys,
 )
-from screens.project_client import LinkState, ProjectClient
+from screens.project_client import ProjectClient
 from screens.start_screen import Choice, LoginScreen, StartChoices, StartScreen
 from screens.tables.screen import APPLYING, TablesScreen
 from screens.tables.sql_text import HistoryStore
@@ -138,7 +138,8 @@ class Console(TerminalApp[None]):
         self._alerted: set[tuple[str, str]] = set()
         """Kind and start of the alerts that were shown."""
         self._quit_question: ConfirmDialog | None = None
-        self._client = ProjectClient(engine.info, engine.connect, self._on_link_state)
+        changed = self.LinkStateChanged
+        self._client = ProjectClient(engine.info, engine.connect, lambda _: self.post_message(changed()))
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
         self.add_mode("tables", partial(TablesScreen, self._client, sql_history))
         self.add_mode("logs", partial(LogsScreen, self._client))
@@ -173,9 +174,6 @@ class Console(TerminalApp[None]):
             self._notify_later("error", error.message, error.hint)
         finally:
             self._reconnecting = False
-
-    def _on_link_state(self, state: LinkState) -> None:
-        self.post_message(self.LinkStateChanged())
 
     def on_console_link_state_changed(self, event: LinkStateChanged) -> None:
         for screen in self._console_screens():

@@ -70,7 +70,6 @@ class ConsoleDeployer:
         self._lock = threading.Lock()
 
     def plan(self, on_progress: OnProgress) -> DeployPlan:
-        """Build every resource and compare the result with the live deployment. Raises `SvcError`."""
         if self._files is None:
             raise SvcError(
                 f"the files of {self._project} are not in this folder",
@@ -118,7 +117,6 @@ class ConsoleDeployer:
             self._building = None
 
     def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> LiveDeployment:
-        """Upload missing blobs and make the planned deployment live. Raises `SvcError`."""
         if self._planned is None or self._files is None:
             raise SvcError("the deploy has no plan", "Press r to build and plan.")
         (bundle, plan), files = self._planned, self._files
@@ -146,7 +144,6 @@ class ConsoleDeployer:
         return _live(result)
 
     def cancel(self) -> bool:
-        """Cancel the build or the upload. Return False if the deploy is already committing."""
         reporter, building = self._reporter, self._building
         if reporter is None or not reporter.cancel():
             return False
@@ -157,13 +154,11 @@ class ConsoleDeployer:
         return True
 
     def history(self) -> Sequence[HistoryEntry]:
-        """Return the retained deployments."""
         with open_client(self._login()) as client:
             document = client.call("GET", f"/v1/projects/{self._project}/deployments")
         return [_deployment(deployment, document["activations"]) for deployment in document["deployments"]]
 
     def rollback_plan(self, deployment: str) -> Rollback:
-        """Return what a rollback to a deployment would change."""
         with open_client(self._login()) as client:
             path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
             plan = client.call("GET", path)
@@ -171,7 +166,6 @@ class ConsoleDeployer:
         return Rollback(deployment, plan["live"], plan["revision"], changes)
 
     def rollback(self, plan: Rollback, reason: str) -> LiveDeployment:
-        """Make an earlier deployment live."""
         body = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
         with open_client(self._login()) as client:
             return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", body))

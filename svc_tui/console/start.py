@@ -93,7 +93,6 @@ class ThemePreference:
     """The theme that the user chose last."""
 
     def __init__(self, root: Path) -> None:
-        """Create it for the user's svc directory."""
         self._file = root / THEME_FILE
 
     def read(self) -> str:
@@ -108,7 +107,6 @@ class SqlHistory:
     """The SQL statements that the user ran."""
 
     def __init__(self, root: Path) -> None:
-        """Create it for the user's svc directory."""
         self._file = root / SQL_HISTORY_FILE
 
     def read(self) -> Sequence[str]:

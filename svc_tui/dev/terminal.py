@@ -145,7 +145,6 @@ class _LineBuffer:
         self._buffer: list[Styled] = []
 
     def add(self, line: Styled) -> None:
-        """Add a line; it is written within 20 ms."""
         if not self._buffer:
             self._loop.call_later(FLUSH_DELAY_SECONDS, self.write)
         self._buffer.append(line)

@@ -30,7 +30,6 @@ TEMPLATES = {
     "astro": "the same with Astro",
     "nuxt": "the same with Nuxt",
 }
-"""The templates, each with a description."""
 PLACEHOLDER = "PROJECT"
 SCHEMA_FILE = "manifest.schema.json"
 """File below `.svc` that the `#:schema` line of every template names."""

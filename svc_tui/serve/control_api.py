@@ -66,7 +66,6 @@ class ProjectDirs:
         self._service = service
 
     async def names(self) -> list[str]:
-        """Return the names of the deployed projects."""
         return [live.project for live in await self._service.history.all_live(lambda error: None)]
 
     def data_dir(self, project: str) -> Path:

@@ -162,7 +162,6 @@ def _hint(text: str) -> None:
 
 
 def warn(message: str, hint: str = "") -> None:
-    """Write a warning."""
     line(Text.assemble(("warning: ", "bold yellow"), plain(message)))
     if hint:
         _hint(hint)

@@ -114,7 +114,6 @@ def _clean(text: str) -> str:
 
 
 def diff(text: str) -> None:
-    """Write a unified diff."""
     styled_lines(
         [
             [(line, "bold" if line[:3] in {"+++", "---"} else _DIFF_STYLES.get(line[:1], ""))]

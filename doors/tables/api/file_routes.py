@@ -82,7 +82,6 @@ class Stream(io.RawIOBase):
             await self._stop()
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, data: Any) -> int:

@@ -305,7 +305,14 @@ class _OwnerAuthorizer(GuestAuthorizer):
         if action == apsw.SQLITE_FUNCTION:
             return self._call(second.lower())
         if action == apsw.SQLITE_PRAGMA:
-            return None if first.lower() in _READ_ONLY_PRAGMAS else _setting(first)
+            if first.lower() in _READ_ONLY_PRAGMAS:
+                return None
+            available = f"Available: {', '.join(sorted(_READ_ONLY_PRAGMAS))}."
+            return GuestProblem(
+                "not-allowed",
+                f"PRAGMA {first} cannot be used here",
+                f"svc manages the settings of the database. {available}",
+            )
         if action in TRANSACTIONS:
             return GuestProblem(
                 "not-allowed",
@@ -354,12 +361,4 @@ def _kind_refused() -> GuestProblem:
         "not-allowed",
         "this kind of statement cannot be run here",
         "Use `svc tables create`, `alter`, `index` and `drop` to change the schema.",
-    )
-
-
-def _setting(name: str) -> GuestProblem:
-    return GuestProblem(
-        "not-allowed",
-        f"PRAGMA {name} cannot be used here",
-        f"svc manages the settings of the database. Available: {', '.join(sorted(_READ_ONLY_PRAGMAS))}.",
     )

@@ -88,7 +88,6 @@ class RowChanges(StrictModel):
 
 
 def add_row_routes(routes: Routes, projects: Projects) -> None:
-    """Add the route."""
 
     @routes.post("/v1/projects/<project>/rows")
     @document_request(RowChanges)
@@ -215,11 +214,6 @@ def list_tables(connection: Connection) -> TableList:
     return TableList([_view(table, count) for table in read(connection).values()])
 
 
-def show_table(connection: Connection, name: str) -> TableModel:
-    """Return one table. Raises `TablesError`."""
-    return _view(find(read(connection), name, "not-found"), _counter(connection))
-
-
 def list_migrations(connection: Connection) -> MigrationList:
     """Return the applied migrations."""
     if not applied(connection):
@@ -270,7 +264,6 @@ class NewColumn(StrictModel):
     note: str = ""
 
     def column(self) -> catalog.Column:
-        """Return the column as a value."""
         return catalog.Column(**self.model_dump())
 
 
@@ -283,7 +276,6 @@ class CreateTableModel(StrictModel):
     note: str = ""
 
     def value(self) -> change.Change:
-        """Return the change."""
         return change.CreateTable(self.table, [each.column() for each in self.columns], self.note)
 
 
@@ -295,7 +287,6 @@ class AddColumnModel(StrictModel):
     column: NewColumn
 
     def value(self) -> change.Change:
-        """Return the change."""
         return change.AddColumn(self.table, self.column.column())
 
 
@@ -307,7 +298,6 @@ class Changes(StrictModel):
     ] = Field(min_length=1, max_length=1000)
 
     def values(self) -> list[change.Change]:
-        """Return the changes as values."""
         return [each.value() if isinstance(each, StrictModel) else each for each in self.changes]
 
 
@@ -377,8 +367,11 @@ def blueprint(projects: Projects) -> Routes:
     @routes.get("/v1/projects/<project>/table")
     async def table(project: str, query_args: TableQuery) -> TableModel:
         """Show one table; needs the role viewer."""
-        data = require_data_dir(projects, project, "viewer")
-        return await _read(data, lambda connection: show_table(connection, query_args.name))
+
+        def show(connection: Connection) -> TableModel:
+            return _view(find(read(connection), query_args.name, "not-found"), _counter(connection))
+
+        return await _read(require_data_dir(projects, project, "viewer"), show)
 
     @routes.post("/v1/projects/<project>/schema")
     async def schema(project: str, data: Changes) -> TableList:

@@ -184,7 +184,6 @@ class TemporarySpace:
             return sum(self._sizes.values()) <= MAX_GRIDS_BYTES
 
     def remove(self, grid: object) -> None:
-        """Remove the bytes of a closed grid."""
         with self._lock:
             self._sizes.pop(grid, None)
 
@@ -241,7 +240,6 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """The number of rows."""
         return self._order.count
 
     def stale(self) -> bool:
@@ -324,7 +322,6 @@ class Grid:
         self._connection.interrupt()
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
         self._space.remove(self)
 

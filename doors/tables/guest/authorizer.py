@@ -25,8 +25,6 @@ WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
 TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
 FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
 
-_SCHEMA_HINT = "Change tables with migrations (tables/*.sql) or `svc tables`."
-
 
 class GuestAuthorizer:
     """The authorizer of one connection. Use from the thread that compiles the statements.
@@ -126,9 +124,16 @@ class GuestAuthorizer:
     def _pragma(self, name: str, argument: str) -> GuestProblem | None:
         if name in introspection.PRAGMAS and argument:
             self.heavy = True
-            return _hidden(argument) if introspection.is_internal(argument) else None
-        # FTS5 uses it internally to detect changes of its index.
-        return None if name == "data_version" and not argument else _pragma()
+            own = argument.lower().removeprefix("sqlite_autoindex_").startswith("_svc")
+            return _hidden(argument) if own else None
+        if name == "data_version" and not argument:
+            return None  # FTS5 uses it internally to detect changes of its index.
+        return GuestProblem(
+            "not-allowed",
+            "guests cannot use this PRAGMA",
+            "svc manages the settings of the database. PRAGMA table_info(T), `svc tables show` and"
+            " sqlite_schema describe the tables.",
+        )
 
     def _function(self, name: str) -> GuestProblem | None:
         if name in DENIED_FUNCTIONS or (name.startswith("sqlite_") and name != "sqlite_version"):
@@ -153,16 +158,9 @@ def _hidden(table: str) -> GuestProblem | None:
 
 def _schema() -> GuestProblem:
     return GuestProblem(
-        "not-allowed", "guests cannot change the schema; use migrations (tables/*.sql)", _SCHEMA_HINT
-    )
-
-
-def _pragma() -> GuestProblem:
-    return GuestProblem(
         "not-allowed",
-        "guests cannot use this PRAGMA",
-        "svc manages the settings of the database. PRAGMA table_info(T), `svc tables show` and sqlite_schema"
-        " describe the tables.",
+        "guests cannot change the schema; use migrations (tables/*.sql)",
+        "Change tables with migrations (tables/*.sql) or `svc tables`.",
     )
 
 
@@ -172,13 +170,4 @@ def writes_in_query() -> GuestProblem:
         "writes-in-query",
         "the statement writes, but query only reads",
         "Send it to /v1/exec: exec in the guest libraries.",
-    )
-
-
-def unknown_action() -> GuestProblem:
-    """Return the problem of a statement for which SQLite does not call the authorizer: VACUUM."""
-    return GuestProblem(
-        "not-allowed",
-        "guests cannot use VACUUM",
-        "SQLite reuses the space of deleted rows; svc tables export --all makes a copy.",
     )

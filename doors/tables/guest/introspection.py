@@ -32,11 +32,6 @@ _NAME = re.compile(
 """Strings and comments, quoted names, and words."""
 
 
-def is_internal(name: str) -> bool:
-    """Return whether a table or index is svc's own."""
-    return name.lower().removeprefix("sqlite_autoindex_").startswith("_svc")
-
-
 def redirect(sql: str) -> str:
     """Return SQL that reads the virtual table instead of `sqlite_schema`."""
     return _NAME.sub(_redirected, sql) if _MENTION.search(sql) else sql
@@ -63,7 +58,6 @@ class _Module:
         self._read = read
 
     def Connect(self, *_: object) -> tuple[str, "_Module"]:
-        """Return the columns and the table."""
         return "CREATE TABLE x(type TEXT, name TEXT, tbl_name TEXT, rootpage INT, sql TEXT)", self
 
     def BestIndexObject(self, _index: object) -> bool:
@@ -82,11 +76,9 @@ class _Cursor:
         self._read = read
 
     def Filter(self, *_: object) -> None:
-        """Read the rows and go to the first."""
         self._rows, self._index = self._read(_ROWS), 0
 
     def Eof(self) -> bool:
-        """Return whether the cursor is after the last row."""
         return self._index >= len(self._rows)
 
     def Column(self, number: int) -> Any:
@@ -94,13 +86,10 @@ class _Cursor:
         return self._rows[self._index][number] if number >= 0 else self._index
 
     def Rowid(self) -> int:
-        """Return the rowid of the row."""
         return self._index
 
     def Next(self) -> None:
-        """Go to the next row."""
         self._index += 1
 
     def Close(self) -> None:
-        """Release the rows."""
         self._rows = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
-from doors.tables.guest.authorizer import GuestAuthorizer, unknown_action
+from doors.tables.guest.authorizer import GuestAuthorizer
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import MAX_SQL, NO_VALUES, Connection, Cursor, apsw
 from doors.tables.types.json import Convert, Value, tagged_blob
@@ -134,8 +134,12 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
             "Send statements that belong together to /v1/batch; values go into params, never into the SQL.",
             position=rest + 1,
         )
-    if not authorizer.action_count:
-        raise unknown_action()
+    if not authorizer.action_count:  # SQLite calls the authorizer for all but VACUUM.
+        raise GuestProblem(
+            "not-allowed",
+            "guests cannot use VACUUM",
+            "SQLite reuses the space of deleted rows; svc tables export --all makes a copy.",
+        )
     count, order = _parameters(compiled["names"], sql)
     names, duplicate = _shared(column[0] for column in compiled["columns"])
     return Plan(

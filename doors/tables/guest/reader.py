@@ -7,7 +7,7 @@ thread, which is safe because reads have no side effects.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
@@ -64,7 +64,7 @@ class Reader:
         self._threads = threads
         self._replay = replay
         self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
-        self._sessions: list[GuestSession] = []
+        self.sessions: list[GuestSession] = []
         self._idle: list[GuestSession] = []
         self._closed = False
         self._changing = threading.Condition()
@@ -107,7 +107,7 @@ class Reader:
                 raise _stopping()
             if not self._idle:
                 self._idle.append(self._open())
-                self._sessions.append(self._idle[-1])
+                self.sessions.append(self._idle[-1])
             session = self._idle.pop()
         session.thread = threading.get_native_id()
         session.watch(lambda: self._closed or disconnected())
@@ -132,23 +132,18 @@ class Reader:
             if rest > 0:
                 return rest
             idle, self._idle = self._idle, []
-            self._sessions = [each for each in self._sessions if each not in idle]
+            self.sessions = [each for each in self.sessions if each not in idle]
         for session in idle:
             session.close()
         return None
-
-    @property
-    def sessions(self) -> Sequence[GuestSession]:
-        """The sessions of the threads."""
-        return self._sessions
 
     def close(self) -> None:
         """Stop reads in progress, wait for the threads and close the file."""
         with self._changing:
             self._closed = True
-            self._changing.wait_for(lambda: len(self._idle) == len(self._sessions))
+            self._changing.wait_for(lambda: len(self._idle) == len(self.sessions))
         self._runs.close()
-        for session in (self._quick, *self._sessions):
+        for session in (self._quick, *self.sessions):
             session.close()
 
 

@@ -90,7 +90,8 @@ class GuestSession:
         Without `steps`, the session is one of a thread: its statements are watched, and those that collect
         values have limited memory.
         """
-        self._connection = connection
+        self.connection = connection
+        """The connection, for use by the owner of the session."""
         self._clock = clock
         self._authorizer = GuestAuthorizer(writes=writes, tables=tables)
         self._limit = StepLimit(connection)
@@ -163,7 +164,7 @@ class GuestSession:
     def _compile(self, sql: str) -> Plan | None:
         sql = introspection.redirect(sql)
         try:
-            plan = make_plan(self._connection, self._authorizer, sql, self._column_type)
+            plan = make_plan(self.connection, self._authorizer, sql, self._column_type)
             return replace(plan, heavy=True) if self._authorizer.counts and self._counts_all(sql) else plan
         except (GuestProblem, *GUEST_ERRORS) as error:
             problem = self._authorizer.refusal or to_problem(error, sql)
@@ -173,30 +174,30 @@ class GuestSession:
 
     def _counts_all(self, sql: str) -> bool:
         """Return whether a statement counts a whole table in one step, which cannot be interrupted."""
-        steps = self._connection.execute(sql, NO_VALUES, can_cache=False, explain=1)
+        steps = self.connection.execute(sql, NO_VALUES, can_cache=False, explain=1)
         return any(opcode == "Count" for _, opcode, *_ in steps)
 
     def rows(self, plan: Plan, statement: SqlStatement, max_bytes: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `max_bytes`, then further members."""
         most = MAX_TRUSTED_VALUE if self._authorizer.trusted else min(plan.max_value, self._max_value)
-        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, most)
+        self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, most)
         try:
             if plan.collects and self._limit.memory is not None:
                 with self._limit.memory:
                     return self._rows(plan, statement, max_bytes)
             return self._rows(plan, statement, max_bytes)
         finally:
-            self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, self._max_value)
+            self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, self._max_value)
 
     def _rows(self, plan: Plan, statement: SqlStatement, max_bytes: int) -> bytes:
         row_format = plan.format(statement.rows, stored=statement.stored)
         self._authorizer.refusal = None
         try:
-            cursor = self._connection.execute(plan.sql, plan.bind(statement.params))
+            cursor = self.connection.execute(plan.sql, plan.bind(statement.params))
         except (GuestProblem, *GUEST_ERRORS) as error:
             raise self._problem(error, plan.sql, statement.params) from error
         if not plan.names:
-            self.row_count = self._connection.changes() if plan.writes else 0
+            self.row_count = self.connection.changes() if plan.writes else 0
             return b"[]"
         try:
             rows = list(islice(cursor, _CHUNK))
@@ -216,7 +217,7 @@ class GuestSession:
     def _problem(self, error: Exception, sql: str, params: Sequence[Value] = ()) -> GuestProblem:
         if isinstance(error, apsw.InterruptError):
             return self._interrupted()
-        max_value = self._connection.limit(apsw.SQLITE_LIMIT_LENGTH)
+        max_value = self.connection.limit(apsw.SQLITE_LIMIT_LENGTH)
         if max_value < self._max_value and isinstance(error, apsw.TooBigError):
             return GuestProblem(
                 "too-large",
@@ -225,7 +226,7 @@ class GuestSession:
             )
         problem = to_problem(error, sql, self._authorizer.refusal, params)
         with self.unbounded():
-            name_references(problem, self._connection, sql)
+            name_references(problem, self.connection, sql)
         return problem
 
     def _interrupted(self) -> GuestProblem:
@@ -266,7 +267,7 @@ class GuestSession:
     def _read_all(self, sql: str) -> list[Any]:
         """Return all rows of an internal statement."""
         with self.unbounded():
-            return self._connection.execute(sql).fetchall()
+            return self.connection.execute(sql).fetchall()
 
     def execute(self, sql: str) -> Any:
         """Run an internal statement without limits; return the first value of its first row."""
@@ -276,7 +277,7 @@ class GuestSession:
     def row(self, sql: str, *values: Value) -> Any:
         """Run an internal statement without limits; return its first row, or None."""
         with self.unbounded():
-            return self._connection.execute(sql, values).fetchone()
+            return self.connection.execute(sql, values).fetchone()
 
     def unbounded(self) -> "_Unbounded":
         """Return a context of internal statements, which have no limits. It raises `GuestProblem`."""
@@ -288,11 +289,11 @@ class GuestSession:
         `data_version` changes at the start of a transaction if another connection wrote. So if it did not
         change while statements ran, they ran on the schema of the last call.
         """
-        data = self._connection.data_version()
+        data = self.connection.data_version()
         if data == self._data_version:
             return True
         schema = self.execute("pragma schema_version")
-        self._data_version = self._connection.data_version()
+        self._data_version = self.connection.data_version()
         if schema == self._schema:
             return True
         # SQLite reloads the schema when a statement runs, and planning runs none.
@@ -306,21 +307,16 @@ class GuestSession:
     def limit_size(self, path: Path, limit: int) -> None:
         """Set the maximum bytes of the database. Raises `OSError` too."""
         with self.unbounded():
-            limit_size(self._connection, path, limit)
+            limit_size(self.connection, path, limit)
 
     def _column_type(self, table: str, column: str) -> str:
         if self._type_of is None:
             with self.unbounded():
-                self._type_of = types_in(catalog.read(self._connection))
+                self._type_of = types_in(catalog.read(self.connection))
         return self._type_of(table, column)
 
-    @property
-    def connection(self) -> Connection:
-        """The connection, for use by the owner of the session."""
-        return self._connection
-
     def close(self) -> None:
-        self._connection.close(True)
+        self.connection.close(True)
 
 
 class _Unbounded:

@@ -109,13 +109,13 @@ class Writer:
         self._max_bytes = max_bytes
         self._short = False
         self._space_checked = 0.0
-        self._session = GuestSession(connection, clock, writes=True, tables=tables)
+        self.session = GuestSession(connection, clock, writes=True, tables=tables)
         self._recorder = recorder_of(connection)
-        self._own = _OwnTables(self._session)
+        self._own = _OwnTables(self.session)
         self._waiting: deque[_QueuedWrite] = deque()
         self._deferred: deque[_QueuedWrite] = deque()
         self._group_rest = 0
-        self._session.yield_to(lambda: bool(self._waiting or self._group_rest))
+        self.session.yield_to(lambda: bool(self._waiting or self._group_rest))
         self._bytes = 0
         self._queued = threading.Condition()
         self._closed = False
@@ -151,15 +151,10 @@ class Writer:
             self._queued.notify()
         if thread is not None:
             thread.join()
-        close_owner(self._session.connection)
-
-    @property
-    def session(self) -> GuestSession:
-        """The session of the thread."""
-        return self._session
+        close_owner(self.session.connection)
 
     def _run_thread(self) -> None:
-        self._session.thread = threading.get_native_id()
+        self.session.thread = threading.get_native_id()
         while group := self._next_group():
             try:
                 self._run_together(group)
@@ -233,14 +228,14 @@ class Writer:
             short = bool(shortage(self._path.parent))
             if short is not self._short:
                 self._short = short
-                self._session.limit_size(self._path, max_size(self._path, self._max_bytes))
+                self.session.limit_size(self._path, max_size(self._path, self._max_bytes))
 
     def _begin(self, group: Sequence[_QueuedWrite]) -> bool:
         try:
             self._limit_size()
             self._trace()
-            self._session.execute("begin immediate")
-            self._session.refresh_schema()
+            self.session.execute("begin immediate")
+            self.session.refresh_schema()
             if missing := self._own.missing(work.request for work in group):
                 self._own.create(missing)
             if self._recorder is not None:
@@ -256,10 +251,10 @@ class Writer:
         """Commit; on failure, roll back and return the problem."""
         try:
             if self._recorder is not None:
-                with self._session.unbounded():
+                with self.session.unbounded():
                     self._recorder.commit()
-            if self._session.connection.in_transaction:
-                self._session.execute("commit")
+            if self.session.connection.in_transaction:
+                self.session.execute("commit")
         except GuestProblem as problem:
             self._rollback()
             return problem
@@ -271,15 +266,15 @@ class Writer:
 
     def _rollback(self) -> None:
         self._trace()
-        if self._session.connection.in_transaction:
-            self._session.execute("rollback")
+        if self.session.connection.in_transaction:
+            self.session.execute("rollback")
 
     def _run_in_savepoint(self, work: _QueuedWrite, shared: int = 1) -> bool:
         """Run a request in a savepoint; return whether the transaction is still open.
 
         `shared` is the number of requests in the transaction.
         """
-        session, began = self._session, perf_counter_ns()
+        session, began = self.session, perf_counter_ns()
         if work.future.cancelled():
             work.answer = GuestProblem("busy", "the client has disconnected")
             return True
@@ -312,7 +307,7 @@ class Writer:
         return True
 
     def _run(self, request: SqlRequest) -> DoorResponse:
-        session, connection = self._session, self._session.connection
+        session, connection = self.session, self.session.connection
         results: list[bytes] = []
         remaining = MAX_RESULT
         last_id = 0
@@ -349,7 +344,7 @@ class _OwnTables:
     """
 
     def __init__(self, session: GuestSession) -> None:
-        self._session = session
+        self.session = session
 
     def missing(self, requests: Iterable[SqlRequest]) -> Sequence[str]:
         """Return what creates the tables that requests need and do not find. Raises `GuestProblem`."""
@@ -359,7 +354,7 @@ class _OwnTables:
                 needed[ANSWERS] = (_CREATE,)
             if each.tables is not None:
                 needed[each.tables.first] = each.tables.create
-        return [sql for name in needed if self._session.row(_EXISTS, name) is None for sql in needed[name]]
+        return [sql for name in needed if self.session.row(_EXISTS, name) is None for sql in needed[name]]
 
     def create(self, statements: Sequence[str]) -> None:
         """Create tables and commit, in a new transaction, and begin another one. Raises `GuestProblem`.
@@ -367,15 +362,15 @@ class _OwnTables:
         A fleet cannot replicate a transaction of which a savepoint takes back a change of the schema.
         """
         for statement in (*statements, "commit", "begin immediate"):
-            self._session.execute(statement)
-        self._session.refresh_schema()
+            self.session.execute(statement)
+        self.session.refresh_schema()
 
     def run(self, request: SqlRequest, work: Callable[[SqlRequest], DoorResponse]) -> DoorResponse:
         """Run a request in the current transaction, or return the stored answer. Raises `GuestProblem`."""
         if not request.idempotency_key:
             return work(request)
         digest = sha256(repr((request.kind, request.statements)).encode("utf-8", "surrogatepass")).hexdigest()
-        session = self._session
+        session = self.session
         if (stored := session.row(_FIND, request.idempotency_key)) is not None:
             if stored[0] != digest:
                 raise GuestProblem(

@@ -28,7 +28,6 @@ TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
   applied TEXT NOT NULL DEFAULT ({TIMESTAMP.now_sql})
 ) STRICT, WITHOUT ROWID"""
 MAX_FILE_BYTES = 64 << 20
-"""Maximum bytes of one file."""
 MAX_SECONDS = 900.0
 """Time limit of all migrations that are applied at once, during which other writers wait."""
 ERROR_PREFIX = "the migrations were not applied"

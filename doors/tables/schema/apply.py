@@ -196,7 +196,6 @@ def _is_rowid(definition: Definition, key: Sequence[str]) -> bool:
 
 
 def _rename_table(connection: Connection, change: RenameTable) -> None:
-    """Rename a table."""
     table = _existing(connection, change.table)
     check_name(change.name, "a table")
     if table.name == change.name:

@@ -19,7 +19,6 @@ from doors.tables.sqlite.errors import TablesError, Value, fold
 from doors.tables.types.registry import TEXT, TYPES, ColumnType, TypeName
 
 PREVIEW_ROWS = 20
-"""Rows in a preview."""
 
 
 @dataclass(slots=True)

@@ -75,10 +75,6 @@ class ColumnType:
         return self.storage == "INTEGER" and not self.check
 
 
-def _is_integer(text: str) -> bool:
-    return str(parse.integer(text)) == text
-
-
 def _is_real(text: str) -> bool:
     """Return whether a number is written as programs write it: 1.5, 5, 1e-07, 1e-7."""
     shown = real_text(parse.real(text) or 0.0)  # SQLite stores -0.0 as 0.0.
@@ -121,7 +117,7 @@ INTEGER = ColumnType(
     form="int",
     declared_as=("INT",),
     parse=parse.integer,
-    infer=_is_integer,
+    infer=lambda text: str(parse.integer(text)) == text,
     infer_rank=1,
     example="42",
     width=8,
@@ -236,7 +232,6 @@ def declared_type(declared: str) -> ColumnType:
 
 
 def encode_base64(value: bytes) -> str:
-    """Return bytes as base64."""
     return base64.b64encode(value).decode()
 
 

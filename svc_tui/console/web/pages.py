@@ -88,7 +88,6 @@ class Pages:
         return sum(session.pending for session in self._sessions.values())
 
     async def close(self) -> None:
-        """Close every page and its Console."""
         if self._checking is not None:
             self._checking.cancel()
         sessions, self._sessions = self._sessions, {}

@@ -189,7 +189,7 @@ def test_write_over_busy_timeout_is_503_with_retry_after(tables: Tables) -> None
     tables.query("select 1 as warm")
     store = tables.opened._database
     assert store is not None
-    store._writer._session.connection.set_busy_timeout(1)
+    store._writer.session.connection.set_busy_timeout(1)
     owner = tables.owner()
     owner.execute("begin immediate")
     answer = tables.exec(insert("ours"))

@@ -12,7 +12,7 @@ from engine.deploy.serving import VersionFactory
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
-from lanes.js.entry import default_entry
+from lanes.js import default_entry
 from lanes.js.lane import JsLane
 from tests.lanes.workdir import Workdir, answers
 from tests.support.guest_client import Answer
