@@ -44,7 +44,7 @@ class FilesScreen(ListScreen):
     ]
 
     POLL_SECONDS: ClassVar[float] = 10.0
-    """The API counts all files each time."""
+    """The API counts the files of a level each time."""
     _prefix = ""
 
     def body(self) -> ComposeResult:
