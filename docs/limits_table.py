@@ -75,6 +75,7 @@ from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from lanes.process import LIMIT_SECS as BUILD_SECONDS
 from screens.dialog import MAX_DOWNLOAD_BYTES
+from screens.work import picture
 from svc_tui.capsule import container, replay
 from svc_tui.capsule.collect import MAX_TABLES_BYTES
 from svc_tui.console.web import pages
@@ -266,6 +267,12 @@ LIMITS: dict[str, list[Row]] = {
         ("metadata of a file, as JSON", f"{store.MAX_METADATA_BYTES:,} bytes", "", "413 `too-large`"),
         ("all files of a project", "none", "`svc quota`, `--files`", "507 `storage-quota`"),
         ("entries of a listing", f"{store.MAX_PAGE:,}", "", "the next ones by `cursor`"),
+        (
+            "picture that the Console shows",
+            f"{size(picture.MAX_BYTES)}, {picture.MAX_PIXELS // 10**6} million pixels",
+            "",
+            "its size is named",
+        ),
         ("validity of a signed URL", f"{signing.MAX_SECONDS // 86_400} days", "", "400 `bad-request`"),
     ],
     "Cryptography": [

@@ -245,7 +245,8 @@ class Door(Protocol):
 
     `purpose` is a phrase, `pages` are those of its documentation in `docs/`, and `problems` its error codes.
     `unit` is the singular of what it stores; of what it adds to the timeline: `record`; or else empty.
-    `measure` measures what it stores for the project with a data folder. It blocks.
+    `measure` measures what it and other Doors store for the project with a data folder, by their names. It
+    blocks.
     """
 
     name: str
@@ -255,7 +256,7 @@ class Door(Protocol):
     variables: tuple[str, ...]
     max_body: int
     problems: Mapping[str, ProblemKind] = MappingProxyType({})
-    measure: Callable[[Path], Stored] = staticmethod(lambda data: Stored())
+    measure: Callable[[Path], Mapping[str, Stored]] = staticmethod(lambda data: {})
 
     def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one project. Files are opened by the first request that needs them."""

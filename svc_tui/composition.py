@@ -34,15 +34,17 @@ def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     """Return an instance of each Door. `replay` is the time of SQL in the replay of a capsule."""
     from doors.crypto.door import CryptoDoor
     from doors.files.door import FilesDoor
+    from doors.files.store import COUNT as FILES_COUNT
     from doors.jobs.door import JobsDoor
+    from doors.jobs.schema import COUNT as JOBS_COUNT
     from doors.jobs.schema import JOBS
     from doors.tables.door import TablesDoor
     from doors.tables.project_database import ProjectDatabase
-    from doors.tables.sqlite.owner import measure
     from doors.telemetry.door import TelemetryDoor
 
-    tables = TablesDoor(replay=replay, tables=(JOBS,))
-    return (tables, TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase, measure), JobsDoor(measure))
+    counts = {FilesDoor.name: FILES_COUNT, JobsDoor.name: JOBS_COUNT}
+    tables = TablesDoor(replay=replay, tables=(JOBS,), counts=counts)
+    return (tables, TelemetryDoor(), CryptoDoor(), FilesDoor(ProjectDatabase), JobsDoor())
 
 
 def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":

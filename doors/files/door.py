@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import formatdate
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal
@@ -17,8 +16,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from doors.files import signing
 from doors.files.problem import KINDS, FileError, problem
-from doors.files.store import FILES, MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
-from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session, Stored
+from doors.files.store import MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session
 from engine.errors import SvcError
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.content_type import content_type
@@ -50,10 +49,9 @@ class FilesDoor(Door):
     problems = KINDS
     streams: Literal[True] = True
 
-    def __init__(self, database_of: Callable[[Path], Database], measure: Callable[..., Stored]) -> None:
-        """`database_of` returns the tables database of a data folder, `measure` queries it."""
+    def __init__(self, database_of: Callable[[Path], Database]) -> None:
+        """`database_of` returns the tables database of a data folder."""
         self._database_of = database_of
-        self.measure = partial(measure, table=FILES, columns="count(*), coalesce(sum(size), 0)")
 
     def open(self, context: DoorContext) -> "ProjectFiles":
         """Open the Door for one project."""

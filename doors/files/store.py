@@ -24,15 +24,21 @@ MAX_PAGE = 1000
 """Maximum number of entries of one listing."""
 MAX_REMOVED_DAYS = 3650
 """Days after which the record of a removed file itself is removed: the longest history of tables."""
-FILES, REMOVED = "_svc_files", "_svc_files_removed"
+FILES, REMOVED, COUNT = "_svc_files", "_svc_files_removed", "_svc_files_count"
 _CREATE = (
     f"""CREATE TABLE IF NOT EXISTS {FILES} (
         key TEXT PRIMARY KEY NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, fields TEXT NOT NULL,
         metadata TEXT NOT NULL, modified_ms INTEGER NOT NULL, checks BLOB NOT NULL) WITHOUT ROWID""",
     f"""CREATE TABLE IF NOT EXISTS {REMOVED} (
         sha256 TEXT PRIMARY KEY NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID""",
+    f"CREATE TABLE {COUNT} (one INTEGER PRIMARY KEY, n INTEGER NOT NULL, bytes INTEGER NOT NULL)",
+    f"INSERT INTO {COUNT} SELECT 1, count(*), coalesce(sum(size), 0) FROM {FILES}",
+    f"""CREATE TRIGGER {FILES}_added AFTER INSERT ON {FILES} BEGIN
+        UPDATE {COUNT} SET n = n + 1, bytes = bytes + NEW.size; END""",
+    f"""CREATE TRIGGER {FILES}_deleted AFTER DELETE ON {FILES} BEGIN
+        UPDATE {COUNT} SET n = n - 1, bytes = bytes - OLD.size; END""",
 )
-_EXISTS = f"SELECT 1 FROM sqlite_schema WHERE name = '{FILES}'"
+"""The statements that create the index. Triggers count its rows, so that totals cost no scan."""
 _COLUMNS = "key, sha256, size, fields, metadata, modified_ms, checks"
 T = TypeVar("T")
 
@@ -253,8 +259,9 @@ class FileStore:
 
     def _replace(self, connection: Any, key: str, file: StoredFile | None, check: Check) -> StoredFile | None:
         """Replace or remove a row; return the one before."""
-        for statement in _CREATE:
-            connection.execute(statement)
+        if not _exists(connection, COUNT):
+            for statement in _CREATE:
+                connection.execute(statement)
         before = _find(connection, key)
         check(before)
         if file is not None and self.limit is not None:
@@ -281,8 +288,9 @@ def referenced(connection: Any, since_ms: int) -> set[Digest]:
     return {Digest(digest) for (digest,) in connection.execute(sql, (since_ms,))}
 
 
-def _exists(connection: Any) -> bool:
-    return connection.execute(_EXISTS).fetchone() is not None
+def _exists(connection: Any, table: str = FILES) -> bool:
+    sql = "SELECT 1 FROM sqlite_schema WHERE name = ?"
+    return connection.execute(sql, (table,)).fetchone() is not None
 
 
 def _find(connection: Any, key: str) -> StoredFile | None:
@@ -291,8 +299,12 @@ def _find(connection: Any, key: str) -> StoredFile | None:
 
 
 def _usage(connection: Any, prefix: str) -> tuple[int, int]:
-    sql = f"SELECT count(*), coalesce(sum(size), 0) FROM {FILES} WHERE substr(key, 1, ?) = ?"
-    count, size = connection.execute(sql, (len(prefix), prefix)).fetchone()
+    sql = f"SELECT n, bytes FROM {COUNT}"
+    if prefix or not _exists(connection, COUNT):
+        # No key has the byte FF.
+        after = "?1 || CAST(x'FF' AS TEXT)"
+        sql = f"SELECT count(*), coalesce(sum(size), 0) FROM {FILES} WHERE key >= ?1 AND key < {after}"
+    count, size = connection.execute(sql, (prefix,) if "?1" in sql else ()).fetchone()
     return count, size
 
 

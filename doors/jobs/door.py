@@ -5,14 +5,13 @@ import base64
 import binascii
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from doors.jobs.schema import ADD, FULL, FULL_HINT, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH, MEMBERS
 from doors.jobs.store import ProjectJobs, Statements
-from engine.door import Door, DoorContext, DoorRequest, DoorResponse, ProblemKind, Stored, problem_response
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, ProblemKind, problem_response
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_VALUES = 100
@@ -38,10 +37,6 @@ class JobsDoor(Door):
     max_body = 7 * MAX_BODY
     """A body in JSON, each byte of which may be escaped."""
     problems = KINDS
-
-    def __init__(self, measure: Callable[..., Stored]) -> None:
-        """`measure` queries the tables database of a data folder."""
-        self.measure = partial(measure, table="_svc_jobs_count", columns="n")
 
     def open(self, context: DoorContext) -> "OpenJobs":
         """Open the Door for one project, whose Door `tables` is open."""

@@ -21,6 +21,7 @@ FULL_HINT = "Add more when some have run, or remove some: svc jobs remove --dead
 NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 WAITING = "state = 'waiting'"
 LIVE = "state <> 'dead'"
+COUNT = "_svc_jobs_count"
 
 # Of a text with NUL, `length` and GLOB see what is before it.
 _CHECKS = {
@@ -66,14 +67,14 @@ JOBS = DoorTables(
         f"CREATE INDEX _svc_jobs_due ON _svc_jobs (due) WHERE {LIVE}",
         "CREATE INDEX _svc_jobs_state ON _svc_jobs (state, due)",
         f"CREATE UNIQUE INDEX _svc_jobs_key ON _svc_jobs (key) WHERE {WAITING}",
-        "CREATE TABLE _svc_jobs_count (one INTEGER PRIMARY KEY, n INTEGER NOT NULL)",
-        "INSERT INTO _svc_jobs_count VALUES (1, 0)",
+        f"CREATE TABLE {COUNT} (one INTEGER PRIMARY KEY, n INTEGER NOT NULL)",
+        f"INSERT INTO {COUNT} VALUES (1, 0)",
         f"""CREATE TRIGGER _svc_jobs_added AFTER INSERT ON _svc_jobs BEGIN
-            UPDATE _svc_jobs_count SET n = n + 1;
-            SELECT RAISE(ABORT, '{FULL}. {FULL_HINT.rstrip(".")}') FROM _svc_jobs_count WHERE n > {MAX_JOBS};
+            UPDATE {COUNT} SET n = n + 1;
+            SELECT RAISE(ABORT, '{FULL}. {FULL_HINT.rstrip(".")}') FROM {COUNT} WHERE n > {MAX_JOBS};
         END""",
-        """CREATE TRIGGER _svc_jobs_removed AFTER DELETE ON _svc_jobs BEGIN
-            UPDATE _svc_jobs_count SET n = n - 1;
+        f"""CREATE TRIGGER _svc_jobs_removed AFTER DELETE ON _svc_jobs BEGIN
+            UPDATE {COUNT} SET n = n - 1;
         END""",
         """CREATE VIEW _svc_jobs_add AS SELECT '' AS id, '' AS resource, '' AS path, NULL AS body,
             0 AS delay_s, NULL AS key, 0 AS max_tries""",

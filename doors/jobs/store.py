@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from doors.jobs.schema import LIVE, NOW, WAITING
+from doors.jobs.schema import COUNT, LIVE, NOW, WAITING
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, ReadsTables, Session
 from engine.errors import SvcError
 from engine.job_store import Claim, Ended, Job, JobState
@@ -102,7 +102,7 @@ class Statements:
 
     async def exist(self) -> bool:
         """Return whether the project has used jobs."""
-        return await self.glance("SELECT 1 FROM _svc_jobs_count", fresh=True) is not None
+        return await self.glance(f"SELECT 1 FROM {COUNT}", fresh=True) is not None
 
 
 class ProjectJobs:

@@ -6,12 +6,13 @@ The engine fixes the project when it opens the Door; no request can name another
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from doors.tables.guest.errors import explain_full
@@ -56,7 +57,6 @@ class TablesDoor(Door):
     variables = ("SVC_TABLES_ENDPOINT",)
     max_body = 8 << 20
     problems = KINDS
-    measure = staticmethod(measure)
 
     def __init__(
         self,
@@ -66,13 +66,16 @@ class TablesDoor(Door):
         max_written: int = MAX_WRITTEN_BYTES,
         replay: ReplayTime | None = None,
         tables: Sequence[DoorTables] = (),
+        counts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Limit each database file to `max_bytes`, and the number of open files to `max_open`.
 
         The running statements of a project write at most about `max_written` bytes of temporary data.
-        `replay` is the time of statements in a replay. `tables` are those of other Doors.
+        `replay` is the time of statements in a replay. `tables` are those of other Doors, `counts` the tables
+        of them that `measure` reads.
         """
         self.replay, self.tables = replay, tables
+        self.measure = partial(measure, counts=counts)
         self._limits = max_bytes, max_written
         self._max_open = max_open
         self._open: set[ProjectTables] = set()

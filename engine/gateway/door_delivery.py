@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from engine.door import Caller, DoorRequest, DoorResponse, Session
 from engine.gateway.routes import Endpoint
-from engine.gateway.static.responder import relative_name, url_path
-from engine.gateway.static.source import INDEX_PAGE
+from engine.gateway.static.responder import folder_location, relative_name
+from engine.gateway.static.source import names_of
 from engine.gateway.traced_exchange import DELIVERED, TracedExchange
 from engine.gateway.tracing import SpanContext
 from engine.http.exchange import Headers
@@ -89,12 +89,12 @@ async def deliver_static(
 
     answer, status = None, HTTPStatus.OK
     if name is not None:
-        folder = not name or name.endswith("/")
-        answer = await ask(name + INDEX_PAGE if folder else name)
-        if answer is None and not folder:
-            answer = await ask(f"{name}/{INDEX_PAGE}")
-            if answer is not None and rules.redirect(f"{head.path}/", b"") is None:
-                location = url_path(name).encode() + b"/" + (b"?" + head.query if head.query else b"")
+        file, page = names_of(name)
+        answer = await ask(file)
+        if answer is None and page:
+            answer = await ask(page)
+            if answer is not None and not rules.redirects_folder(head.path):
+                location = folder_location(head, name)
                 answer = DoorResponse(308, headers=(("location", location), ("cache-control", b"no-cache")))
     if answer is not None and head.method not in ("GET", "HEAD"):
         answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), ("cache-control", b"no-cache")))

@@ -71,6 +71,10 @@ class StaticRules:
             url += f"?{query.decode('latin-1')}"
         return match[0].status, (b"location", f"{url}{mark}{fragment}".encode("latin-1"))
 
+    def redirects_folder(self, path: str) -> bool:
+        """Return whether a redirect from a folder's path to the one with a slash may lead back to it."""
+        return self.redirect(f"{path}/", b"") is not None
+
     def fields(self, path: str) -> dict[bytes, bytes]:
         """Return the fields for a URL path. Of equal names, the most specific pattern wins."""
         fields: dict[bytes, bytes] = {}

@@ -16,7 +16,9 @@ from screens.dialog import ConfirmDialog, ExportForm, Field, FileForm, PathField
 from screens.files import parse_path, progress_bar
 from screens.project_client import ProjectClient
 from screens.tables.files import read_chunks
+from screens.terminal_app import supports_unicode
 from screens.widgets.row_source import Cell
+from screens.work.picture import MAX_BYTES, Picture, decode, is_image
 from screens.work.rows import FILE_COLUMNS, Document, DocumentRows, file_cells, file_lines
 from screens.work.screen import MAX_LISTED, ListScreen
 from svc_tui.client import SvcError
@@ -42,7 +44,7 @@ class FilesScreen(ListScreen):
     ]
 
     POLL_SECONDS: ClassVar[float] = 10.0
-    """The API counts all files each time."""
+    """The API counts the files of a level each time."""
     _prefix = ""
 
     def body(self) -> ComposeResult:
@@ -140,19 +142,29 @@ class FilesScreen(ListScreen):
             self.navigate([file["prefix"]])
             return
         with self.shown_errors():
-            beginning = await asyncio.to_thread(_beginning, self.client, file["key"])
-            self.show(file, file_lines(file, beginning), "download", "delete")
+            data = await asyncio.to_thread(_beginning, self.client, file)
+            picture, note = None, ""
+            try:
+                if is_image(data) and supports_unicode():
+                    image, pixels = await asyncio.to_thread(decode, data, file["size"])
+                    picture, note = Picture(image), f"{pixels[0]:,} × {pixels[1]:,}"
+            except SvcError as error:
+                note = error.message
+            lines = file_lines(file, data, note, shown=picture is not None)
+            self.show(file, lines, "download", "delete", picture=picture)
 
 
-def _beginning(client: ProjectClient, key: str) -> bytes:
-    """Return the first bytes of a file. Raises `SvcError`."""
-    data = b""
-    with client.download("/files/content", params={"key": key}) as chunks:
+def _beginning(client: ProjectClient, file: Document) -> bytes:
+    """Return the first bytes of a file, or an image that is not too large. Raises `SvcError`."""
+    data, limit = bytearray(), PREVIEW_BYTES
+    with client.download("/files/content", params={"key": file["key"]}) as chunks:
         for chunk in chunks:
             data += chunk
-            if len(data) >= PREVIEW_BYTES:
+            if is_image(data) and file["size"] <= MAX_BYTES:
+                limit = MAX_BYTES
+            if len(data) >= limit:
                 break
-    return data[:PREVIEW_BYTES]
+    return bytes(data[:limit])
 
 
 class UploadForm(FileForm[str]):

@@ -131,22 +131,28 @@ def file_cells(now: datetime, prefix: str, file: Document) -> tuple[Cell, ...]:
     )
 
 
-def file_lines(file: Document, beginning: bytes) -> Iterator[Line]:
-    """Yield the description of a file, and its text if it is one. `beginning` has its first bytes."""
+def file_lines(file: Document, beginning: bytes, note: str = "", *, shown: bool = False) -> Iterator[Line]:
+    """Yield the description of a file, and its text if it is one. `beginning` has its first bytes.
+
+    If it is an image that is shown, `note` has its size in pixels, else the reason.
+    """
     kind = file["fields"].get("content-type", "no content type")
     yield [(sanitize(file["key"]), "bold")]
-    yield [(f"{size(file['size'])}, {kind}, {local_time(file['modified'])}", "")]
+    pixels = f"{note}, " if shown else ""
+    yield [(f"{size(file['size'])}, {pixels}{sanitize(kind)}, {local_time(file['modified'])}", "")]
     others = {name: value for name, value in file["fields"].items() if name != "content-type"}
     for name, value in (others | file["metadata"]).items():
         yield [(f"{sanitize(name)}  ", "dim"), (sanitize(value), "")]
     yield []
+    if shown:
+        return
     try:
         # The beginning may end within a character.
         text = beginning.decode() if file["size"] <= len(beginning) else beginning.decode(errors="ignore")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        yield [("binary: a terminal cannot show it; x downloads it", "dim")]
+        yield [(note or "binary: a terminal cannot show it; x downloads it", "dim")]
     else:
         yield from text_lines(text, complete=file["size"] <= len(beginning))
 

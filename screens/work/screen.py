@@ -8,16 +8,18 @@ from typing import ClassVar, Literal
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen, Tab
-from screens.dialog import ChoiceDialog, ConfirmDialog
+from screens.dialog import ChoiceDialog, ConfirmDialog, FittedLines
 from screens.logs.request_view import RequestView
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Cell, Line
 from screens.widgets.virtual_list import VirtualRows
+from screens.work.picture import Picture
 from screens.work.rows import (
     JOB_COLUMNS,
     SCHEDULE_COLUMNS,
@@ -115,7 +117,9 @@ class ListScreen(ConsoleScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action not in _CHOICES or self.current is not None
 
-    def show(self, document: Document, lines: Iterable[Line], *actions: str) -> None:
+    def show(
+        self, document: Document, lines: Iterable[Line], *actions: str, picture: Picture | None = None
+    ) -> None:
         """Show a document in a dialog, which offers actions."""
 
         async def act(action: str | None) -> None:
@@ -124,7 +128,7 @@ class ListScreen(ConsoleScreen):
                 await self.run_action(action)
                 self._opened = None
 
-        self.app.push_screen(TextDialog([*lines], actions), act)
+        self.app.push_screen(TextDialog([*lines], actions, picture), act)
 
     def confirm(self, title: str, text: str, action: Callable[[], object]) -> None:
         """Ask before a deletion, and call the action after a yes."""
@@ -152,7 +156,7 @@ _CHOICES = {
 
 
 class TextDialog(ChoiceDialog):
-    """Shows lines about one document. Returns an action of the list, or ""."""
+    """Shows lines about one document, and a picture. Returns an action of the list, or ""."""
 
     GROUP: ClassVar[str] = "Jobs and files"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -163,15 +167,30 @@ class TextDialog(ChoiceDialog):
         Binding("escape", "dismiss('')", "Back", id="text.back"),
     ]
 
-    def __init__(self, lines: Sequence[Line], actions: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[Line], actions: Sequence[str], picture: Picture | None = None) -> None:
         """Create the dialog. `actions` are those that it offers."""
         super().__init__()
-        self._lines, self._actions = lines, actions
+        self._lines, self._actions, self._picture = lines, actions, picture
         choices = ((_CHOICES[action][0], action, _CHOICES[action][1].lower()) for action in actions)
         self.CHOICES = (*choices, ("esc", "", "back"))  # type: ignore[misc]
 
     def lines(self, room: int) -> Sequence[Line]:
         return self._lines
+
+    async def on_mount(self) -> None:
+        if self._picture is not None:
+            await self.query_one(VerticalScroll).mount(self._picture, after=self.query_one(FittedLines))
+
+    def on_resize(self) -> None:
+        if self._picture is not None:
+            self.call_after_refresh(self._fit, self._picture)
+
+    def _fit(self, picture: Picture) -> None:
+        """Give a picture all of the room below the lines."""
+        around = 5  # The border at the left, and the padding.
+        rows = self.size.height * 9 // 10 - 4 - self.query_one(FittedLines).size.height
+        columns = picture.fit(self.size.width * 96 // 100 - around, max(rows, 1))
+        self.query_one(VerticalScroll).styles.width = max(90, columns + around)
 
     def action_choose(self, action: str) -> None:
         if action in self._actions:

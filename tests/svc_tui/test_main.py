@@ -24,6 +24,7 @@ def svc(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     ("start", "forbidden"),
     [
         (f"{RUN}run(['--version'])", SERVER | {"pydantic"}),
+        ("import svc_tui.console.app", {"PIL"}),
         (f"{RUN}run(['--help'])", SERVER | {"pydantic"}),
         (f"{RUN}for name in {[*COMMANDS]}: run([name, '--help'])", SERVER | {"httpx"}),
         (

@@ -1,6 +1,6 @@
 """Unrestricted access of the control API to the tables database, also while the Door has it open."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -100,16 +100,22 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
         close_owner(connection)
 
 
-def measure(data: Path, table: str = "", columns: str = "") -> Stored:
-    """Measure a table by columns of its first row, by default all tables, as this node has them."""
+def measure(data: Path, counts: Mapping[str, str]) -> dict[str, Stored]:
+    """Measure the tables, and what other Doors store in tables of theirs, as this node has them.
+
+    `counts` has the table of each Door whose row begins with a key, a number and, if it stores bytes, those.
+    """
     path = database_path(data)
     try:
         with open_for_reading(data, Session()) as connection:
-            tables = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
-            if table:
-                query = f"SELECT {columns} FROM {table}" if (table,) in tables else "SELECT 0"
-                return Stored(*rows(connection, query)[0])
+            names = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
             log = sum(each.stat().st_size for each in path.parent.glob(f"{FOLDER}/*/*"))
-            return Stored(sum(not reserved(name) for (name,) in tables), database_size(path), log)
+            stored = {
+                "tables": Stored(sum(not reserved(name) for (name,) in names), database_size(path), log)
+            }
+            for door, table in counts.items():
+                query = f"SELECT * FROM {table}" if (table,) in names else "SELECT 1, 0"
+                stored[door] = Stored(*rows(connection, query)[0][1:])
+            return stored
     except (OSError, SvcError):
-        return Stored()
+        return {}

@@ -19,7 +19,7 @@ from engine.control.routes.schedules import ScheduleOut
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
-from engine.door import Door
+from engine.door import Door, Stored
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Project, Resource, host_label
@@ -206,7 +206,8 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
         rates, uses = engine.rates(project), engine.uses(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         data = projects.data_dir(project)
-        stored = await asyncio.to_thread(lambda: [door.measure(data) for door in doors])
+        measured = await asyncio.to_thread(lambda: [door.measure(data) for door in doors])
+        stored = {name: size for sizes in measured for name, size in sizes.items()}
         records = _rounded(sum(rate.records for rate in window.resources.values()))
         return ProjectState(
             project=project,
@@ -241,9 +242,9 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
                     unit=each.unit,
                     records=records if each.unit == "record" else None,
                     users=_users(each.name, served, uses),
-                    **asdict(size),
+                    **asdict(stored.get(each.name, Stored())),
                 )
-                for each, size in zip(doors, stored, strict=True)
+                for each in doors
             ],
             memory=engine.memory(),
             quota=QuotaOut(**asdict(quota)) if (quota := engine.quota(project)) is not None else None,

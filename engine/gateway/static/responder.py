@@ -22,7 +22,7 @@ from engine.gateway.static.source import (
     Representation,
     StaticFile,
 )
-from engine.http.exchange import Exchange
+from engine.http.exchange import Exchange, Request
 from engine.manifest.model import Resource
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.names import is_servable
@@ -70,6 +70,11 @@ def relative_name(path: str) -> str | None:
 def url_path(name: str) -> str:
     """Return the path of a URL for a relative name: the inverse of `relative_name`."""
     return "/" + quote(name)
+
+
+def folder_location(request: Request, name: str) -> bytes:
+    """Return the URL of a folder with an index page, which ends with a slash."""
+    return url_path(name).encode() + b"/" + (b"?" + request.query if request.query else b"")
 
 
 # `identity` is acceptable even if the header omits it, but ranks behind all codings that it names.
@@ -162,8 +167,7 @@ class StaticResponder:
                 text = "Only GET and HEAD are allowed here."
                 return await _send_text(exchange, 405, text, (b"allow", b"GET, HEAD"))
             if isinstance(file, FolderRedirect):
-                query = b"?" + request.query if request.query else b""
-                location = url_path(file.name).encode() + b"/" + query
+                location = folder_location(request, file.name)
                 return await _send_text(exchange, 308, "", (b"location", location))
             try:
                 if file is None:
@@ -185,8 +189,8 @@ class StaticResponder:
         """Return the file for a URL path, and whether the choice depends on the `accept` header."""
         name = relative_name(path)
         file = self._source.find(name) if name is not None and name not in RULE_FILES else None
-        if isinstance(file, FolderRedirect) and self.rules.redirect(f"{path}/", b"") is not None:
-            file = self._source.find(f"{file.name}/")  # A redirect to the slash would lead back here.
+        if isinstance(file, FolderRedirect) and self.rules.redirects_folder(path):
+            file = self._source.find(f"{file.name}/")
         if file is None and self._pages and name and not name.endswith("/"):
             file = self._source.find(f"{name}.html")
         if file is not None or not self._spa or method not in ("GET", "HEAD"):

@@ -58,6 +58,14 @@ class FolderRedirect:
     name: str
 
 
+def names_of(name: str) -> tuple[str, str]:
+    """Return the file that a relative name stands for, and the index page of the folder that it may be.
+
+    If that page is there and the file is not, the URL of the folder ends with a slash.
+    """
+    return (f"{name}{INDEX_PAGE}", "") if not name or name.endswith("/") else (name, f"{name}/{INDEX_PAGE}")
+
+
 def response_headers(
     content_type: str, coding: str, etag: bytes, *, hashed: bool
 ) -> tuple[tuple[Header, ...], tuple[Header, ...]]:
@@ -101,13 +109,12 @@ class FolderSource:
 
     def find(self, name: str) -> StaticFile | FolderRedirect | None:
         """Return the file for a relative name (`url_path.relative_name`); or `None`."""
-        if not name or name.endswith("/"):
-            name += INDEX_PAGE
+        file, page = names_of(name)
         try:
-            status = os.stat(f"{self._root}/{name}")  # noqa: PTH116 - every request passes here
+            status = os.stat(f"{self._root}/{file}")  # noqa: PTH116 - every request passes here
             if stat.S_ISREG(status.st_mode):
-                return self._file(name, status)
-            if stat.S_ISDIR(status.st_mode) and isinstance(self.find(name + "/"), StaticFile):
+                return self._file(file, status)
+            if page and stat.S_ISDIR(status.st_mode) and isinstance(self.find(page), StaticFile):
                 return FolderRedirect(name)
         except (OSError, ValueError):
             pass
@@ -207,12 +214,10 @@ class BundleSource:
 
     def find(self, name: str) -> StaticFile | FolderRedirect | None:
         """Return the file for a relative name (`url_path.relative_name`); or `None`."""
-        if not name or name.endswith("/"):
-            return self._files.get(name + INDEX_PAGE)
-        file = self._files.get(name)
-        if file is None and f"{name}/{INDEX_PAGE}" in self._files:
+        file, page = names_of(name)
+        if file not in self._files and page in self._files:
             return FolderRedirect(name)
-        return file
+        return self._files.get(file)
 
 
 def _image_file(artifact: StaticBundle, entry: BundleFile) -> StaticFile:

@@ -8,7 +8,6 @@ from typing import Any
 
 from doors.files.door import FilesDoor, ProjectFiles
 from doors.tables.project_database import ProjectDatabase
-from doors.tables.sqlite.owner import measure
 from engine.bucket.blobs import FolderBlobs
 from engine.door import Caller, DoorContext, DoorRequest, DoorStorage, Session
 
@@ -41,7 +40,7 @@ class Files:
         self.blobs = FolderBlobs(folder)
         storage = DoorStorage(self.blobs, b"secret")
         context = DoorContext("shop", folder / "files", lambda entry: None, storage=storage)
-        self.door: ProjectFiles = FilesDoor(database, measure).open(context)
+        self.door: ProjectFiles = FilesDoor(database).open(context)
 
     async def ask(
         self,

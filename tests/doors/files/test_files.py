@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from doors.files import store
+from doors.tables.door import TablesDoor
+from doors.tables.sqlite import owner
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection
+from doors.tables.sqlite.owner import open_for_writing
 from engine.bucket.protocols import PART_BYTES
+from engine.door import Stored
+from svc_tui.composition import doors
 from tests.doors.files.files_door import Files, broken
 
 LONG, EMOJI = "a" * 513, "%F0%9F%98%80" * 129
@@ -249,6 +256,56 @@ def test_quota_counts_each_file_once(files: Files) -> None:
         assert (await files.ask("DELETE", "/v1/files/a")).status == 204
         assert (await files.put("b", b"z" * 200_000)).status == 201
         assert await files.door.store.usage() == (1, 200_000)
+
+    asyncio.run(test())
+
+
+def test_usage_counts_files_by_prefix(files: Files) -> None:
+    async def test() -> None:
+        usage = files.door.store.usage
+        assert await usage() == await usage("a") == (0, 0)
+        for key, size in (("a", 1), ("a/b", 10), ("a/%F4%8F%BF%BF", 100), ("a0", 1000), ("b", 10_000)):
+            await files.put(key, b"x" * size)
+        await files.put("b", b"y" * 20_000)
+        await files.ask("POST", "/v1/copy", b'{"from": "a0", "to": "c"}')
+        await files.ask("DELETE", "/v1/files/missing")
+        await files.ask("DELETE", "/v1/files/a")
+        assert await usage() == (5, 22_110)
+        assert await usage("a/") == (2, 110) and await usage("a") == (3, 1110) and await usage("d") == (0, 0)
+
+    asyncio.run(test())
+
+
+def test_measure_opens_the_tables_once_for_all_doors(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    door = next(each for each in doors() if isinstance(each, TablesDoor))
+    assert door.measure(files.folder) == {
+        "tables": Stored(0, 0, 0), "files": Stored(0), "jobs": Stored(0),
+    }  # fmt: skip
+    asyncio.run(files.put("a", CONTENT))
+    opened: list[Path] = []
+
+    def opening(path: Path) -> Connection:
+        opened.append(path)
+        return open_owner(path)
+
+    monkeypatch.setattr(owner, "open_owner", opening)
+    stored = door.measure(files.folder)
+    assert (stored["files"], stored["jobs"], len(opened)) == (Stored(1, len(CONTENT)), Stored(0), 1)
+
+
+def test_index_without_a_count_is_counted_at_the_next_change(files: Files) -> None:
+    async def test() -> None:
+        await files.put("a", b"x" * 10)
+        with open_for_writing(files.folder) as connection:
+            for statement in (
+                f"DROP TABLE {store.COUNT}",
+                f"DROP TRIGGER {store.FILES}_added",
+                f"DROP TRIGGER {store.FILES}_deleted",
+            ):
+                connection.execute(statement)
+        assert await files.door.store.usage() == (1, 10)
+        await files.put("b", b"y")
+        assert await files.door.store.usage() == (2, 11)
 
     asyncio.run(test())
 

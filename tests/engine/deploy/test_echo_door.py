@@ -33,9 +33,9 @@ class EchoDoor(Door):
         return OpenEcho(context.folder)
 
     @staticmethod
-    def measure(data: Path) -> Stored:
+    def measure(data: Path) -> dict[str, Stored]:
         file = data / EchoDoor.name / FILE
-        return Stored(1, file.stat().st_size) if file.exists() else Stored(0, 0)
+        return {EchoDoor.name: Stored(1, file.stat().st_size) if file.exists() else Stored(0, 0)}
 
 
 class OpenEcho:

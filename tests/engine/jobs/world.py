@@ -10,7 +10,6 @@ from typing import Any
 from doors.jobs.door import JobsDoor
 from doors.jobs.schema import JOBS
 from doors.tables.door import TablesDoor
-from doors.tables.sqlite.owner import measure
 from engine.cancellation import cancel
 from engine.deploy.doors import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
@@ -59,7 +58,7 @@ class World:
         """How many claims fail after they were stored."""
         self.last: dict[str, int] = {}
         self.stored: set[str] = set()
-        kinds = (TablesDoor(tables=(JOBS,)), JobsDoor(measure))
+        kinds = (TablesDoor(tables=(JOBS,)), JobsDoor())
         self.doors = Doors(kinds, NAME, folder, self.timeline, on_work=self._wake)
         assert self.doors.jobs is not None
         self.store = self.doors.jobs

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 
 from doors.jobs.schema import JOBS
@@ -17,10 +18,13 @@ from engine.files.data_dir import DATA_DIR
 from screens.console_screen import ConsoleScreen
 from screens.dialog import ConfirmDialog, ExportForm
 from screens.logs.request_view import RequestView
+from screens.work import files_screen
 from screens.work.files_screen import FilesScreen, UploadForm
+from screens.work.picture import Picture
 from screens.work.screen import JobsScreen, ListScreen, TextDialog
 from tests.engine.wasm.text_guest import component
 from tests.screens.dev_project import Console, Driven, Shop, developed
+from tests.screens.work.test_picture import encoded, halves, png_head
 from tests.support.screens import SECONDS, idle
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -223,6 +227,39 @@ async def test_files_are_listed_by_level_shown_downloaded_and_deleted(shop: Shop
         await work.counts("all · 2 files", "c.bin")
         await work.press("j", "enter")
         await work.shows("binary: a terminal cannot show it")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_picture_fits_terminal(shop: Shop, size: tuple[int, int]) -> None:
+    async with opened(shop, FilesScreen, size) as work:
+        await work.store("a.png", encoded(halves(3000, 2000), "PNG"), "image/png")
+        await work.store("bomb.png", png_head(30_000, 30_000), "image/png")
+        await work.store("cut.png", encoded(halves(300, 300), "PNG")[:200], "image/png")
+        await work.store("text.png", b"a text", "image/png")
+        await work.counts("4 files")
+        await work.press("enter")
+        await work.opens(TextDialog)
+        await work.shows("3,000 × 2,000", "▀▀▀▀", "x download", "esc back")
+        around = work.app.screen.query_one(VerticalScroll)
+        await work.until(lambda: not around.show_vertical_scrollbar and around.max_scroll_y == 0)
+        picture = work.app.screen.query_one(Picture)
+        assert around.region.contains_region(picture.region)
+        assert picture.size.height >= size[1] * 4 // 10
+        for text in ("an image of 30,000 × 30,000 pixels", "a damaged or incomplete image", "a text"):
+            await work.press("escape", "j", "enter")
+            await work.opens(TextDialog)
+            await work.shows(text)
+
+
+async def test_picture_in_a_terminal_without_unicode_is_not_drawn(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files_screen, "supports_unicode", lambda: False)
+    async with opened(shop, FilesScreen) as work:
+        await work.store("a.png", encoded(halves(), "PNG"), "image/png")
+        await work.counts("1 file")
+        await work.press("enter")
+        await work.shows("binary: a terminal cannot show it; x downloads it")
 
 
 async def test_file_is_uploaded_with_its_type_and_replaced_after_a_question(
