@@ -33,13 +33,12 @@ from tests.faults.killed_service import KilledService
 SHIPPED_SECONDS = 2.0
 PROBLEMS = ("differs from", "cannot be restored", "Traceback")
 """Texts in the log of a service that has a fault."""
-PROGRAM = """
+FASTER = """
 from svc_tui.backup import shipper
 shipper.SNAPSHOT_BYTES, shipper.MAX_PARTS, shipper.PRUNE_SECONDS = 200_000, 15, 5
 shipper._DAY_NS, shipper.VERIFY_NS = 2 * 10**9, 10 * 10**9
-from svc_tui.main import main
-main()
 """
+"""Takes snapshots, removes them and verifies as often as else in days."""
 MANIFEST = '[project]\nname = "shop"\n\n[resource.js]\nlane = "js"\npublic = true\nworkdir = "js"\n'
 SCHEMA = "CREATE TABLE entries (id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
 
@@ -55,7 +54,7 @@ class Service(KilledService):
         self.since = math.inf
         self.end = threading.Event()
         options = ("--log-days", "1", "--no-console", "--backup", f"file://{root}/store")
-        super().__init__(root, options, PROGRAM)
+        super().__init__(root, options, FASTER)
 
     def deploy_application(self) -> None:
         """Deploy the application that writes."""
@@ -196,15 +195,14 @@ def main(kills: int, seed: int) -> int:
     """Run, print what is wrong and the totals, and return the exit status."""
     print(f"seed {seed}", flush=True)
     problems = 0
-    with toolchains(default_cache()), tempfile.TemporaryDirectory(prefix="svc-kills-") as folder:
-        service = Service(Path(folder))
-        try:
-            for problem in run(service, kills, seed, lambda line: print(line, flush=True)):
-                problems += 1
-                print(problem, flush=True)
-        finally:
-            with suppress(ProcessLookupError):
-                service.kill()
+    with (
+        toolchains(default_cache()),
+        tempfile.TemporaryDirectory(prefix="svc-kills-") as folder,
+        closing(Service(Path(folder))) as service,
+    ):
+        for problem in run(service, kills, seed, lambda line: print(line, flush=True)):
+            problems += 1
+            print(problem, flush=True)
     print(f"backup kills={kills} problems={problems}")
     return 1 if problems else 0
 

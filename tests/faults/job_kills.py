@@ -28,12 +28,14 @@ from tests.faults.killed_service import KilledService
 from tests.support.waiting import until
 
 WRITERS = 2
-ALIVE_SECONDS = 1.0
-"""A service is killed at a random moment within this time after its start."""
+EVENTS, ALIVE_SECONDS = 16, 10.0
+"""A service is killed after fewer orders and begins of jobs than this, or after this time."""
 IN_START = 0.2
 """The share of kills during a start."""
 LATE_SECONDS = 0.2
 """How late a call of a killed process can arrive here: less than a service takes to start."""
+WORKERS = (1, 1, 1, 1, 1, 2)
+"""Numbers of worker processes, one of which is chosen for each start: more take longer."""
 DRAIN_SECONDS = 900.0
 TABLES = """\
 CREATE TABLE orders (name TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -120,6 +122,7 @@ class Shop:
         (project / "web" / "index.js").write_text(PROGRAM.replace("PORT", port))
         (project / "tables" / "0001-orders.sql").write_text(TABLES)
         self.service = KilledService(root, ("--no-console",))
+        (root / "cache").symlink_to(default_cache(), target_is_directory=True)
         self.service.deploy(project)
         self.witness = witness
         self.acked: set[str] = set()
@@ -132,16 +135,21 @@ class Shop:
         self.starts.append(self.service.started)
         return serves
 
-    def under_orders(self, seconds: float, seed: int) -> None:
-        """Add orders for some seconds, and kill the service."""
+    @property
+    def events(self) -> int:
+        """The number of orders that were acknowledged, and of jobs that have begun."""
+        return len(self.acked) + len(self.witness.begun)
+
+    def under_orders(self, events: int, seed: int) -> None:
+        """Add orders until so many things have happened, and kill the service."""
         self._end.clear()
-        threads = [
-            threading.Thread(target=self._order, args=(random.Random(seed + each),))
-            for each in range(WRITERS)
-        ]
+        reached = self.events + events
+        chances = [random.Random(seed + each) for each in range(WRITERS)]
+        threads = [threading.Thread(target=self._order, args=(each,)) for each in chances]
         for thread in threads:
             thread.start()
-        time.sleep(seconds)
+        with suppress(AssertionError):
+            until(lambda: self.events >= reached, ALIVE_SECONDS)
         self.service.kill()
         self._end.set()
         for thread in threads:
@@ -158,8 +166,7 @@ class Shop:
 
     def close(self) -> None:
         """Kill the service, if it runs."""
-        with suppress(ProcessLookupError):
-            self.service.kill()
+        self.service.close()
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of jobs by state."""
@@ -206,11 +213,11 @@ def _at(begin: Begin) -> float:
 def run(shop: Shop, kills: int, seed: int, say: Callable[[str], None]) -> dict[str, int]:
     """Kill a service so often, have it run all jobs, and return what was found."""
     chance, since = random.Random(seed), time.monotonic()
-    shop.under_orders(3.0, seed)
+    shop.under_orders(EVENTS, seed)
     for number in range(1, kills + 1):
         alive = chance.random() if chance.random() < IN_START else 1.0
-        if shop.start(alive, chance.choice([1, 1, 2])):
-            shop.under_orders(chance.uniform(0.0, ALIVE_SECONDS), seed + WRITERS * number)
+        if shop.start(alive, chance.choice(WORKERS)):
+            shop.under_orders(chance.randrange(EVENTS), seed + WRITERS * number)
         else:
             shop.service.kill()
         if "Traceback" in (log := shop.service.log.read_text()):
