@@ -25,7 +25,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls bench-pauses bench-density bench-jobs compat soak fuzz fleet-faults backup-faults clean
+.PHONY: demo install test test-all toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format lines docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service bench-tls bench-pauses bench-density bench-jobs compat soak fuzz fleet-faults backup-faults job-faults clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -179,6 +179,10 @@ fleet-faults: $(VENV)/.installed-dev js-and-go rust-target
 # Kills a service with a backup under writes, and restores it each time. KILLS= is 500; SEED= repeats a run.
 backup-faults: $(VENV)/.installed-dev js-and-go rust-target
 	@"$(BIN)/python" -m tests.faults.backup_kills $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+# Kills a service while jobs are added and run. KILLS= is 1,000; SEED= repeats a run.
+job-faults: $(VENV)/.installed-dev js-and-go rust-target
+	@"$(BIN)/python" -m tests.faults.job_kills $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 clean:
 	@rm -rf "$(VENV)" .svc .mypy_cache .ruff_cache .pytest_cache .hypothesis dist bench-results.json

@@ -105,7 +105,7 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
         require(project, "viewer")
         store = store_of(project)
         file = await store.find(query_args.key)
-        response = Response(store.read(file, 0, file.size), content_type=MEDIA_TYPE)
+        response = Response(await store.read(file, 0, file.size), content_type=MEDIA_TYPE)
         response.headers["content-length"] = str(file.size)
         return response
 

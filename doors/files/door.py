@@ -119,13 +119,13 @@ class ProjectFiles:
         if request.method == "DELETE":
             await self.store.delete(key, _condition(request), request.caller)
             return DoorResponse(204, headers=())
-        return self._send(request, await self.store.find(key, _stale(request)))
+        return await self._send(request, await self.store.find(key, _stale(request)))
 
     async def _answer_signed(self, request: DoorRequest) -> DoorResponse:
         key = _key(request.path.removeprefix(signing.PATH))
         permission = signing.verify(self._key, key, request.query, request.method)
         if permission.method == "GET":
-            return self._send(request, await self.store.find(key, _stale(request)))
+            return await self._send(request, await self.store.find(key, _stale(request)))
         kind = request.header("content-type")
         if permission.type not in ("", kind):
             message = f"the signed URL permits content-type {permission.type}, not {kind or 'none'}"
@@ -168,7 +168,7 @@ class ProjectFiles:
             document["cursor"] = page.next
         return DoorResponse(200, json.dumps(document, ensure_ascii=False).encode())
 
-    def _send(self, request: DoorRequest, file: StoredFile) -> DoorResponse:
+    async def _send(self, request: DoorRequest, file: StoredFile) -> DoorResponse:
         """Return a file, or a range of it (RFC 9110)."""
         etag, size = file.etag.encode(), file.size
         lean: Headers = (
@@ -201,7 +201,7 @@ class ProjectFiles:
         else:
             fields[METADATA] = json.dumps(json.loads(file.metadata))
         headers = (*headers, *((name, value.encode("latin-1", "replace")) for name, value in fields.items()))
-        content = self.store.read(file, start, stop) if request.method == "GET" else _nothing()
+        content = await self.store.read(file, start, stop) if request.method == "GET" else _nothing()
         return DoorResponse(status, headers=headers, stream=content)
 
 

@@ -9,10 +9,11 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from doors.files.problem import FileError, not_found
-from engine.bucket.protocols import Blobs, Digest
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Digest
 from engine.door import Caller, Session
 
 MAX_KEY_BYTES = 512
@@ -139,9 +140,21 @@ class FileStore:
             raise not_found(key)
         return file
 
-    def read(self, file: StoredFile, start: int, stop: int) -> AsyncGenerator[bytes, None]:
-        """Yield bytes of a file. Raises `BucketError` before bytes that are not those that were stored."""
-        return self._blobs.read_part(Digest(file.sha256), start, stop, file.checks)
+    async def read(self, file: StoredFile, start: int, stop: int) -> AsyncGenerator[bytes, None]:
+        """Read the first of some bytes of a file, and return what yields them all.
+
+        Raises `FileError` if bytes are not those that were stored, and `BucketError` later.
+        """
+        chunks = self._blobs.read_part(Digest(file.sha256), start, stop, file.checks)
+        try:
+            first = await anext(chunks, b"")
+        except (BlobMissing, BlobCorrupt) as error:
+            raise FileError(
+                f"the bytes of the file {file.key!r} are damaged: {error.public_message}",
+                "Store the file again, or restore the service from its backup.",
+                code="file-damaged",
+            ) from error
+        return _chain(first, chunks)
 
     async def put(
         self,
@@ -278,6 +291,14 @@ class FileStore:
         if file is not None:
             connection.execute(f"INSERT INTO {FILES} ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", file)
         return before
+
+
+async def _chain(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(chunks):
+        if first:
+            yield first
+        async for chunk in chunks:
+            yield chunk
 
 
 def referenced(connection: Any, since_ms: int) -> set[Digest]:

@@ -25,6 +25,8 @@ _ALLOWED = {
     "month": "1 to 12, or jan to dec",
     "day-of-week": "0 to 7 (0 and 7 are Sunday), or sun to sat",
 }
+_MOST = (59, 23, 31, 12, 7)
+"""The largest number of each field."""
 _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -106,12 +108,16 @@ def at_problem(at: str) -> tuple[str, str] | None:
             f'"{at}" has {count} instead of five',
             'Write minute, hour, day of month, month and day of week: "0 3 * * *" is each day at three.',
         )
-    for index, (name, field) in enumerate(zip(FIELDS, fields, strict=True)):
+    for index, (name, field, most) in enumerate(zip(FIELDS, at.split(), _MOST, strict=True)):
         alone = ["*"] * len(FIELDS)
         alone[index] = field
         if not _valid(" ".join(alone)):
             hint = f"Write {_ALLOWED[name]}; also *, ranges (1-5), lists (1,3) and steps (*/2)."
             return f'the {name} field "{field}" of "{at}" is not valid', hint
+        # Cron takes such a step, and runs at the first of the numbers alone.
+        if any(int(step) > most for step in re.findall(r"/([0-9]+)", field)):
+            problem = f'the {name} field "{field}" of "{at}" has a step above {most}'
+            return problem, 'Write a smaller step, or a period: "every 90m".'
     if not _valid(text) or Schedule("/", at).next(0) is None:
         return f'"{at}" never occurs', "Write a day that one of its months has."
     return None

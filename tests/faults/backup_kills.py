@@ -10,11 +10,8 @@ import itertools
 import math
 import os
 import random
-import re
 import shutil
-import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,92 +27,52 @@ from engine.service.secrets_key import SecretsKey
 from svc_tui.backup.names import TABLES, parse_tables
 from svc_tui.backup.restore import restore
 from svc_tui.backup.store import BackupStore
-from svc_tui.client import Client
 from tests.faults.applications import INSERT, SOURCES, body_of, default_cache, toolchains
-from tests.support.service import PASSWORD, START_SECONDS, environ_of
-from tests.support.waiting import until
-from tests.svc_tui.hosted import deploy
+from tests.faults.killed_service import KilledService
 
 SHIPPED_SECONDS = 2.0
 PROBLEMS = ("differs from", "cannot be restored", "Traceback")
 """Texts in the log of a service that has a fault."""
-SERVE = """
+FASTER = """
 from svc_tui.backup import shipper
 shipper.SNAPSHOT_BYTES, shipper.MAX_PARTS, shipper.PRUNE_SECONDS = 200_000, 15, 5
 shipper._DAY_NS, shipper.VERIFY_NS = 2 * 10**9, 10 * 10**9
-from svc_tui.main import main
-main()
 """
-_CODE = r"with the code ([a-z0-9-]+)[^a-z0-9-]"
+"""Takes snapshots, removes them and verifies as often as else in days."""
 MANIFEST = '[project]\nname = "shop"\n\n[resource.js]\nlane = "js"\npublic = true\nworkdir = "js"\n'
 SCHEMA = "CREATE TABLE entries (id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
 
 
-class Service:
+class Service(KilledService):
     """A service with a backup in a folder, the writes that it acknowledged, and when."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.data = root, root / "data"
-        self.environ = environ_of(root / "home")
-        self.log = root / "log"
         self.acked: dict[str, float] = {}
         self.numbers = itertools.count()
         self.late = 0.0
         """How late a thread ran, at most, since the last start: without a processor, nothing is stored."""
-        self.control = self.token = self.public = ""
-        self.end = threading.Event()
-        self.start(1.0)
-
-    def deploy(self) -> None:
-        """Deploy the application that writes."""
-        root = self.root
-        until(lambda: re.search(_CODE, self.log.read_text()) is not None)
-        claim = {"code": re.findall(_CODE, self.log.read_text())[0], "user": "ann", "password": PASSWORD}
-        with Client(self.control, "") as client:
-            self.token = client.call("POST", "/v1/claim", claim)["token"]
-        (root / "shop" / "tables").mkdir(parents=True)
-        (root / "shop" / "svc.toml").write_text(MANIFEST)
-        (root / "shop" / "tables" / "0001-entries.sql").write_text(SCHEMA)
-        shutil.copytree(SOURCES / "js", root / "shop" / "js")
-        with Client(self.control, self.token) as client:
-            deploy(client, root / "shop")
-        self.key = SecretsKey.open(self.data)
-        self.store = BackupStore(f"file://{root}/store", self.key)
-
-    def start(self, alive: float) -> None:
-        """Start, or be killed at a part of the start if `alive` is less than 1."""
-        command = [sys.executable, "-c", SERVE, "serve", "--data", str(self.data), "--log-days", "1"]
-        command += ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--no-console"]
-        command += ["--backup", f"file://{self.root}/store"]
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                command,
-                env=self.environ,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
         self.since = math.inf
-        if alive < 1.0:
-            time.sleep(2 * alive)
-            return
-        late = threading.Timer(START_SECONDS, self.process.kill)
-        late.start()
-        assert self.process.stdout is not None
-        lines = [self.process.stdout.readline() for _ in range(2)]
-        late.cancel()
-        assert lines[1], self.log.read_text()
-        self.since = time.monotonic()
-        self.control = lines[0].split()[-1]
-        self.public = f"http://127.0.0.1:{lines[1].rpartition(':')[2].strip()}"
+        self.end = threading.Event()
+        options = ("--log-days", "1", "--no-console", "--backup", f"file://{root}/store")
+        super().__init__(root, options, FASTER)
 
-    def kill(self) -> float:
-        """Kill the service with all its processes, and return when."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        killed = time.monotonic()
-        self.process.wait()
-        return killed
+    def deploy_application(self) -> None:
+        """Deploy the application that writes."""
+        shop = self.root / "shop"
+        (shop / "tables").mkdir(parents=True)
+        (shop / "svc.toml").write_text(MANIFEST)
+        (shop / "tables" / "0001-entries.sql").write_text(SCHEMA)
+        shutil.copytree(SOURCES / "js", shop / "js")
+        self.deploy(shop)
+        self.key = SecretsKey.open(self.data)
+        self.store = BackupStore(f"file://{self.root}/store", self.key)
+
+    def start(self, alive: float = 1.0, *options: str) -> bool:
+        """Start, and note since when the service serves."""
+        self.since = math.inf
+        if serves := super().start(alive, *options):
+            self.since = time.monotonic()
+        return serves
 
     def write(self, client: httpx.Client, kind: str) -> None:
         """Send one write, and note it if it is acknowledged."""
@@ -199,13 +156,13 @@ class Service:
 def run(service: Service, kills: int, seed: int, say: Callable[[str], None]) -> Iterator[str]:
     """Kill a service so often; yield what is wrong."""
     chance = random.Random(seed)
-    service.deploy()
+    service.deploy_application()
     longest, since, count, stored = 0.0, time.monotonic(), 0, set[str]()
     service.under_writes(10.0)
     for number in range(1, kills + 1):
         in_start = chance.random() < 0.2
-        service.start(chance.random() if in_start else 1.0)
-        killed = service.kill() if in_start else service.under_writes(chance.uniform(0.0, 4.0))
+        serves = service.start(chance.random() if in_start else 1.0)
+        killed = service.under_writes(chance.uniform(0.0, 4.0)) if serves else service.kill()
         problem = next((each for each in PROBLEMS if each in service.log.read_text()), "")
         if problem:
             yield f"kill {number}: the log has {problem!r}: {service.log.read_text()[-2000:]}"
@@ -238,15 +195,14 @@ def main(kills: int, seed: int) -> int:
     """Run, print what is wrong and the totals, and return the exit status."""
     print(f"seed {seed}", flush=True)
     problems = 0
-    with toolchains(default_cache()), tempfile.TemporaryDirectory(prefix="svc-kills-") as folder:
-        service = Service(Path(folder))
-        try:
-            for problem in run(service, kills, seed, lambda line: print(line, flush=True)):
-                problems += 1
-                print(problem, flush=True)
-        finally:
-            with suppress(ProcessLookupError):
-                service.kill()
+    with (
+        toolchains(default_cache()),
+        tempfile.TemporaryDirectory(prefix="svc-kills-") as folder,
+        closing(Service(Path(folder))) as service,
+    ):
+        for problem in run(service, kills, seed, lambda line: print(line, flush=True)):
+            problems += 1
+            print(problem, flush=True)
     print(f"backup kills={kills} problems={problems}")
     return 1 if problems else 0
 

@@ -32,7 +32,7 @@ async function ask(path, init, ...allowed) {
 // A URL would resolve these two, whatever their encoding.
 function pathOf(key) {
   const text = String(key);
-  if (text === '.' || text === '..') throw new FilesError(400, { code: 'bad-key', detail: `the key ${text} is not valid` });
+  if (text === '.' || text === '..') throw new FilesError(400, { code: 'bad-key', detail: `the key '${text}' is not valid: it is \`.\` or \`..\`` });
   return `files/${encodeURIComponent(text)}`;
 }
 

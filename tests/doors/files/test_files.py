@@ -17,6 +17,7 @@ from doors.tables.sqlite.errors import Connection
 from doors.tables.sqlite.owner import open_for_writing
 from engine.bucket.protocols import PART_BYTES
 from engine.door import Stored
+from engine.errors import SvcError
 from svc_tui.composition import doors
 from tests.doors.files.files_door import Files, broken
 
@@ -158,7 +159,7 @@ def test_reader_gets_the_file_that_it_began_with(files: Files) -> None:
     async def test() -> None:
         await files.put("a", CONTENT)
         file = await files.door.store.find("a")
-        reading = files.door.store.read(file, 0, file.size)
+        reading = await files.door.store.read(file, 0, file.size)
         got = await anext(reading)
         await files.put("a", b"new")
         await files.ask("DELETE", "/v1/files/a")
@@ -179,12 +180,15 @@ def test_damaged_bytes_are_never_returned(files: Files, number: int) -> None:
             blob.write(bytes([CONTENT[place] ^ 1]))
         file = await files.door.store.find("a")
         got = b""
-        with pytest.raises(Exception, match="corrupt"):
-            async for chunk in files.door.store.read(file, 0, file.size):
+        with pytest.raises(SvcError, match="damaged" if number == 0 else "corrupt"):
+            async for chunk in await files.door.store.read(file, 0, file.size):
                 got += chunk
         assert got == CONTENT[: number * PART_BYTES]
-        with pytest.raises(Exception, match="not found"):  # It is in damaged/ now.
-            await anext(files.door.store.read(file, 0, 1))
+        for _ in range(2):  # The blob is in damaged/ now.
+            answer = await files.get("a", range="bytes=0-0")
+            assert (answer.status, answer.code) == (500, "file-damaged")
+            assert answer.document["detail"].startswith("the bytes of the file 'a' are damaged: blob sha256:")
+            assert "Store the file again" in answer.document["hint"]
         assert (await files.put("a", CONTENT)).status == 201
         assert await files.content("a") == CONTENT
 
