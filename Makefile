@@ -154,7 +154,7 @@ bench-jobs: $(VENV)/.installed-dev
 # npm packages, frameworks and web APIs in js resources, for docs/reference/compatibility.md; modules of Go, crates, and
 # components of other tools, behaviors beside wasmtime. WPT= names a checkout of the web platform tests; CASES= limits
 # the run to some of the former.
-compat: $(VENV)/.installed-dev js-and-go rust-target
+compat: $(VENV)/.installed-dev chromium-and-tmux js-and-go rust-target
 	@WPT='$(WPT)' "$(BIN)/python" -m bench.compat $(CASES)
 	@$(if $(CASES),,$(PYTEST) tests/lanes/go/test_packages.py tests/lanes/rust/test_packages.py tests/lanes/test_component_tools.py tests/conformance/test_wasmtime.py)
 

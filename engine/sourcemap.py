@@ -21,6 +21,8 @@ _INLINE = re.compile(
 """A bundle position within a message of the JavaScript engine; dev evaluates the bundle in its loader."""
 _BUNDLE = re.compile(r"^svcApp(?:</?|$)|/svcApp(?=[/<]*$)")
 """A bundle is wrapped in a function `svcApp`, which the names of functions within it begin or end with."""
+_MODULE = re.compile(r"^.+/[^/]*\.[cm]?[jt]sx?(?:/|$)")
+"""A module that loads late is wrapped in a function with its path as the name."""
 _MAX_BYTES = 64 << 20
 _MAX_SOURCES = 4 << 20
 _MAX_MAPPINGS = 8 << 20
@@ -62,8 +64,9 @@ class SourceMap:
         if not 0 < line <= len(self._lines):
             return None
         segments = self._lines[line - 1]
-        at = bisect_right(segments, (column - 1, len(self._sources), 0, 0)) - 1
-        if at < 0 or not 0 <= segments[at][1] < len(self._sources):
+        # Vue's maps begin within a line: what is before the first position belongs to it.
+        at = max(bisect_right(segments, (column - 1, len(self._sources), 0, 0)) - 1, 0)
+        if not segments or not 0 <= segments[at][1] < len(self._sources):
             return None
         _, source, original_line, original_column = segments[at]
         return self._sources[source], original_line + 1, original_column + 1
@@ -92,7 +95,7 @@ class SourceMap:
 def _named(printed: str) -> str:
     """Return the name of a function: `promise callback*run/<` is a function within `run`."""
     _, star, name = printed.rpartition("*")
-    return (name if star else _BUNDLE.sub("", name)).rstrip("/<").strip()
+    return _MODULE.sub("", name if star else _BUNDLE.sub("", name)).rstrip("/<").strip()
 
 
 def _decode(mappings: str) -> list[list[Segment]]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ _STREAMS = {"sveltekit": ("/", "() => [1]"), "nuxt": ("/export", "tea <1>")}
 _PACKAGES = {"sveltekit": "@sveltejs/kit"}
 _ERRORS = "select body from records where level = 'ERROR'"
 _LINES = "select text from lines"
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _COMPUTE = "select compute_ms from spans where resource = 'web-server' and target = '/' limit 1"
 
 
@@ -78,24 +80,21 @@ def checks(name: str, client: httpx.Client) -> dict[str, Callable[[], bool]]:
     }
 
 
-def save_checks(project: Path, client: httpx.Client) -> dict[str, Callable[[], bool]]:
-    """Return checks of builds after saves of the first page."""
+def save_checks(name: str, project: Path, client: httpx.Client) -> dict[str, Callable[[], bool]]:
+    """Return checks of builds after saves of the first page, in their order."""
     heading = "<h1>web</h1>"
     sources = (path for part in ("src", "app") for path in (project / "web" / part).rglob("*.*"))
     page = next(path for path in sources if heading in path.read_text())
+    original = page.read_text()
 
     def saved(text: str) -> None:
-        page.write_text(page.read_text().replace(heading, text))
+        page.write_text(original.replace(heading, text))
 
     def until(shown: Callable[[], bool]) -> bool:
         end = time.monotonic() + 180
         while not (done := shown()) and time.monotonic() < end:
             time.sleep(1)
         return done
-
-    def save() -> bool:
-        saved(f"<h1>saved</h1>{heading}")
-        return until(lambda: "saved" in client.get("/").text)
 
     def logged(query: str, text: str) -> bool:
         command = [sys.executable, "-m", "svc_tui", "logs", "--dev", "--json", "--sql", query]
@@ -104,14 +103,35 @@ def save_checks(project: Path, client: httpx.Client) -> dict[str, Callable[[], b
 
     def thrown() -> bool:
         code = "{{ [][0].x }}" if page.suffix == ".vue" else "{[][0].x}"
-        saved(f"<h1>{code}</h1>{heading}")
+        saved(f"<h1>{code}</h1>")
         return until(lambda: client.get("/").status_code == 500 and logged(_LINES, f"{page.name}:"))
 
+    def shown(text: str) -> bool:
+        saved(f"<h1>{text}</h1>")
+        return until(lambda: text in client.get("/").text)
+
     def error() -> bool:
-        saved("<h1>{{web(</h1>")
+        if name == "sveltekit":  # the build of its server succeeds, that of the part for browsers fails
+            page.write_text(original.replace("<script>", "<script>\n  import '$env/dynamic/private';"))
+        else:
+            saved("<h1>{{web(</h1>")
         return until(lambda: logged(_ERRORS, page.name))
 
-    return {"save": save, "position of an error": thrown, "error of a build": error}
+    return {
+        "position of an error": thrown,
+        "save": lambda: shown("saved"),
+        "page in a browser": lambda: "Uncaught" not in browser_log(str(client.base_url)),
+        "error of a build": error,
+        "save after it": lambda: shown("mended"),
+    }
+
+
+def browser_log(url: str) -> str:
+    """Return what a page writes to the console of Chromium."""
+    program = next(filter(None, map(shutil.which, _BROWSERS)))
+    command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    command += ["--virtual-time-budget=5000", "--dump-dom", url]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stderr
 
 
 def try_framework(name: str, cache: Path, *options: str) -> FrameworkResult:
@@ -139,7 +159,7 @@ def try_framework(name: str, cache: Path, *options: str) -> FrameworkResult:
                     if not passes():
                         result.failures[check] = "fails"
                 result.bundle = run(_bundle_size(project, cache))
-                for check, passes in save_checks(project, client).items():
+                for check, passes in save_checks(name, project, client).items():
                     if not options and not passes():
                         result.failures[check] = "fails"
             query = [*svc, "logs", "--dev", "--json", "--sql", _COMPUTE]

@@ -20,6 +20,13 @@ def test_position_maps_to_nearest_preceding_segment() -> None:
     assert mapping.locate(2, 1) is None and mapping.locate(99, 1) is None and mapping.locate(0, 0) is None
 
 
+def test_position_before_first_segment_of_its_line_maps_to_that_one() -> None:
+    mappings = "AAAA;oBAEE"  # as of a template of Vue: the second line begins with column 20
+    mapping = SourceMap.parse(json.dumps({"version": 3, "sources": ["a.vue"], "mappings": mappings}).encode())
+    assert mapping.rewrite("setup@svc-app.js:2:7") == "    at setup (a.vue:3:3)"
+    assert mapping.rewrite("helper@svc-app.js:3:1") is None
+
+
 def test_stack_frames_are_rewritten_and_other_lines_unchanged() -> None:
     mapping = SourceMap.parse(MAP)
     assert mapping.rewrite("handle@svc-app.js:1:9") == "    at handle (src/a.ts:3:3)"
@@ -40,6 +47,8 @@ def test_function_names_lose_decorations_of_javascript_engine() -> None:
         "svcApp": "(",
         "svcApp</inner": "inner (",
         "run/svcApp<": "run (",
+        "app/chunks/page-X.mjs/setup": "setup (",
+        "node_modules/a/b.cjs": "(",
     }.items():
         assert mapping.rewrite(f"{printed}@svc-app.js:1:9") == f"    at {shown}src/a.ts:3:3)"
 

@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline';
 import { createBuilder } from 'vite';
 
 for await (const _ of createInterface({ input: process.stdin })) {
+  process.env.BUILD_ID = `${Date.now()}`;
   try {
     const builder = await createBuilder({ logLevel: 'warn' }, null);
     await builder.buildApp();
@@ -10,6 +11,8 @@ for await (const _ of createInterface({ input: process.stdin })) {
   } catch (error) {
     console.error(error.plugin ? error.message : error.stack);
     console.log('\nsvc: failed');
+    // After an error of the browser's part, SvelteKit does not build its server again in this process.
+    process.exit();
   }
   // svc starts it again for the next build. SvelteKit's memory grows with each one.
   if (process.memoryUsage.rss() > 2 ** 30) process.exit();
