@@ -50,9 +50,7 @@ def test_gc_plan_then_gc_then_nothing_to_remove(data: Path, capsys: pytest.Captu
     assert printed.out == "" and "nothing" in printed.err
 
 
-def test_gc_beside_damaged_tables_names_their_project(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gc_beside_damaged_tables_names_their_project(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tables = data / "projects" / "shop" / "tables"
     tables.mkdir(parents=True)
     (tables / "tables.db").write_bytes(b"damaged" * 1000)
