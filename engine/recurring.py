@@ -35,7 +35,7 @@ class Recurring:
     """Work of one owner, with at most one run in progress. Its methods may be called from any thread.
 
     An owner whose run returns `IDLE_SECONDS` has a file open. A run with nothing to do closes it. Beyond
-    `MAX_HOLDING` owners, the one whose last run was longest ago runs at once.
+    `MAX_HOLDING` owners, the one whose last run was longest ago runs before all others.
     """
 
     def __init__(self, work: Callable[[], float | None]) -> None:
@@ -100,7 +100,7 @@ class Recurring:
             _holding[self] = None
         if len(_holding) > min(MAX_HOLDING, share_of_files(FILES)):
             first, _ = _holding.popitem(last=False)
-            first._plan(time.monotonic())
+            first._plan(-math.inf)  # Before runs that are due, which would open further files.
 
 
 def _work() -> None:

@@ -35,7 +35,7 @@ from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBun
 from engine.bucket.protocols import BadName, BlobMissing, Blobs, Digest, as_digest, is_digest
 from engine.errors import SvcError
 from engine.files.atomic import link_or_copy
-from engine.files.compressed import FrameCorrupt, compress, decompress
+from engine.files.compressed import FRAME, FrameCorrupt, compress, decompress
 from engine.files.digest import content_digest
 from engine.static_files.bundle import BLOBS, INDEX, BundleCorrupt, blob_path, read_index
 from engine.wasm.compile.component_file import TEMPLATE
@@ -455,6 +455,11 @@ def _artifact(package: Package, root: Path) -> Artifact:
             raise PackageError(f"the package is corrupt: the size of {name} is not {part.size:,}", _REDEPLOY)
     if package.kind == "image":
         return _image(package, root)
+    if package.files[COMPONENT].stored:
+        # Only the content of a frame is verified when it is read.
+        with (root / COMPONENT).open("rb") as file:
+            if file.read(len(FRAME)) != FRAME:
+                raise PackageError(f"the package is corrupt: {COMPONENT} is not compressed", _REDEPLOY)
     texts = {
         name: _text(package.files[name], root / name)
         for name in (SCRIPT, SOURCE_MAP)

@@ -20,8 +20,9 @@ WARNING_INTERVAL_SECONDS = 60.0
 """Time between two warnings of an address that has too many connections."""
 CLOSE_SECONDS = 2.0
 """How long a client may take to confirm the end of TLS; a shutdown of the server waits for it."""
-FD_SHARE = 3
-"""A server may use one in three file descriptors for connections; the rest is for files, Doors and calls."""
+FD_SHARE = 4
+"""A server may use one in four file descriptors for connections, so that a service and its control API leave
+half of them for files, Doors and calls."""
 KERNEL_UNSENT_BYTES = 128 << 10
 """Unsent bytes of a connection that the kernel buffers; by default it buffers up to 4 MiB."""
 PLAIN_RESPONSE = (

@@ -167,6 +167,7 @@ class Deployer:
         self._committing: set[asyncio.Task[Any]] = set()
         self._loading: LiveDeployments | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._collecting = asyncio.Lock()
         self._served: dict[str, tuple[Publication, int]] = {}
         """By project, what was activated last, and the revision of `live/`."""
         self._prepared: dict[str, PreparedProject] = {}
@@ -379,15 +380,16 @@ class Deployer:
 
         With `files_only`, removes only files of this machine.
         """
-        return await collect_garbage(
-            self.bucket,
-            time.time_ns(),
-            unpacked=self._unpacked,
-            cache=self._cache,
-            count_only=count_only,
-            files_only=files_only,
-            referenced=self._referenced,
-        )
+        async with self._collecting:
+            return await collect_garbage(
+                self.bucket,
+                time.time_ns(),
+                unpacked=self._unpacked,
+                cache=self._cache,
+                count_only=count_only,
+                files_only=files_only,
+                referenced=self._referenced,
+            )
 
     async def reload(self, project: str) -> None:
         """Reload the live version after its secrets, its quota or its proven domains have changed."""

@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
@@ -476,18 +477,24 @@ def _before(last: int, page: RecordPage) -> RecordPage:
     return replace(page, entries=[entry for entry in page.entries if entry.cursor <= last])
 
 
+_Page = TypeVar("_Page", RecordPage, CursorPage)
+_SETTLED_NS = 2 * 10**9
+"""A file that was written later may change without another time: that of some file systems is in seconds."""
+
+
 class TimelineFollower:
     """Returns each matching record once, in order, of any process. Use it from one thread at a time.
 
     It polls the file instead of the engine, so a slow follower costs the engine nothing. It handles a missing
-    and a replaced file.
+    and a replaced file. Between polls it has no open file, and a poll opens only one that has changed.
     """
 
     def __init__(self, path: Path, record_filter: RecordFilter, position: int) -> None:
-        """Start after the cursor `position`; the file is opened on the first poll."""
+        """Start after the cursor `position`."""
         self._path = path
         self._filter = record_filter
-        self._reader: TimelineReader | None = None
+        self._seen: list[tuple[int, ...]] = []
+        """Stamps of the files whose records were all read."""
         self.position = position
 
     def poll(self) -> RecordPage:
@@ -495,34 +502,32 @@ class TimelineFollower:
 
         The page's `dropped` counts records that were removed to free space before this follower read them.
         """
-        reader = self._open()
-        if reader is None:
-            return RecordPage([], self.position)
-        page = reader.after(self.position, self._filter)
-        self.position = page.position
-        return page
+        page = self._read(lambda reader: reader.after(self.position, self._filter))
+        return page or RecordPage([], self.position)
 
     def scan_cursors(self, limit: int) -> CursorPage:
         """Return which of the next `limit` records match. Otherwise as `poll`."""
-        reader = self._open()
-        if reader is None:
-            return CursorPage(self.position, self.position, "[]", 0)
-        page = reader.scan_cursors(self.position, self._filter, limit)
+        page = self._read(lambda reader: reader.scan_cursors(self.position, self._filter, limit))
+        return page or CursorPage(self.position, self.position, "[]", 0)
+
+    def _read(self, read: Callable[[TimelineReader], _Page]) -> _Page | None:
+        stamps = [*_stamps(self._path)]
+        if stamps == self._seen or (reader := open_reader(self._path)) is None:
+            return None
+        with closing(reader):
+            if self.position > reader.bounds()[1]:
+                # The position belongs to an older file, written while the clock was ahead.
+                self.position = reader.origin() - 1
+            page = read(reader)
+        settled = all(written_ns < time.time_ns() - _SETTLED_NS for written_ns, *_ in stamps)
+        self._seen = stamps if settled and page.position == self.position else []
         self.position = page.position
         return page
 
-    def _open(self) -> TimelineReader | None:
-        if self._reader is not None and self._reader.replaced():
-            self.close()
-        if self._reader is None:
-            self._reader = open_reader(self._path)
-            if self._reader is not None and self.position > self._reader.bounds()[1]:
-                # The position belongs to an older file, written while the clock was ahead.
-                self.position = self._reader.origin() - 1
-        return self._reader
 
-    def close(self) -> None:
-        """Close the file; the position remains."""
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = None
+def _stamps(path: Path) -> Iterator[tuple[int, ...]]:
+    """Yield time, size and inode of the file and of its log, which change with each record."""
+    for each in (path, path.with_name(f"{path.name}-wal")):
+        with suppress(FileNotFoundError):
+            status = each.stat()
+            yield status.st_mtime_ns, status.st_size, status.st_ino

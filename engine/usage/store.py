@@ -312,6 +312,7 @@ class UsageRecorder:
         try:
             store, sums = self._add(counts, copies)
         except SvcError as error:
+            self._close_file()
             self._copies.extendleft(reversed(copies))
             self._aggregator.restore(counts, MAX_UNWRITTEN)
             if not self._failing:

@@ -25,7 +25,7 @@ from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
 from engine.deploy.deployment import LIVE, Deployment
 from engine.deploy.doors import Tenants
-from engine.deploy.gc import GcReport, run_gc_daily
+from engine.deploy.gc import GarbageError, GcReport, run_gc_daily
 from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.door import DoorStorage
@@ -204,16 +204,22 @@ class Runtime:
     async def _file_blobs(self) -> set[Digest]:
         """Return the blobs of files of all projects, and of those that the history of their tables has.
 
-        Raises `SvcError` if an index cannot be read.
+        Raises `GarbageError` if an index cannot be read.
         """
         since_ms = time.time_ns() // 10**6 - self._settings.log_days * 86_400_000
         names = {live.project for live in await self.deployer.history.all_live(self._warn)}
         names |= {path.parent.parent.name for path in self._settings.data.glob("projects/*/tables/tables.db")}
         digests = set[Digest]()
         for name in names:
-            digests |= await asyncio.to_thread(
-                ProjectDatabase(self.folder(name)).read, partial(referenced, since_ms=since_ms)
-            )
+            try:
+                digests |= await asyncio.to_thread(
+                    ProjectDatabase(self.folder(name)).read, partial(referenced, since_ms=since_ms)
+                )
+            except SvcError as error:
+                unknown = f"nothing was removed: the files of {name} are unknown: "
+                raise GarbageError(
+                    unknown + error.message, error.hint, public_message=unknown + error.public_message
+                ) from error
         return digests
 
     async def start(self) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -123,3 +124,26 @@ def test_owners_beyond_the_limit_close_their_files_in_the_order_of_use(
     until(lambda: [each.runs for each in owners] == [2, 2, 1, 1])
     for each in owners:
         each.recurring.close()
+
+
+def test_burst_of_owners_opens_few_files_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners that shall close their files go before those that would open theirs."""
+    monkeypatch.setattr(recurring, "MAX_HOLDING", 2)
+    holding, counts = set[int](), []
+
+    def work(number: int) -> float | None:
+        if number in holding:
+            holding.remove(number)
+            return None
+        holding.add(number)
+        counts.append(len(holding))
+        return recurring.IDLE_SECONDS
+
+    owners = [Recurring(partial(work, number)) for number in range(100)]
+    with recurring._changed:
+        for each in owners:
+            each._plan(0.0)
+    until(lambda: len(counts) == len(owners) and len(holding) == 2)
+    for each in owners:
+        each.close()
+    assert max(counts) <= 2 + recurring.THREADS

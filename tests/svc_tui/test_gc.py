@@ -50,6 +50,16 @@ def test_gc_plan_then_gc_then_nothing_to_remove(data: Path, capsys: pytest.Captu
     assert printed.out == "" and "nothing" in printed.err
 
 
+def test_gc_beside_damaged_tables_names_their_project(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables = data / "projects" / "shop" / "tables"
+    tables.mkdir(parents=True)
+    (tables / "tables.db").write_bytes(b"damaged" * 1000)
+    assert run(["gc"]) == 1
+    printed = capsys.readouterr().err
+    assert "nothing was removed: the files of shop are unknown" in printed and "is damaged" in printed
+    assert len(list((data / "unpacked").iterdir())) == len(list((data / "blobs").iterdir())) == 1
+
+
 def test_gc_without_a_session_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,9 +166,9 @@ async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterato
                 position = page.position
         if query.follow:
             yield ndjson.line({"position": position})
-            with closing(TimelineFollower(path, record_filter, position)) as follower:
-                async for lines in follow(run, follower.poll, _record_lines, attrgetter("more")):
-                    yield lines
+            follower = TimelineFollower(path, record_filter, position)
+            async for lines in follow(run, follower.poll, _record_lines, attrgetter("more")):
+                yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
 
@@ -442,13 +442,13 @@ async def _cursors(
             end = min(after + scan_records, last)
             yield _line(await run(partial(_scan, path, record_filter, after, end)))
         if query.follow:
-            with closing(TimelineFollower(path, record_filter, max(first - 1, last))) as follower:
-                yield ndjson.line({"position": follower.position})
-                scan = partial(follower.scan_cursors, scan_records)
-                async for lines in follow(
-                    run, scan, _cursor_lines, lambda page: page.position - page.after >= scan_records
-                ):
-                    yield lines
+            follower = TimelineFollower(path, record_filter, max(first - 1, last))
+            yield ndjson.line({"position": follower.position})
+            scan = partial(follower.scan_cursors, scan_records)
+            async for lines in follow(
+                run, scan, _cursor_lines, lambda page: page.position - page.after >= scan_records
+            ):
+                yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
 
@@ -465,8 +465,7 @@ def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
 
 
 def _scan(path: Path, record_filter: RecordFilter, after: int, last: int) -> CursorPage:
-    with closing(TimelineFollower(path, record_filter, after)) as follower:
-        return follower.scan_cursors(last - after)
+    return TimelineFollower(path, record_filter, after).scan_cursors(last - after)
 
 
 def _line(page: CursorPage) -> bytes:

@@ -224,12 +224,13 @@ def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_onl
         used = [image for image in map(read_image, images) if image is not None]
         stay |= {path for image in used for path in (image.code, image.base)}
         for path in [*files, *folder.glob("*.image"), *folder.glob(".*.tmp")]:
-            if path in stay or path.stat().st_mtime_ns >= before_ns:
-                continue
-            evicted += 1
-            if not count_only:
-                path.unlink(missing_ok=True)
-                path.with_suffix(".lock").unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # A compiler has renamed its partial file.
+                if path in stay or path.stat().st_mtime_ns >= before_ns:
+                    continue
+                if not count_only:
+                    path.unlink()
+                    path.with_suffix(".lock").unlink(missing_ok=True)
+                evicted += 1
     except OSError as error:
         raise CodeCacheError(folder, error.strerror or str(error)) from error
     return evicted

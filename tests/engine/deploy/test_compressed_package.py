@@ -212,6 +212,21 @@ def test_forged_package_is_rejected(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
+def test_other_component_without_a_frame_is_rejected(tmp_path: Path) -> None:
+    """Its machine code would be that of the component that the package names."""
+    packed, other = (pack(artifact(tmp_path / note, note)) for note in ("one", "two"))
+    part, another = packed.package.files[COMPONENT], other.package.files[COMPONENT]
+    files = {COMPONENT: replace(part, stored=(another,))}
+    forged = replace(other, package=Package("component", files))
+
+    async def scenario(bucket: FolderBucket) -> None:
+        package = (await store(bucket.blobs, forged)).package
+        with pytest.raises(PackageError, match=r"component\.wasm is not compressed"):
+            await unpack(bucket.blobs, package, tmp_path / "unpacked")
+
+    opened(tmp_path / "bucket", scenario)
+
+
 def test_forged_source_map_is_rejected(tmp_path: Path) -> None:
     packed = pack_compressed(artifact(tmp_path, "one"))
     files = dict(packed.package.files)

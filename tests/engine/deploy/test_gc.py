@@ -18,6 +18,7 @@ from engine.wasm.compile.code_cache import compile_component, evict_code
 from engine.wasm.compile.compilers import Compiler, code_key
 from tests.engine.bucket.test_blobs import NEVER, pieces
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
+from tests.engine.service.serving import Served, served
 from tests.engine.wasm.test_memory_image import FILL, compiled, with_data
 from tests.support.blobs import exists
 
@@ -216,3 +217,28 @@ def test_initial_memory_and_shared_code_of_needed_components_stay(tmp_path: Path
     assert evict_code(tmp_path, (digest,), time.time_ns() - GRACE_NS) == 0
     assert evict_code(tmp_path, (), time.time_ns() - GRACE_NS) == 3  # code, base and image
     assert not list((tmp_path / "compiled").glob("*.*m*"))
+
+
+def test_file_that_vanishes_while_code_is_removed_is_no_error(tmp_path: Path) -> None:
+    """As a partial file of the compiler of another deploy, which it renames."""
+    folder = tmp_path / "compiled"
+    folder.mkdir()
+    (folder / ".partial.cwasm-x1.tmp").symlink_to(folder / "renamed")
+    (folder / "loose-key.cwasm").write_text("code")
+    assert evict_code(tmp_path, (), FOREVER) == 1
+
+
+def test_collections_at_once_follow_one_another(tmp_path: Path) -> None:
+    """That of an owner, and the daily one."""
+
+    async def scenario(running: Served) -> None:
+        for number in range(5):
+            folder = tmp_path / "unpacked" / f"{number:064x}"
+            folder.mkdir(parents=True)
+            for name in range(1000):
+                (folder / f"{name}").touch()
+            age(folder, 2 * GRACE_NS)
+        reports = await asyncio.gather(*(running.service.collect_garbage() for _ in range(4)))
+        assert [report.unpacked for report in reports] == [5, 0, 0, 0]
+
+    served(tmp_path, scenario)

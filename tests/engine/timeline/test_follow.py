@@ -1,5 +1,7 @@
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +37,14 @@ def write(path: Path, *records: Record) -> None:
     store.close()
 
 
+def open_files() -> list[str]:
+    names = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            names.append(str(link.readlink()))
+    return names
+
+
 def polled(follower: TimelineFollower) -> list[Record]:
     return [entry.record for entry in follower.poll().entries]
 
@@ -45,7 +55,6 @@ def test_follower_waits_for_missing_file_without_creating_it(path: Path) -> None
     assert not path.parent.exists()
     write(path, line(1))
     assert polled(follower) == [line(1)]
-    follower.close()
 
 
 def test_follower_returns_each_record_once(path: Path) -> None:
@@ -56,19 +65,33 @@ def test_follower_returns_each_record_once(path: Path) -> None:
         result += [record.time_ns for record in polled(follower)]
     while page := polled(follower):
         result += [record.time_ns for record in page]
-    follower.close()
     assert writing.returncode == 0
     assert result == list(range(3000))
+
+
+def test_follower_has_no_open_file_and_opens_an_unchanged_one_no_more(path: Path) -> None:
+    """Thousands of followers would otherwise use up the limit of open files."""
+    write(path, line(1))
+    follower = TimelineFollower(path, RecordFilter(), 0)
+    assert polled(follower) == [line(1)]
+    assert not [each for each in open_files() if each.startswith(str(path))]
+    os.utime(path, ns=(0, BEGAN))
+    assert polled(follower) == []
+    content = path.read_bytes()
+    path.write_bytes(b"not a database".ljust(len(content)))
+    os.utime(path, ns=(0, BEGAN))
+    assert polled(follower) == []
+    path.write_bytes(content)
+    write(path, line(2))
+    assert polled(follower) == [line(2)]
 
 
 def test_follower_resumes_at_position(path: Path) -> None:
     write(path, *map(line, range(5)))
     first = TimelineFollower(path, RecordFilter(), 0)
     cursors = [entry.cursor for entry in first.poll().entries]
-    first.close()
     second = TimelineFollower(path, RecordFilter(), cursors[2])
     assert polled(second) == [line(3), line(4)]
-    second.close()
 
 
 def test_follower_skips_filtered_records_once(path: Path) -> None:
@@ -78,7 +101,6 @@ def test_follower_skips_filtered_records_once(path: Path) -> None:
     position = follower.position
     write(path, line(1))
     assert polled(follower) == [] and follower.position == position + 1
-    follower.close()
 
 
 def test_slow_follower_gets_dropped_count(path: Path) -> None:
@@ -94,7 +116,6 @@ def test_slow_follower_gets_dropped_count(path: Path) -> None:
     assert page.dropped == 8
     assert [entry.record for entry in page.entries] == [line(10)]
     assert follower.poll().dropped == 0
-    follower.close()
 
 
 def test_follower_restarts_on_recreated_file(path: Path) -> None:
@@ -106,11 +127,9 @@ def test_follower_restarts_on_recreated_file(path: Path) -> None:
     assert polled(follower) == []
     write(path, line(2), line(3))
     assert polled(follower) == [line(2), line(3)]
-    follower.close()
 
 
 def test_follower_with_future_cursor_restarts(path: Path) -> None:
     write(path, line(1))
     follower = TimelineFollower(path, RecordFilter(), (1 << 63) - 1)
     assert polled(follower) == [line(1)]
-    follower.close()

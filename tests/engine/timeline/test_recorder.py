@@ -162,7 +162,6 @@ def test_file_corrupted_while_open_is_quarantined(path: Path, reported: Reported
     assert reported.event.wait(60)
     recorder.close()
     assert [entry.record for entry in follower.poll().entries] == [line(2)]
-    follower.close()
     assert len(list(path.parent.glob("timeline-damaged-*.db"))) == 1
 
 

@@ -122,6 +122,22 @@ def test_counts_survive_temporary_write_failure(path: Path) -> None:
     assert stored(path)[1000, "web"].requests == 2
 
 
+def test_file_that_cannot_be_written_is_closed_until_the_next_try(path: Path) -> None:
+    warned, timeline = threading.Event(), TimelineBus()
+    recorder = UsageRecorder(path, timeline, lambda error: warned.set(), interval=0.01, now_ns=lambda: BEGAN)
+    timeline.append(OK)
+    until(lambda: recorder._store is not None)
+    blocked = path.with_name(f"{path.name}-journal")
+    until(lambda: not blocked.exists())
+    blocked.mkdir()
+    timeline.append(OK)
+    assert warned.wait(30)
+    until(lambda: recorder._store is None)
+    blocked.rmdir()
+    recorder.close()
+    assert stored(path)[1000, "web"].requests == 2
+
+
 def test_corrupt_usage_file_is_quarantined_and_replaced(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
