@@ -47,7 +47,7 @@ class Recurring:
 
     @property
     def planned(self) -> bool:
-        """Whether a run is due, now or later."""
+        """Return whether a run is due, now or later."""
         return self._due is not None
 
     def wake(self, delay: float) -> None:

@@ -211,7 +211,7 @@ def _at(begin: Begin) -> float:
 
 
 def run(shop: Shop, kills: int, seed: int, say: Callable[[str], None]) -> dict[str, int]:
-    """Kill a service so often, have it run all jobs, and return what was found."""
+    """Kill a service so often, wait until all jobs have run, and return what was found."""
     chance, since = random.Random(seed), time.monotonic()
     shop.under_orders(EVENTS, seed)
     for number in range(1, kills + 1):

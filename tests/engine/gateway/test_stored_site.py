@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from doors.files.door import FilesDoor
+from engine.bucket.protocols import PART_BYTES
 from engine.gateway.static.responder import StaticResponder
 from engine.manifest.model import Mount, Redirect, Resource
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -124,15 +125,17 @@ def test_fallback_and_mounts_get_other_requests(run: Run) -> None:
     run(web, {"public/x.txt": b"stored", "public/api/x": b"behind the mount"}, test)
 
 
-def test_damaged_file_ends_the_response(run: Run, tmp_path: Path) -> None:
+def test_damaged_file_is_an_error_or_ends_the_response(run: Run, tmp_path: Path) -> None:
     async def test(site: Site) -> None:
-        (blob,) = (tmp_path / "data" / "blobs").iterdir()
-        blob.chmod(0o644)
-        blob.write_bytes(b"other!")
-        answer = await site.raw(b"GET /x.txt HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 200") and not answer.endswith(b"other!")
+        for blob in (tmp_path / "data" / "blobs").iterdir():
+            content = blob.read_bytes()
+            blob.chmod(0o644)
+            blob.write_bytes(content[:-1] + b"!")
+        small = await site.ask("/x.txt")
+        assert (small.status_code, small.json()["type"]) == (500, "urn:svc:problem:files:file-damaged")
+        assert site.spans[-1].status == 500
+        large = await site.raw(b"GET /y.txt HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert large.startswith(b"HTTP/1.1 200") and large.endswith(b"yy") and not large.endswith(b"!")
         assert site.spans[-1].code == "blob-damaged"
-        await site.raw(b"GET /x.txt HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        assert site.spans[-1].code == "blob-missing"
 
-    run(WEB, {"public/x.txt": b"stored"}, test)
+    run(WEB, {"public/x.txt": b"stored", "public/y.txt": b"y" * (PART_BYTES + 9)}, test)
