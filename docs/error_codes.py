@@ -47,7 +47,10 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "domain-invalid": ("API", "A resource cannot have this name as a domain; the message has the reason."),
     "domain-taken": ("API", "Another project has this domain."),
     "failed": ("API", "Any other failure; the message says which."),
-    "file-damaged": ("API", "The bytes of a stored file changed on disk. Store it again, and check the disk."),
+    "file-damaged": (
+        "API",
+        "The bytes of a stored file changed on disk. Store it again, and check the disk.",
+    ),
     "filter": ("API", "A filter or sort of a grid is not valid."),
     "fleet": ("API", "The fleet cannot do this, or its files cannot be used. The message says why."),
     "fleet-not-installed": ("command", "The packages of the extra `fleet` are missing."),
