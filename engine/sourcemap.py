@@ -19,8 +19,6 @@ _INLINE = re.compile(
     r"svc-(?:app\.js|loader\.js line \d{1,9} > eval):(?P<line>\d{1,9}):(?P<column>\d{1,9})(?!\d)"
 )
 """A bundle position within a message of the JavaScript engine; dev evaluates the bundle in its loader."""
-_BUNDLE = re.compile(r"^svcApp(?:</?|$)|/svcApp(?=[/<]*$)")
-"""A bundle is wrapped in a function `svcApp`, which the names of functions within it begin or end with."""
 _MODULE = re.compile(r"^.+/[^/]*\.[cm]?[jt]sx?(?:/|$)")
 """A module that loads late is wrapped in a function with its path as the name."""
 _MAX_BYTES = 64 << 20
@@ -94,8 +92,10 @@ class SourceMap:
 
 def _named(printed: str) -> str:
     """Return the name of a function: `promise callback*run/<` is a function within `run`."""
-    _, star, name = printed.rpartition("*")
-    return _MODULE.sub("", name if star else _BUNDLE.sub("", name)).rstrip("/<").strip()
+    parts = printed.rpartition("*")[2].split("/")
+    # The bundle is wrapped in a function `svcApp`.
+    name = "/".join(part for part in parts if part.rstrip("<") != "svcApp")
+    return _MODULE.sub("", name).rstrip("/<").strip()
 
 
 def _decode(mappings: str) -> list[list[Segment]]:

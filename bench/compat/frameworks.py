@@ -77,6 +77,7 @@ def checks(name: str, client: httpx.Client) -> dict[str, Callable[[], bool]]:
         "refused form": refused,
         "file": lambda: "This page is a file" in client.get("/about").text,
         "404": missing,
+        "page in a browser": lambda: "Uncaught" not in browser_log(str(client.base_url)),
     }
 
 
@@ -120,7 +121,7 @@ def save_checks(name: str, project: Path, client: httpx.Client) -> dict[str, Cal
     return {
         "position of an error": thrown,
         "save": lambda: shown("saved"),
-        "page in a browser": lambda: "Uncaught" not in browser_log(str(client.base_url)),
+        "saved page in a browser": lambda: "Uncaught" not in browser_log(str(client.base_url)),
         "error of a build": error,
         "save after it": lambda: shown("mended"),
     }

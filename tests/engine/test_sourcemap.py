@@ -47,6 +47,7 @@ def test_function_names_lose_decorations_of_javascript_engine() -> None:
         "svcApp": "(",
         "svcApp</inner": "inner (",
         "run/svcApp<": "run (",
+        "run/svcApp</svcApp/svcApp</<": "run (",
         "app/chunks/page-X.mjs/setup": "setup (",
         "node_modules/a/b.cjs": "(",
     }.items():

@@ -52,7 +52,9 @@ async function home(context, status, problem) {
   const rows = await tables.query`select * from "__TABLE__" order by id desc limit 100`;
   const author = getCookie(context, 'author') ?? '';
   context.header('content-type', 'text/html; charset=utf-8');
-  return context.body(renderToReadableStream(<Home author={author} rows={rows} problem={problem} />), status);
+  // Rendered before the response begins, so that an error is a 500. What waits is streamed.
+  const page = await (<Home author={author} rows={rows} problem={problem} />).toString();
+  return context.body(renderToReadableStream(page), status);
 }
 
 const app = new Hono();
