@@ -228,6 +228,7 @@ class ReadsTables(Protocol):
         """Return the first value of a query of svc; None if the file or the table does not exist.
 
         A file that is closed stays closed. With `fresh`, a node of a fleet waits for all that was written.
+        Raises `SvcError` if the file cannot be read now.
         """
 
 

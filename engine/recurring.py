@@ -45,11 +45,6 @@ class Recurring:
         self._queued: set[float] = set()
         self._running = self._closed = False
 
-    @property
-    def planned(self) -> bool:
-        """Return whether a run is due, now or later."""
-        return self._due is not None
-
     def wake(self, delay: float) -> None:
         """Run the work after a delay in seconds, unless a run is due earlier."""
         due = time.monotonic() + delay

@@ -23,7 +23,14 @@ from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import find_replica, is_active
-from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, first_value, set_storage_quota
+from doors.tables.sqlite.connections import (
+    DATABASE_NAME,
+    DISPLAY_PATH,
+    MAX_BYTES,
+    first_value,
+    set_storage_quota,
+)
+from doors.tables.sqlite.errors import Error, wrap_error
 from doors.tables.sqlite.owner import measure
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, DoorTables, LogEntry
@@ -266,13 +273,17 @@ class ProjectTables:
             self._door.on_closed(self)
 
     async def glance(self, sql: str, *, fresh: bool = False) -> Any:
-        """Return the first value of a query of svc, on a connection of its own; None if it cannot be read.
+        """Return the first value of a query of svc, on a connection of its own; None without the table.
 
-        Once there is a value, the copy of a node follows the log.
+        Once there is a value, the copy of a node follows the log. Raises `TablesError`.
         """
         if fresh and is_active() and (replica := find_replica(self.path)) is not None:
             await replica.open(fresh=True)
-        value = await asyncio.to_thread(first_value, self.path, sql)
+        try:
+            value = await asyncio.to_thread(first_value, self.path, sql)
+        except Error as error:
+            prefix = f"cannot read the tables of {self._context.project}"
+            raise wrap_error(error, prefix, DISPLAY_PATH) from error
         if value is not None:
             find_replica(self.path)
         return value

@@ -151,7 +151,10 @@ class JobRunner:
     async def _look(self, name: str) -> None:
         """Find out when a job of a project is due that was not served before."""
         store = self._store_of(name)
-        due = await store.next_due() if store is not None else None
+        try:
+            due = await store.next_due() if store is not None else None
+        except SvcError:  # The claim reports it, and is tried again.
+            due = 0
         if due is None:
             self._known.add(name)
         elif name in self._known:

@@ -282,14 +282,15 @@ class UsageRecorder:
         self._aggregator = Aggregator()
         self._store: UsageStore | None = None
         self._deleted_at = 0
-        self._failing = False
+        self._failing = self._woken = False
         self._runs = Recurring(self._work)
         self._unsubscribe = timeline.subscribe(self)
 
     def __call__(self, record: Record) -> None:
         """Count a request."""
         self._aggregator(record)
-        if not self._runs.planned:
+        if not self._woken:
+            self._woken = True
             self._runs.wake(self._interval)
 
     def copy(self, node: str, rows: Sequence[UsageRow]) -> None:
@@ -304,6 +305,7 @@ class UsageRecorder:
 
     def _work(self) -> float | None:
         """Write what is queued, and try again if that fails. Close the file if it is idle."""
+        self._woken = False
         counts = self._aggregator.take()
         copies = [self._copies.popleft() for _ in range(len(self._copies))]
         if not counts and not copies:

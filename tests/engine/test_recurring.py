@@ -140,7 +140,7 @@ def test_burst_of_owners_opens_few_files_beyond_the_limit(monkeypatch: pytest.Mo
         return recurring.IDLE_SECONDS
 
     owners = [Recurring(partial(work, number)) for number in range(100)]
-    with recurring._changed:
+    with recurring._lock:
         for each in owners:
             each._plan(0.0)
     until(lambda: len(counts) == len(owners) and len(holding) == 2)

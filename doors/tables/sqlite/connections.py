@@ -6,7 +6,7 @@ The guest modules import apsw from here.
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -226,19 +226,21 @@ def _read_only(path: Path, vfs: str | None = None) -> Connection:
 
 
 def first_value(path: Path, sql: str) -> Any:
-    """Return the first value of a query on a file; None if the file or the table does not exist."""
-    try:
-        connection = _read_only(path)
-    except apsw.Error:
+    """Return the first value of a query on a file; None without the file or the table, or if it is damaged.
+
+    Raises SQLite's errors if it can perhaps be read later, as when this process has too many open files.
+    """
+    if not path.exists():
         return None
     try:
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        row = connection.execute(sql).fetchone()
-        return row[0] if row else None
+        with closing(_read_only(path)) as connection:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            row = connection.execute(sql).fetchone()
+            return row[0] if row else None
+    except (apsw.CantOpenError, apsw.BusyError, apsw.IOError):
+        raise
     except apsw.Error:
         return None
-    finally:
-        connection.close()
 
 
 def open_viewer(path: Path, max_temporary: int) -> Connection:

@@ -1,5 +1,7 @@
 """Linking of compiled components: their imports are bound to host functions."""
 
+import errno
+import re
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
@@ -17,20 +19,27 @@ from engine.wasm.host import doors, process, requests, streams
 from engine.wasm.host.registry import FUNCTIONS
 from engine.wasm.weave.interface import RUN
 
+_SHORTAGE = re.compile(rf"(os error|Errno) ({errno.EMFILE}|{errno.ENFILE}|{errno.ENOMEM})\b")
+
 
 class CodeRejected(SvcError):
-    """wasmtime cannot load a file of machine code."""
+    """A file of machine code, or of initial memory, cannot be loaded.
+
+    `shortage` is true if this process has no descriptor or memory for it: the file may be whole.
+    """
 
     code = "unavailable"
 
     def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.shortage = path, _SHORTAGE.search(reason) is not None
         summary = "the machine code of a component cannot be loaded"
         super().__init__(
             f"{summary}: {path}: {' '.join(reason.split())}",
-            "Check the disk, delete the file and start svc again.",
+            "Raise the limit of open files, or free memory."
+            if self.shortage
+            else "Check the disk, delete the file and start svc again.",
             public_message=summary,
         )
-        self.path = path
 
 
 def load_component(engine: Engine, compiled: Path) -> Component:

@@ -86,7 +86,10 @@ async def compile_component(
         report("waiting for other compilations …")
     async with slots:
         report("compiling a component to machine code …")
-        status, output = await _run_compiler(component, digest, targets)
+        try:
+            status, output = await _run_compiler(component, digest, targets)
+        except OSError as error:
+            raise CodeCacheError(folder, error.strerror or str(error)) from error
     lines = output.strip().splitlines()
     if status == EXIT_CACHE_ERROR:
         raise CodeCacheError(folder, lines[-1])

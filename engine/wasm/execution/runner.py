@@ -231,6 +231,8 @@ class Runner:
         try:
             return await link()
         except CodeRejected as error:
+            if error.shortage:
+                raise
             # Compiled for another processor or wasmtime, as in a copied data directory: compile it here.
             error.path.unlink(missing_ok=True)
             return await link()

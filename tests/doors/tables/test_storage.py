@@ -36,6 +36,27 @@ def test_close_leaves_one_file_and_no_open_descriptors(tables: Tables) -> None:
     assert not any(str(tables.folder) in name for name in opened)
 
 
+def test_glance_distinguishes_no_table_from_a_file_that_cannot_be_opened_now(tables: Tables) -> None:
+    def glance(name: str) -> object:
+        return asyncio.run(tables.opened.glance(f"select name from {name}"))
+
+    path, log = tables.opened.path, tables.opened.path.with_name(f"{DATABASE_NAME}-wal")
+    assert glance("users") is None
+    tables.exec("insert into users (name) values ('Ada')")
+    tables.close()
+    assert (glance("users"), glance("others")) == ("Ada", None)
+    log.unlink(missing_ok=True)
+    log.mkdir()  # It fails as without descriptors.
+    with pytest.raises(
+        TablesError, match=r"cannot read the tables of \w+: cannot open or write tables/tables\.db"
+    ):
+        glance("users")
+    log.rmdir()
+    assert glance("users") == "Ada"
+    path.write_bytes(b"damaged" * 1000)
+    assert glance("users") is None
+
+
 def test_size_of_tables_counts_the_write_ahead_log(tmp_path: Path) -> None:
     with open_for_writing(tmp_path) as connection:
         connection.execute("create table t (name); insert into t values (hex(zeroblob(500000)))")

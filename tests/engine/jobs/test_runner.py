@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import SvcError
 from engine.http.exchange import MemoryExchange
 from engine.job_store import Claim, Ended
 from engine.jobs.runner import AT_ONCE
@@ -321,6 +322,22 @@ def test_slow_look_at_other_jobs_does_not_stop_the_event_loop(
         await asyncio.sleep(0.02)
         claiming.set()
         await world.until_idle()
+
+    play(tmp_path, test)
+
+
+def test_jobs_that_cannot_be_looked_up_at_the_start_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreadable() -> int | None:
+        raise SvcError("cannot use the tables: too many open files")
+
+    async def test(world: World) -> None:
+        await world.add()
+        monkeypatch.setattr(world.store, "next_due", unreadable)
+        world.start()
+        await world.until_idle()
+        assert sum(world.ended.values()) == 1
 
     play(tmp_path, test)
 

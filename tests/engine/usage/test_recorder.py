@@ -102,6 +102,16 @@ def test_recorder_writes_during_requests(path: Path) -> None:
     store.close()
 
 
+def test_later_counts_are_written_as_soon_as_the_first_ones(path: Path) -> None:
+    """And not only when the file would be closed."""
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
+    for count in (1, 2, 3):
+        timeline.append(OK)
+        until(lambda: [each.requests for each in stored(path).values()] == [count], 20)  # noqa: B023
+    recorder.close()
+
+
 def test_counts_survive_temporary_write_failure(path: Path) -> None:
     warnings: list[SvcError] = []
     warned = threading.Event()

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from wasmtime import Instance, Memory, Module, Store, Trap, WasmtimeError
 
 from engine.wasm.binary.memory_image import SplitComponent
 from engine.wasm.capi import pages
+from engine.wasm.capi.linker import CodeRejected
 from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.component_file import ComponentRejected
@@ -366,6 +368,36 @@ def test_image_that_is_lost_before_it_is_mapped_is_written_again(
     monkeypatch.setattr(runner, "compile_component", compile_and_lose)
     assert text_guest.serve(tmp_path, test, data=text_guest.component(hosted=True)) == b"hello\n"
     assert len(lost) == 1
+
+
+@pytest.mark.parametrize("hosted", [True, False])
+def test_lack_of_descriptors_leaves_the_files_of_machine_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosted: bool
+) -> None:
+    """Otherwise all js applications would be compiled again."""
+    limits, binary = resource.getrlimit(resource.RLIMIT_NOFILE), text_guest.component(hosted=hosted)
+
+    async def compile_and_use_up_descriptors(*arguments: Any, **options: Any) -> CompiledComponent:
+        component = await compile_component(*arguments, **options)
+        unused = os.dup(0)
+        os.close(unused)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (unused, limits[1]))
+        return component
+
+    async def test(guest: Guest, _runner: Runner) -> bytes:
+        return (await Client().call(guest, "/h")).body
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "compile_component", compile_and_use_up_descriptors)
+        try:
+            with pytest.raises(CodeRejected, match="Too many open files"):
+                text_guest.serve(tmp_path, test, data=binary)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    files = {path: path.stat().st_ino for path in (tmp_path / "compiled").iterdir()}
+    assert text_guest.serve(tmp_path, test, data=binary) == b"hello\n"
+    assert {path: path.stat().st_ino for path in (tmp_path / "compiled").iterdir()} == files
+    assert any(path.suffix == ".cwasm" for path in files)
 
 
 def test_component_beyond_the_limits_of_an_instance_is_rejected(tmp_path: Path) -> None:
