@@ -473,12 +473,9 @@ class Replica:
 
     def entries(self) -> list[JournalEntry]:
         """Return the entries that the log has. Raises `SvcError`."""
-        return self._call(self._entries())
-
-    async def _entries(self) -> list[JournalEntry]:
         entries, assembler = list[JournalEntry](), Assembler()
-        assembler.restart((await self._log.snapshots(self._name)).trimmed)
-        while messages := await self._log.read(self._name, assembler.after):
+        assembler.restart(self._call(self._log.snapshots(self._name)).trimmed)
+        while messages := self._call(self._log.read(self._name, assembler.after)):
             entries += logged(messages, assembler)
         return entries
 

@@ -145,7 +145,7 @@ def fill_disk_for_tables(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
     def save(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("doors.tables.replication.copy._save", save)
+    monkeypatch.setattr("doors.tables.replication.copy.save", save)
 
 
 def lose_majority(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:

@@ -72,6 +72,7 @@ def test_node_that_stops_fails_the_calls_that_it_has_taken(cluster: Cluster) -> 
                 for name in ("n1", "n2")
             ]
             async with first.serve(receive):
+                await first._connection.flush()
                 long = asyncio.create_task(second.call("n1", "log", b"long"))
                 await taken.wait()
                 short = [asyncio.create_task(second.call("n1", "log", b"short")) for _ in range(50)]
