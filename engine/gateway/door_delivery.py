@@ -4,13 +4,14 @@ A guest names a file in the field `x-svc-file` of its response, and its run ends
 Paths below `/.svc/<door>/` are answered by that Door, which checks the permission itself.
 """
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import quote
 
-from engine.door import Caller, DoorRequest, DoorResponse, Session
+from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, Session
 from engine.gateway.routes import Endpoint
 from engine.gateway.static.responder import folder_location, relative_name
 from engine.gateway.static.source import names_of
@@ -18,7 +19,7 @@ from engine.gateway.traced_exchange import DELIVERED, TracedExchange
 from engine.gateway.tracing import SpanContext
 from engine.http.exchange import Headers
 from engine.static_files.rules import StaticRules
-from engine.wasm.outbound.door_calls import DoorBinding
+from engine.wasm.outbound.door_calls import MAX_PATH_CHARS, DoorBinding
 
 PUBLIC = "/.svc/"
 """Path of the Doors that answer clients."""
@@ -27,6 +28,7 @@ _OF_BODY = frozenset(
 )
 """Fields that describe the bytes that are sent, so the guest does not set them."""
 _PIECE_BYTES = 64 << 10
+FILES_URL = f"http://files.{DOMAIN}"
 DoorsOf = Callable[[str], Mapping[str, DoorBinding]]
 """Returns the open Doors of a project."""
 
@@ -37,6 +39,11 @@ def public_door(doors: Mapping[str, DoorBinding], path: str) -> DoorBinding | No
         return None
     door = doors.get(path.removeprefix(PUBLIC).partition("/")[0])
     return door if door is not None and door.streams else None
+
+
+def file_url(path: str) -> str:
+    """Return the URL by which a recording names a request of the host to the Door `files`."""
+    return FILES_URL + quote(path, safe="/%!$&'()*+,:;=@~")
 
 
 async def answer_client(
@@ -52,7 +59,7 @@ async def answer_client(
             yield part
 
     request = _request(exchange, endpoint, span, head.method, head.path, body())
-    status, size = await _send(exchange, await _answer(door, request), None)
+    status, size = await _send(exchange, await _answer(exchange, door, request), None)
     return status, size, received
 
 
@@ -67,7 +74,7 @@ async def deliver(
     key = dict(head[1])[DELIVERED].decode("latin-1")
     method = "HEAD" if exchange.request.method == "HEAD" else "GET"
     request = _request(exchange, endpoint, span, method, f"/v1/files/{key}", None)
-    status, size = await _send(exchange, await _answer(door, request), head)
+    status, size = await _send(exchange, await _answer(exchange, door, request), head)
     return status, size, 0
 
 
@@ -84,7 +91,7 @@ async def deliver_static(
     async def ask(name: str, *, plain: bool = False) -> DoorResponse | None:
         path = f"/v1/files/{quote(endpoint.files + name)}"
         request = _request(exchange, endpoint, span, method, path, None)
-        answer = await _answer(door, replace(request, headers=()) if plain else request)
+        answer = await _answer(exchange, door, replace(request, headers=()) if plain else request)
         return None if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) else answer
 
     answer, status = None, HTTPStatus.OK
@@ -128,9 +135,21 @@ def _request(
     )
 
 
-async def _answer(door: DoorBinding, request: DoorRequest) -> DoorResponse:
+async def _answer(exchange: TracedExchange, door: DoorBinding, request: DoorRequest) -> DoorResponse:
+    """Return the answer of a Door. A recording has its head as a call, and the bytes in the response."""
+    trace, began = exchange.call_trace(), time.time_ns()
+    name = f"{request.method} files{request.path[:MAX_PATH_CHARS]}"
+    call = trace.begin("door", name) if trace is not None else None
     answer: DoorResponse | Awaitable[DoorResponse] = door.door.answer(request)
-    return answer if isinstance(answer, DoorResponse) else await answer
+    answer = answer if isinstance(answer, DoorResponse) else await answer
+    if call is not None:
+        call.end(answer.status)
+        if (capture := call.capture) is not None:
+            fields = [(name.encode("latin-1"), value) for name, value in answer.headers]
+            capture.time_ns, capture.received = began, answer.body
+            capture.request = request.method, file_url(request.path), []
+            capture.response = answer.status, fields
+    return answer
 
 
 async def _send(

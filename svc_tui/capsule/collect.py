@@ -14,8 +14,10 @@ from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from doors.tables.files.snapshot import Snapshot, copy_before, redact_columns, redact_values, rows_written
 from doors.tables.replication.history import RowWrite
@@ -25,6 +27,7 @@ from engine.deploy.package_store import COMPONENT, SCRIPT, SOURCE_MAP, PackageEr
 from engine.dev.env_file import development_values
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
+from engine.gateway.door_delivery import FILES_URL
 from engine.lane import BuildMode
 from engine.manifest import MANIFEST
 from engine.manifest.load import parse as parse_manifest
@@ -60,6 +63,7 @@ from svc_tui.capsule.redaction import Redactor, fetch_document, redacted_fetch
 from svc_tui.client.discovery import find_running
 from svc_tui.composition import lanes
 from svc_tui.logs import LogQuery, RemoteLogs, complete_id, resolve_target
+from svc_tui.terminal.units import size
 
 PACKAGE = "package.json"
 
@@ -138,6 +142,7 @@ def unpacked(capsule: Capsule, resource: str) -> Artifact:
 
 MAX_TABLES_BYTES = 64 << 20
 """Maximum bytes of the tables in a capsule."""
+_WITH_FILE = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT)
 _MESSAGE_VALUES = ("target", "headers")
 _RECORD_VALUES = ("body", "detail", "target", "attributes", "calls")
 _STATEMENT_VALUES = ("request", "response", "changes")
@@ -248,6 +253,13 @@ def collect(
             notes.append("some SQL requests or answers were too long to be recorded")
     # From here on, the values of all credentials are known.
     redactor.forget_unused(_texts(document, [statements, fetches], project.root))
+    for fetch in fetches:
+        sent, path = document["response"], fetch["request"]["url"].removeprefix(FILES_URL)
+        if sent and path.startswith("/") and fetch["response"]["status"] in _WITH_FILE:
+            fetch["response"]["body"], fetch["complete"] = sent["body"], not sent["truncated"]
+            if sent["truncated"]:
+                name, stored = redactor.text(unquote(path.partition("files/")[2])), b64decode(sent["body"])
+                notes.append(f"the file {name} is not in the capsule, only its first {size(len(stored))}")
     document["request"] = redactor.message(document["request"], redactor.data)
     if document["response"] is not None:
         document["response"] = redactor.message(document["response"], redactor.data)

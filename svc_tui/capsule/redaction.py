@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from engine.gateway.door_delivery import FILES_URL
 from engine.stepwise_json import dump_verbatim
 from engine.timeline.record import format_utc
 from engine.timeline.recording import REDACTED_VALUE, RecordedCall, Redaction, folded, is_credential
-from engine.wasm.outbound.recorded import RecordedOutbound, RecordedResponse
+from engine.wasm.outbound.recorded import RecordedResponse
 
 MIN_VALUE_CHARS = 6
 """Minimum length of a value that is replaced wherever it occurs."""
@@ -241,24 +242,26 @@ def redacted_fetch(fetch: Mapping[str, Any], redactor: Redactor) -> dict[str, An
     return redacted
 
 
-def recorded_outbound(fetches: Sequence[Mapping[str, Any]]) -> RecordedOutbound:
-    """Return the other servers of a replay. Calls without a complete response are denied."""
-    return RecordedOutbound(
-        [
-            RecordedResponse(
-                method=fetch["request"]["method"],
-                url=fetch["request"]["url"],
-                status=fetch["response"]["status"],
-                headers=tuple((name, value.encode("latin-1")) for name, value in _framed(fetch["response"])),
-                body=b64decode(fetch["response"]["body"]),
-            )
-            for fetch in fetches
-            if fetch["complete"] and fetch["response"] is not None
-        ]
-    )
+def recorded_responses(fetches: Sequence[Mapping[str, Any]]) -> list[RecordedResponse]:
+    """Return the complete responses of other servers of a replay, and what was sent of files."""
+    return [
+        RecordedResponse(
+            method=fetch["request"]["method"],
+            url=fetch["request"]["url"],
+            status=fetch["response"]["status"],
+            headers=tuple((name, value.encode("latin-1")) for name, value in _framed(fetch)),
+            body=b64decode(fetch["response"]["body"]),
+        )
+        for fetch in fetches
+        if fetch["response"] is not None
+        and (fetch["complete"] or fetch["request"]["url"].startswith(FILES_URL))
+    ]
 
 
-def _framed(response: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the header fields; `content-length` is that of the body, which may be redacted."""
-    length = str(len(b64decode(response["body"])))
-    return [(name, length if name == "content-length" else value) for name, value in response["headers"]]
+def _framed(fetch: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the header fields; `content-length` is that of a whole body, which may be redacted."""
+    length = len(b64decode(fetch["response"]["body"])) if fetch["complete"] else 0
+    return [
+        (name, str(length) if length and name == "content-length" else value)
+        for name, value in fetch["response"]["headers"]
+    ]

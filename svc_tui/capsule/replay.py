@@ -4,11 +4,12 @@ import json
 import re
 import time
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from doors.tables.files.importer import load as load_tables
 from doors.tables.sqlite.owner import open_for_writing
@@ -16,9 +17,11 @@ from doors.tables.sqlite.replay_time import ReplayTime
 from engine.artifact import Artifact
 from engine.deploy.doors import Doors
 from engine.deploy.serving import BuildResult, Publication, ServingTable, VersionFactory
+from engine.door import DoorRequest, DoorResponse, problem_response
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.door_delivery import file_url
 from engine.gateway.replay import Replayer
 from engine.gateway.routes import internal_resource
 from engine.manifest import MANIFEST
@@ -28,8 +31,10 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.record import StoredRecord, parse_utc
 from engine.timeline.recording import RecordedExchange, Redaction, exchange_document, recorded_request
 from engine.wasm.execution.runner import Runner
+from engine.wasm.outbound.door_calls import DoorBinding
+from engine.wasm.outbound.recorded import RecordedOutbound, RecordedResponse
 from svc_tui.capsule.container import EXCHANGE, FETCHES, STATEMENTS, TABLES, Capsule, CapsuleError
-from svc_tui.capsule.redaction import Redactor, recorded_outbound
+from svc_tui.capsule.redaction import Redactor, recorded_responses
 from svc_tui.composition import doors
 from svc_tui.terminal import stderr
 
@@ -122,7 +127,8 @@ async def replay_capsule(
         available = doors(replay=ReplayTime(recorded.time_ns, calls))
         opened = Doors(available, project.name, data, timeline)
         stack.push_async_callback(opened.aclose)
-        runner = Runner(cache, outgoing=recorded_outbound(capsule.documents[FETCHES]))
+        responses = recorded_responses(capsule.documents[FETCHES])
+        runner = Runner(cache, outgoing=RecordedOutbound(responses))
         stack.push_async_callback(runner.aclose)
         table = ServingTable(
             VersionFactory(runner, "dev", stderr.progress, lambda _: opened), DOMAIN, front=True
@@ -134,7 +140,8 @@ async def replay_capsule(
         }
         table.activate(await table.prepare(Publication(project, parts)))
         settings = GatewaySettings(dev=True, time_shift_ns=recorded.time_ns - time.time_ns())
-        gateway = Gateway(lambda: table.routes, lambda _: timeline, settings)
+        files = {"files": DoorBinding(_SentFiles(responses, recorded.request_id), 0, streams=True)}
+        gateway = Gateway(lambda: table.routes, lambda _: timeline, settings, doors_of=lambda _: files)
         internal = internal_resource(recorded.authority)
         if internal is None and table.routes.match_host(recorded.authority) is None:
             recorded = _addressed(recorded, document, project)
@@ -149,6 +156,35 @@ async def replay_capsule(
         response = Redactor().message(response, lambda body: redaction.body(body, kind))
         document["response"] = {**response, "headers": redaction.headers(response["headers"])}
     return document, after
+
+
+class _SentFiles:
+    """The Door `files` for clients in a replay: the files that the host sent. It implements `OpenDoor`."""
+
+    def __init__(self, responses: Sequence[RecordedResponse], request_id: str) -> None:
+        """`request_id` is that of the recorded request, which errors contain."""
+        self._request_id = request_id.encode()
+        self._responses = {(each.method, each.url): each for each in responses}
+
+    def answer(self, request: DoorRequest) -> DoorResponse:
+        """Answer as the Door did."""
+        url = file_url(request.path)
+        response = self._responses.get((request.method, url))
+        if response is None:
+            detail = f"{unquote(request.path.partition('files/')[2])} is not in the capsule"
+            stderr.warn(f"the file {detail}")
+            return problem_response(404, "files:not-found", detail)
+        if all(name != "content-length" for name, _ in response.headers):
+            body = response.body.replace(self._request_id, request.caller.request_id.encode())
+            return DoorResponse(response.status, body, response.headers)
+        return DoorResponse(response.status, headers=response.headers, stream=_chunks(response.body))
+
+    async def aclose(self) -> None:
+        """Return at once: no file is open."""
+
+
+async def _chunks(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
 
 
 def _restore(tables: Path, data: Path) -> None:

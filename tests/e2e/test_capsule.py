@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.dev_server import DevServer, dev_server
 from tests.support.samples import copied_sample
+from tests.svc_tui.capsule.recorded_shop import members, write
 
 pytestmark = pytest.mark.slow
 
@@ -295,3 +296,78 @@ def test_failing_request_of_a_session_is_replayed_from_a_capsule_without_its_tok
     # The values are in the memory of svc dev only.
     late = svc(project, environ, "capsule", request_id, "-o", "late.svccap", "--yes")
     assert "a replay sends no cookie" in late.stderr
+
+
+SENDER = """
+import { files } from '@svc/guest';
+export default {
+  fetch(request) {
+    return files.response(decodeURIComponent(new URL(request.url).pathname.slice(5)), {
+      headers: { 'cache-control': 'public, max-age=9' },
+    });
+  },
+};
+"""
+SENDING = """\
+[project]
+name = "shop"
+front = "site"
+
+[resource.site]
+lane = "static"
+public = true
+files = "public/"
+mounts = { "/api/*" = "api" }
+
+[resource.api]
+lane = "js"
+workdir = "api"
+"""
+
+
+def test_files_that_the_host_sent_are_replayed(tmp_path: Path, home: Path) -> None:
+    environ, shop = {"SVC_HOME": str(home)}, tmp_path / "shop"
+    (shop / "api" / "src").mkdir(parents=True)
+    (shop / "svc.toml").write_text(SENDING)
+    (shop / "api" / "src" / "index.js").write_text(SENDER)
+    stored = {"a ü.txt": b"stored", "big.bin": bytes(2 << 20), "public/docs/index.html": b"<p>docs"}
+    asked: dict[str, tuple[httpx.Response, Path]] = {}
+    with dev_server(shop, home) as server:
+        for key, content in stored.items():
+            (shop / "content").write_bytes(content)
+            result = svc(shop, environ, "files", "put", "content", key)
+            assert result.returncode == 0, result.stderr
+        for name, path, fields in (
+            ("whole", "/api/a%20%C3%BC.txt", {}),
+            ("range", "/api/a%20%C3%BC.txt", {"range": "bytes=1-3"}),
+            ("missing", "/api/none.txt", {}),
+            ("large", "/api/big.bin", {}),
+            ("site", "/docs/", {}),
+            ("folder", "/docs", {}),
+        ):
+            answer = server.get(path, headers=fields)
+            request_id, bug = answer.headers["x-request-id"], tmp_path / f"{name}.svccap"
+            server.wait_for(request_id)
+            result = svc(shop, environ, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes")
+            assert result.returncode == 0, result.stderr
+            note = "the file big.bin is not in the capsule, only its first 64 KiB"
+            assert (note in result.stderr) == (name == "large"), result.stderr
+            asked[name] = answer, bug
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for name, (answer, bug) in asked.items():
+        opened = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug), "--json")
+        document = json.loads(opened.stdout)
+        response = document["replayed"]["response"]
+        assert document["same"], (name, document)
+        replayed, old = document["replayed"]["request_id"].encode(), answer.headers["x-request-id"].encode()
+        body = b64decode(response["body"]).replace(replayed, old)
+        assert (response["status"], body) == (answer.status_code, answer.content[: 64 << 10])
+        fields = [(key, value) for key, value in response["headers"] if key not in ("date", "x-request-id")]
+        assert all(answer.headers[key] == value for key, value in fields)
+    parts = members(asked["whole"][1])
+    parts["fetches.json"] = parts["fetches.json"].replace(b"a%20", b"b%20")
+    opened = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(write(empty / "other", parts)), "--json")
+    assert json.loads(opened.stdout)["replayed"]["response"]["status"] == 404
+    assert "the file a ü.txt is not in the capsule" in opened.stderr
+    assert [answer.status_code for answer, _ in asked.values()] == [200, 206, 404, 200, 200, 308]
