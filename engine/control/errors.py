@@ -29,6 +29,7 @@ STATUS: Mapping[str, int] = {
     "slow": 408,
     "too-many-attempts": 429,
     "internal": 500,
+    "file-damaged": 500,
     "storage-full": 507,
     "storage-quota": 507,
     "busy": 503,

@@ -1,5 +1,6 @@
 """Files of a js resource: the program of the documentation in `svc dev`, and a service with two workers."""
 
+import hashlib
 import json
 import random
 import re
@@ -162,6 +163,17 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
         assert listed["delimitedPrefixes"] == ["a/"] and [each["key"] for each in listed["objects"]] == ["up"]
         source = tmp_path / "notes.txt"
         source.write_text("hello")
+        assert shop.files("put", str(source), "docs/notes.txt").returncode == 0
+        assert shop.files("get", "docs/notes.txt").stdout == "hello"
+        blob = shop.data / "blobs" / hashlib.sha256(b"hello").hexdigest()
+        blob.chmod(0o644)
+        blob.write_text("hullo")
+        for _ in range(2):  # It is moved away at the first.
+            damaged = shop.files("get", "docs/notes.txt")
+            assert damaged.returncode == 1 and "hint: Store the file again" in damaged.stderr
+            assert "the bytes of the file 'docs/notes.txt' are damaged" in damaged.stderr
+            answer = shop.ask("GET", "/docs/notes.txt")
+            assert (answer.status_code, answer.json()["code"]) == (500, "file-damaged")
         assert shop.files("put", str(source), "docs/notes.txt").returncode == 0
         assert shop.files("get", "docs/notes.txt").stdout == "hello"
         assert json.loads(shop.files("du", "--json").stdout)["files"] == 3

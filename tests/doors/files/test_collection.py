@@ -1,32 +1,24 @@
 """Kills and garbage collection leave the old or the new file, and no row without its bytes."""
 
 import asyncio
+import multiprocessing
 import os
 import random
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from doors.files.store import referenced
 from doors.tables.project_database import ProjectDatabase
-from engine.deploy.gc import GRACE_NS, remove_unused
+from engine.deploy.gc import GRACE_NS
+from tests.doors.files.busy import CONTENTS, FAR_MS, KEYS, collect, main
 from tests.doors.files.files_door import Files
 from tests.doors.files.killed import NEW
 
 OLD = b"old" * 500_000
-FAR_MS = 10**15
-
-
-def collect(files: Files, since_ms: int, before_ns: int) -> "asyncio.Future[tuple[int, int]]":
-    async def run() -> tuple[int, int]:
-        database = ProjectDatabase(files.folder)
-        needed = await asyncio.to_thread(database.read, lambda each: referenced(each, since_ms))
-        return await remove_unused(files.blobs, needed, before_ns)
-
-    return asyncio.ensure_future(run())
 
 
 @pytest.mark.slow
@@ -100,3 +92,40 @@ def test_collector_beside_puts_of_the_same_bytes_loses_nothing(tmp_path: Path) -
                 await files.ask("DELETE", f"/v1/files/{key}")
 
     asyncio.run(test())
+
+
+@pytest.mark.nightly
+@pytest.mark.slow(seconds=60)
+def test_collectors_of_processes_that_are_killed_lose_nothing(tmp_path: Path) -> None:
+    """Half of the files are removed before each round, in which processes store and copy their old blobs."""
+    chance, context = random.Random(41), multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.doors.files.busy"])
+    asyncio.run(Files(tmp_path).put("first", b""))
+    killed = 0
+
+    async def contents() -> list[bytes | None]:
+        return [await files.content(key) for key in KEYS]
+
+    def remove_half(connection: Any) -> None:
+        connection.execute("DELETE FROM _svc_files WHERE abs(random()) % 2")
+
+    for number in range(20):
+        ProjectDatabase(tmp_path).write(remove_half, None)
+        for path in (tmp_path / "blobs").glob("*"):
+            os.utime(path, (1, 1))
+        arguments = ((tmp_path, 3 * number + each, 4) for each in range(3))
+        processes = [context.Process(target=main, args=each) for each in arguments]
+        for process in processes:
+            process.start()
+        processes[0].join(chance.uniform(0.1, 1.0))
+        processes[0].kill()
+        for process in processes:
+            process.join()
+        killed += processes[0].exitcode != 0
+        assert {each.exitcode for each in processes[1:]} == {0}
+        files = Files(tmp_path)
+        assert set(asyncio.run(contents())) <= {None, *CONTENTS}
+    assert killed > 5
+    asyncio.run(collect(files, FAR_MS, time.time_ns() + GRACE_NS))
+    stored = [*asyncio.run(contents()), asyncio.run(files.content("first"))]
+    assert len(files.stored()) == len(set(stored) - {None})
