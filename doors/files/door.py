@@ -72,7 +72,8 @@ class ProjectFiles:
         self.store.limit = None if mebibytes is None else mebibytes << 20
 
     async def aclose(self) -> None:
-        """Return at once: no file is open between requests."""
+        """Refuse to store files. No file is open between requests."""
+        self.store.is_closed = True
 
     def answer(self, request: DoorRequest) -> Awaitable[DoorResponse]:
         """Answer a request of a guest, or of a client."""

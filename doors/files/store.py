@@ -131,6 +131,7 @@ class FileStore:
         self._database, self._blobs = database, blobs
         self.written = database.written
         self.limit: int | None = None
+        self.is_closed = False
 
     async def find(self, key: str, stale: Session | None = None) -> StoredFile:
         """Return a file, by a stale read of a session if there is one. Raises `FileError`."""
@@ -235,6 +236,8 @@ class FileStore:
         )
 
     async def _write(self, work: Callable[[Any], T], caller: Caller | None, user: str) -> T:
+        if self.is_closed:
+            raise FileError("the project was removed; nothing was stored", code="unavailable")
         return await asyncio.to_thread(self._database.write, work, caller, user)
 
     def _prepare(self, connection: Any, key: str, check: Check) -> int:

@@ -146,6 +146,7 @@ class ProjectTables:
         """Requests that wait for the file to be opened, or have opened it."""
         self._closing: set[asyncio.Future[None]] = set()
         self._reading = asyncio.Lock()
+        self._is_closed = False
         self._reported = ""
         self.last_used = 0
         """The value of `TablesDoor.clock` at the last request."""
@@ -260,6 +261,8 @@ class ProjectTables:
     async def _open(self) -> "OpenDatabase":
         if self._closing:
             await asyncio.wait(self._closing)
+        if self._is_closed:
+            raise GuestProblem("unavailable", "the tables are closed: the project was removed")
         await self._door.make_room(self)
         loop, door = asyncio.get_running_loop(), self._door
         opened = partial(OpenDatabase, self.path, *self._limits, door.threads, on_idle=door.freed.set)
@@ -336,7 +339,8 @@ class ProjectTables:
         closing.add_done_callback(self._closing.discard)
 
     async def aclose(self) -> None:
-        """Finish writes, stop reads and close the file."""
+        """Finish writes, stop reads and close the file, which is not opened again."""
+        self._is_closed = True
         if is_active() and (replica := find_replica(self.path)) is not None:
             replica.execute_with(None)
         if self._opening is not None:

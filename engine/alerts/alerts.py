@@ -103,6 +103,12 @@ class Alerts:
             if state.announced:
                 self._send(state.alert)
 
+    def end_all(self, project: str) -> None:
+        """End the alerts of a project."""
+        for kind, name, subject in list(self._states):
+            if name == project:
+                self.end(kind, name, subject=subject)
+
     def check(self) -> None:
         """Send messages that are due, and forget ended alerts that have had none for an hour."""
         for key, state in list(self._states.items()):

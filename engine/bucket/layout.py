@@ -26,7 +26,7 @@ MAX_HOLDER_BYTES = 200
 _OF_AN_EMPTY_FOLDER = frozenset({LOCK, VERSION + ".new", "lost+found"})
 """Files that an interrupted creation leaves, and the folder in the root of an ext4 filesystem."""
 
-CURRENT = 9
+CURRENT = 10
 """Raise it with each change of what a data directory stores, so that an older svc refuses the folder."""
 Step = Callable[[Path], None]
 STEPS: Mapping[int, Step] = {version: lambda root: None for version in range(1, CURRENT)}

@@ -106,6 +106,13 @@ class AccessWatch:
             if not self._of_user[access.user]:
                 del self._of_user[access.user]
 
+    def end(self, project: str) -> None:
+        """End the streams of a project that was removed."""
+        error = SvcError(f"the project {project} was removed", code="not-found")
+        for access in list(self._watched):
+            if any(name == project for name, _ in access.required):
+                access.on_lost(error)
+
     async def _check_repeatedly(self) -> None:
         checks: dict[str, asyncio.Task[None]] = {}
         try:

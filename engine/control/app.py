@@ -196,9 +196,11 @@ def create_app(
     blueprints: Iterable[Blueprint],
     *,
     in_fleet: bool = False,
+    on_removal: Callable[[Callable[[str], None]], object] = lambda end: None,
 ) -> Quart:
     """Return the application with these blueprints. `in_fleet` says whether the service uses a fleet.
 
+    `on_removal` gets a function that ends the streams of a project.
     Its requests raise `Unauthenticated` without a session, and `NotFound` for an invalid project name.
     """
     app = Quart("engine.control")
@@ -221,6 +223,7 @@ def create_app(
     for blueprint in (_health(in_fleet), *blueprints):
         app.register_blueprint(blueprint)
     watch = AccessWatch(authenticator, internal_error)
+    on_removal(watch.end)
 
     @app.before_request
     async def _authenticate() -> None:

@@ -23,6 +23,7 @@ from engine.door import (
     OpenDoor,
     StreamingDoor,
 )
+from engine.errors import SvcError
 from engine.job_store import JobStore
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, StructuredRecord
@@ -175,16 +176,21 @@ class Tenants:
         self._on_work = on_work
         self._timelines: dict[str, TimelineBus] = {}
         self._doors: dict[str, Doors] = {}
+        self._removed: set[str] = set()
 
     def timeline(self, project: str) -> TimelineBus:
         """Return a project's timeline."""
+        if project in self._removed:
+            return TimelineBus()
         if project not in self._timelines:
             self._timelines[project] = TimelineBus()
             self._on_timeline(project, self._timelines[project])
         return self._timelines[project]
 
     def doors(self, project: str) -> Doors:
-        """Return a project's open Doors."""
+        """Return a project's open Doors. Raises `SvcError` for a removed project."""
+        if project in self._removed:
+            raise SvcError(f"the project {project} was removed", "Deploy it again.", code="not-found")
         if project not in self._doors:
             folder, timeline = self._data(project), self.timeline(project)
             self._doors[project] = Doors(
@@ -193,11 +199,22 @@ class Tenants:
         return self._doors[project]
 
     def open_doors(self, project: str) -> Mapping[str, DoorBinding]:
-        return self.doors(project).open
+        return self.doors(project).open if project not in self._removed else {}
 
     def uses(self, project: str) -> DoorUsage:
         """Return the mutable usage counts of a project's Doors."""
         return self._doors[project].uses if project in self._doors else DoorUsage()
+
+    async def remove(self, project: str) -> None:
+        """Close a project. Requests that have not ended get no Doors, and their records are dropped."""
+        self._removed.add(project)
+        self._timelines.pop(project, None)
+        if (doors := self._doors.pop(project, None)) is not None:
+            await doors.aclose()
+
+    def reopen(self, project: str) -> None:
+        """Permit Doors and records of a project that is deployed again."""
+        self._removed.discard(project)
 
     async def aclose(self) -> None:
         """Close every Door, after the last guest has finished."""

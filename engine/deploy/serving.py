@@ -35,7 +35,8 @@ class Publication:
     `deployment` is the guests' `SVC_DEPLOYMENT`. `secrets` are the values of the secrets that resources
     declare, by name. `quota` is that of the whole service, not of a process. Requests wait
     for the next part of `outdated` resources, whose files were saved. `domains` are the custom domains that
-    reach this service; `None` in development, where all are served without redirects.
+    reach this service; `None` in development, where all are served without redirects. A `removed` project is
+    not served any more.
     """
 
     project: Project
@@ -46,6 +47,7 @@ class Publication:
     _: KW_ONLY
     outdated: frozenset[str] = frozenset()
     domains: Collection[str] | None = None
+    removed: bool = False
 
 
 MAX_LOADING = 4
@@ -302,11 +304,16 @@ class ServingTable:
         }
 
     def activate(self, prepared: PreparedProject, *, replace_all: bool = False) -> None:
-        """Serve a prepared project from the next request on; `replace_all` removes every other project."""
+        """Serve a prepared project from the next request on, or remove it.
+
+        `replace_all` removes every other project.
+        """
         name = prepared.publication.project.name
         self._versions.enforce(name, prepared.publication.quota)
         before = self._live.get(name)
         self._live = ({} if replace_all else self._live) | {name: prepared}
+        if prepared.publication.removed:
+            del self._live[name]
         self._routes = None
         for resource, version in before.versions.items() if before is not None else ():
             replacement = prepared.versions.get(resource)
@@ -318,7 +325,7 @@ class ServingTable:
             after = prepared.served.get(resource)
             if isinstance(served.version, OnDemand) and after is not served:
                 served.version.unload()
-        if self.on_activate is not None:
+        if self.on_activate is not None and name in self._live:
             self.on_activate(name)
 
     async def load(self, name: str) -> None:

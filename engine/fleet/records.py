@@ -79,6 +79,10 @@ class FleetRecords:
         for node in self._sessions:
             self._copy(node, project)
 
+    def remove(self, project: str) -> None:
+        """Store no more copies of the records of a project."""
+        self._projects.pop(project, None)
+
     def publish(self, project: str, after: int, rows: Rows, series: Rows) -> None:
         """Send new records of a project to all nodes, on any thread: see `engine.timeline.recorder`."""
         for content in messages(after, rows, series):
@@ -165,7 +169,8 @@ class FleetRecords:
     async def _copy_lacking(self, node: str) -> None:
         try:
             while self._lacking[node]:
-                project = self._lacking[node].pop()
+                if (project := self._lacking[node].pop()) not in self._projects:
+                    continue  # It was removed.
                 others = await self._copy_node(node, project, node)
                 for other in others - self._presence.present() - {self.node}:
                     await self._copy_node(node, project, other)
@@ -200,7 +205,7 @@ class FleetRecords:
         while rows := (await self._questions.ask(node, USAGE, {**question, "after": after}))["rows"]:
             files.usage_recorder.copy(of, rows)
             after = rows[-1][0], rows[-1][1]
-            while files.usage_recorder.full:  # noqa: ASYNC110
+            while files.usage_recorder.full and project in self._projects:  # noqa: ASYNC110
                 await asyncio.sleep(FULL_SECONDS)
         return others
 

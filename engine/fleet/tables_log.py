@@ -174,6 +174,14 @@ class TablesLog:
         for stream in (self._records, self._files, self._contents, self._stream):
             await stream.purge(">")
 
+    async def remove(self, name: str, up_to: int) -> None:
+        """Remove a log up to a sequence, and its snapshots. Raises `BucketError`."""
+        subject = token(name)
+        await self._stream.purge(subject, up_to)
+        await self._records.purge(subject)
+        for stream in (self._files, self._contents):
+            await stream.purge(f"{subject}.>")
+
     async def append(self, name: str, contents: Sequence[bytes], expected: int) -> int | None:
         return await self._stream.publish_batch(token(name), contents, expected=expected)
 

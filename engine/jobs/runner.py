@@ -102,6 +102,13 @@ class JobRunner:
         if tries := set().union(*self._tries.values()):
             await asyncio.wait(tries)
 
+    async def remove(self, project: str) -> None:
+        """Cancel the tries of a project that is not served any more."""
+        self._due.pop(project, None)
+        self._known.discard(project)
+        claiming = [task for name, task in self._active.items() if name == project]
+        await cancel([*claiming, *self._tries.pop(project, ())])
+
     @property
     def _stopping(self) -> bool:
         return self._loop is not None and self._loop.done()

@@ -140,6 +140,12 @@ class ServiceMeter:
 
         return measure
 
+    def remove(self, project: str) -> None:
+        """Forget the counters of a project."""
+        with self._lock:
+            self._meters = {key: meter for key, meter in self._meters.items() if key[0] != project}
+            self._series.pop(project, None)
+
     def series(self, project: str | None = None) -> dict[str, list[Series]]:
         """Return the series of the code by project, of one project or of all, as they are now."""
         with self._lock:

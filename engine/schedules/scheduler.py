@@ -215,15 +215,20 @@ class Scheduler:
         return now - run.started > limit + MARGIN_SECONDS
 
     async def _change(self, project: str, change: Callable[[Entries], Entries]) -> Entries:
-        """Change the state of a project's schedules, and return it. Raises `BucketError`."""
+        """Change the state of a project's schedules, and return it. Raises `BucketError`.
+
+        That of a project that was removed meanwhile is not stored.
+        """
         cells, key = self._cells(), KEY_PREFIX + project
         while True:
             cell = await cells.get(key)
             before = _FORM.validate_json(cell.value) if cell is not None else {}
             after = dict(change(before))
             revision = cell.revision if cell is not None else None
-            if after == before or not isinstance(
-                await cells.cas(key, _FORM.dump_json(after), revision), StaleRevision
+            if (
+                project not in self._projects()
+                or after == before
+                or not isinstance(await cells.cas(key, _FORM.dump_json(after), revision), StaleRevision)
             ):
                 self._known[project] = after
                 return after

@@ -1,4 +1,4 @@
-"""Deploys, rollbacks and secrets of all projects in a bucket.
+"""Deploys, rollbacks, secrets and removals of all projects in a bucket.
 
 A change first does everything that can fail beside the live version. One compare-and-set in the bucket then
 activates it, and the routes are replaced. If the process is killed at any point, either the old or the new
@@ -6,6 +6,7 @@ version is live.
 """
 
 import asyncio
+import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -52,9 +53,10 @@ from engine.service.policy import (
     require_secrets,
 )
 from engine.service.quotas import QuotaStore
+from engine.service.removals import Removals
 from engine.service.secrets import SecretStore
 from engine.service.secrets_key import SecretsKey
-from engine.service.spec import DeploySpec, InvalidDeploySpec
+from engine.service.spec import NO_PROJECT_DIR, DeploySpec, InvalidDeploySpec
 from engine.wasm.compile.code_cache import is_compiled
 
 TIMEOUT_SECONDS = 30.0
@@ -142,18 +144,20 @@ class Deployer:
         publish: Callable[[Publication], Awaitable[None]] | None = None,
         migrate: Callable[[Deployment, Mapping[str, str]], Awaitable[None]] | None = None,
         referenced: Callable[[], Awaitable[set[Digest]]] | None = None,
+        applied_removals: Path | None = None,
     ) -> None:
         """`unpacked` caches artifacts as files, `cache` their compiled code; both can be recreated.
 
         `publish` updates worker processes and returns when they serve the publication. `migrate` applies the
         new migrations of a deployment by file name, each atomically. `referenced` is that of
-        `collect_garbage`.
+        `collect_garbage`, `applied_removals` that of `Removals`.
         """
         self.bucket = bucket
         self.history = DeploymentHistory(bucket)
         self.secrets = SecretStore(bucket.kv, key)
         self.quotas = QuotaStore(bucket.kv)
         self.domains = DomainStore(bucket.kv, domain)
+        self.removals = Removals(bucket.kv, applied_removals)
         self.domains_declared = asyncio.Event()
         """Set when a deployment that went live may have declared domains."""
         self._unpacked = unpacked
@@ -175,6 +179,12 @@ class Deployer:
         self.ready_elsewhere: Callable[[str, str], Awaitable[None]] | None = None
         self.on_deploy: Callable[[str, str], None] = lambda project, failure: None
         """Called with a project that was deployed, or with the reason of a failure other than a conflict."""
+        self.on_removed: Callable[[str, str], None] = lambda project, by: None
+        """Called with a project that was removed, and the user."""
+        self.delete_data: Callable[[str], Awaitable[None]] = tenants.remove
+        """Closes what a project that is not served has open, and deletes its data of this machine."""
+        self.delete_elsewhere: Callable[[str], Awaitable[None]] | None = None
+        """Has the other nodes of a fleet call `apply_removal`, and deletes the data that they share."""
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
         """Serve all live deployments as `LiveDeployments` does; `warn` is called with each error."""
@@ -182,6 +192,12 @@ class Deployer:
             await self.secrets.seal_all()
         except SvcError as error:  # As on a full disk, where reading works.
             warn(error)
+        for project, removal in (await self.removals.all()).items():
+            if not removal.complete:
+                try:
+                    await self._complete_removal(project)
+                except SvcError as error:
+                    warn(error)
         self._loading = LiveDeployments(self._serve_at_start, warn)
         await self._loading.start(await self.history.all_live(warn))
         for name, (publication, _) in self._served.items():  # A process killed after an activation did not.
@@ -222,6 +238,9 @@ class Deployer:
     async def _deploy(self, spec: DeploySpec, steps: asyncio.Queue[Step | None]) -> Deployment:
         name = spec.project.name
         async with self._locks[name]:
+            if await self.removals.is_pending(name):
+                await self._complete_removal(name)
+            self._tenants.reopen(name)
             await self._check_revision(name, spec.revision)
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             live = await self._live_deployment(name)
@@ -364,6 +383,59 @@ class Deployer:
         """Change limits of a project, `None` to none; return its quota. It applies from the next request."""
         return await self._change(project, self.quotas.change(project, limits))
 
+    async def remove(self, project: str, by: str) -> None:
+        """Remove a project with all that it stores. Once it has begun, it is completed even after a kill.
+
+        Raises `SvcError` while the project is being changed, and if there is nothing to remove.
+        """
+        if self._locks[project].locked():
+            raise SvcError(
+                f"a deploy or another change of {project} is in progress; nothing was removed",
+                "Try again when it has ended.",
+                code="conflict",
+            )
+        await asyncio.shield(spawn(self._committing, self._remove(project, by)))
+
+    async def _remove(self, project: str, by: str) -> None:
+        async with self._locks[project]:
+            if not await self.removals.is_stored(project) and not await self.removals.is_pending(project):
+                raise SvcError(
+                    f"the service has no project {project}",
+                    "Run `svc projects list` to list the projects.",
+                    code="not-found",
+                )
+            await self.removals.begin(project, by)
+            await self._complete_removal(project)
+            self.on_removed(project, by)
+
+    async def _complete_removal(self, project: str) -> None:
+        await self.removals.stop_serving(project)
+        await self._delete_own(project)
+        if self.delete_elsewhere is not None:
+            await self.delete_elsewhere(project)
+        await self.removals.complete(project)
+        if self.delete_elsewhere is not None:
+            # A node may have asked another one meanwhile, which then opened its copy of the tables again.
+            await self._delete_own(project)
+            await self.delete_elsewhere(project)
+
+    async def _delete_own(self, project: str) -> None:
+        """Stop serving a project, and delete its data of this machine."""
+        self._prepared.pop(project, None)
+        nothing = Publication(Project(project, NO_PROJECT_DIR, {}), {}, removed=True)
+        await self._activate(await self._site.prepare(nothing), sys.maxsize)
+        del self._served[project]
+        await self.delete_data(project)
+        await self.domains.get(project)
+        await self.removals.applied(project)
+
+    async def apply_removal(self, project: str) -> None:
+        """Delete the data of this node of a fleet that is older than a removal of the project."""
+        if await self.removals.is_unapplied(project):
+            async with self._locks[project]:
+                if await self.removals.is_unapplied(project):
+                    await self._delete_own(project)
+
     async def _change(self, project: str, change: Coroutine[Any, Any, T]) -> T:
         """Run a change and reload the live version, even if the caller is canceled."""
 
@@ -405,6 +477,7 @@ class Deployer:
 
     async def refresh(self, project: str) -> None:
         """Serve the live version if it, its secrets, its quota or its domains differ from what is served."""
+        await self.apply_removal(project)
         live, ready = await self.history.live(project), self._prepared.get(project)
         if live is not None and ready is not None and ready.publication.deployment == live.deployment:
             del self._prepared[project]
@@ -493,6 +566,7 @@ class Deployer:
 
     async def _publication(self, candidate: _Candidate) -> Publication:
         name = candidate.project.name
+        self._tenants.reopen(name)
         return Publication(
             candidate.project,
             candidate.parts,

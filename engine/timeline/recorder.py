@@ -512,10 +512,11 @@ class TimelineRecorder:
         return False
 
     def close(self) -> None:
-        """Write the remaining records and stop; call it after the last request."""
+        """Write the remaining records and stop; call it after the last request. Later ones are dropped."""
         self._unsubscribe()
         self._runs.close()
         self._work()
+        self._max_pending_bytes = -1
         self._close_file()
 
 

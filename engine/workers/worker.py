@@ -119,8 +119,13 @@ async def serve_worker(
                 tls = tls or Tls()
                 _use(tls, message.certificates, channel)
             elif isinstance(message, protocol.Publish):
+                name = message.publication.project.name
+                tenants.reopen(name)
                 ready = await site.prepare(message.publication, lenient=True)
                 site.activate(ready, replace_all=not config.multi_project)
+                if message.publication.removed:
+                    runner.stop_all(name)
+                    await tenants.remove(name)
                 channel.send(protocol.Published(message.number))
             elif serving is None:
                 handler = behind_proxies(gateway, config.trusted_proxies)

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,6 +25,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.replication import LogMessage, LogSnapshot
+from engine.service.removals import removal_times
 from engine.service.secrets_key import KEY_FILE, SecretsKey
 from svc_tui.backup.names import (
     TABLES,
@@ -120,7 +121,12 @@ async def restore(
             finally:
                 await bucket.aclose()
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
-            tables = await asyncio.to_thread(_restore_tables, store, data / "projects", time_ns, *found)
+            folder, removed = data / "projects", removal_times(values)
+            tables = await asyncio.to_thread(_restore_tables, store, folder, time_ns, *found, removed)
+            for project in set(projects) - {each.project for each in tables}:
+                raise BackupError(
+                    f"{project} was removed at {text(removed[project])}", "Name an earlier moment: --at TIME"
+                )
             report.tables = len(tables)
             target.rmdir() if target.exists() else None
             durable.rename(data, target)
@@ -182,11 +188,16 @@ def _restore_tables(
     projects: Sequence[str],
     snapshots: Sequence[Snapshot],
     entries: Sequence[Entries],
+    removed: Mapping[str, int],
 ) -> list[RestoredTables]:
+    """Restore the tables of projects as of a time, but not from before projects were `removed`."""
     restored = []
     for project in projects:
         own = sorted((each for each in snapshots if each.project == project), key=lambda each: each.time_ns)
-        earlier = [each for each in own if each.time_ns <= time_ns]
+        since_ns = removed.get(project, 0)
+        earlier = [each for each in own if since_ns < each.time_ns <= time_ns]
+        if not earlier and since_ns:
+            continue
         if not earlier:
             problem = f"the backup of its tables begins at {text(own[0].time_ns)}"
             restored.append(RestoredTables(project, 0, 0, problem))
@@ -209,7 +220,7 @@ def restore_tables(
     """
     if deployment:
         time_ns = _time_before(store, deployment)
-    [restored] = _restore_tables(store, folder, time_ns, *_find_tables(store, [project]))
+    [restored] = _restore_tables(store, folder, time_ns, *_find_tables(store, [project]), {})
     if restored.problem:
         last = f"the last one that it has: --at {text(restored.last_ns, exact=True)}"
         hint = f"Restore {last if restored.last_ns else 'a later moment.'}"

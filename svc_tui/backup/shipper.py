@@ -48,6 +48,7 @@ from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
+from engine.service.removals import removal_times
 from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.names import (
     ID_FILE,
@@ -192,6 +193,8 @@ class Backup:
         self._beside: dict[tuple[str, str], asyncio.Task[None]] = {}
         """Work under way, by its kind and project."""
         self._failed: dict[tuple[str, str], _Failure] = {}
+        self._removed: dict[str, int] = {}
+        """When projects were removed, as of the last reading."""
         self._restoring: set[str] = set()
         """Projects whose tables are being restored."""
         self._threads = ThreadPoolExecutor(THREADS, "svc-backup")
@@ -219,7 +222,7 @@ class Backup:
         """Begin within a limit of time. Raises `BackupTaken`."""
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
-                await asyncio.to_thread(self._begin)
+                await self._read_removed(self._begin)
         except TimeoutError:
             url = self._store.url
             self._log("warning", f"the backup at {url} does not answer; the service starts without waiting")
@@ -227,6 +230,16 @@ class Backup:
             if isinstance(error, BackupTaken):
                 raise
             self._log("error", f"the backup waits: {_problem(error)}")
+
+    async def _read_removed(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Run a function on a thread that uses `_removed`."""
+        self._removed = removal_times({each.key: each.value for each in await self._bucket.kv.list("")})
+        await self._in(self._threads, work, *arguments)
+
+    def remove(self, project: str) -> None:
+        """Begin the backup of a project's tables again if it is deployed again."""
+        if (shipped := self._shipped.get(project)) is not None:
+            shipped.journal, shipped.seen = "", None  # A snapshot follows.
 
     def _begin(self) -> None:
         """Check that the store has no other service's backup, and read what it has. Raises `BackupError`."""
@@ -251,6 +264,7 @@ class Backup:
         self._shipped, self._values = {}, None
         self._values_ns = max(values_times(each.name for each in self._store.list(VALUES)), default=0)
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
+        snapshots = [each for each in snapshots if each.time_ns > self._removed.get(each.project, 0)]
         newest_first = sorted(snapshots, key=lambda each: -each.time_ns)
         self._verified = {each.project: each.time_ns for each in newest_first}
         self._verified |= parse_marks(VERIFIED, (each.name for each in self._store.list(VERIFIED)))
@@ -306,7 +320,7 @@ class Backup:
             return
         if not self._has_begun:
             if not (self._beside or self._restoring):
-                self._start("begin", "", self._in(self._threads, self._begin))
+                self._start("begin", "", self._read_removed(self._begin))
             await self._wait(end)
         if self._has_begun:
             projects, changed = await self._in(self._threads, self._changed)
@@ -319,7 +333,7 @@ class Backup:
                 self._start_verification(projects)
                 if time.monotonic() > self._pruned + PRUNE_SECONDS:
                     since_ns = time.time_ns() - self._days * _DAY_NS
-                    self._start("prune", "", self._in(self._threads, self._prune, since_ns))
+                    self._start("prune", "", self._read_removed(self._prune, since_ns))
             self._failed = {key: each for key, each in self._failed.items() if key[1] in projects}
             await self._wait(end)
         if self._failed:
@@ -632,7 +646,10 @@ class Backup:
             for each in sorted(snapshots, key=lambda each: each.time_ns)
             if each.time_ns <= since_ns
         }
+        removed = {name: time_ns for name, time_ns in self._removed.items() if time_ns <= since_ns}
         old = [each.name for each in snapshots if each.time_ns < _base_ns(bases, each.project)]
+        old += [each.name for each in snapshots if each.time_ns < removed.get(each.project, 0)]
+        old += [each.name for each in entries if each.time_ns < removed.get(each.project, 0)]
         old += [
             each.name
             for each in entries
@@ -644,7 +661,7 @@ class Backup:
             self._values = None
         earlier = [each for each in times if each <= since_ns]
         old += [values_name(each) for each in earlier[:-1]]
-        self._store.delete(old)
+        self._store.delete(set(old))
         self._pruned = time.monotonic()
 
 

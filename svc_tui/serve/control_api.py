@@ -128,7 +128,8 @@ class Control:
             operation.alerts_blueprint(runtime.monitor),
         )
         access = AnyOf(StaticToken(self.endpoint.token), auth.sessions)
-        app = create_app(access, subjects, in_fleet=peers.records is not None)
+        in_fleet = peers.records is not None
+        app = create_app(access, subjects, in_fleet=in_fleet, on_removal=runtime.removed.subscribe)
         if not settings.serving:
             app.before_request(partial(_refuse_stopped, settings.data))
         self.api = asgi_handler(app)

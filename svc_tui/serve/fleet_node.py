@@ -1,7 +1,7 @@
 """The part of a service that only a node of a fleet has: replicas of tables and of records, and questions."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from engine.timeline.recorder import read_page
 from engine.usage.store import USAGE_FILE, UsageStore
 from svc_tui.serve.settings import project_dir
 
-REPAIR = "repair"
+REPAIR, REMOVE = "repair", "remove"
 REPAIR_SECONDS = 1200.0
 """Longer than a node compares its copy with those of other nodes."""
 MAX_WAITING = 512
@@ -82,6 +82,36 @@ class NodeOfFleet:
         """Prepare deployments that other nodes activate from now on; return what asks them to."""
         self._questions.answer(PREPARE, lambda question: prepare(question["project"], question["deployment"]))
         return self._questions.prepare_everywhere
+
+    async def remove(self, project: str) -> None:
+        """Stop copying the records and tables of a project."""
+        if self.records is not None:
+            self.records.remove(project)
+            await self._replicas.remove(project)
+
+    def delete_everywhere(
+        self, apply: Callable[[str], Awaitable[None]], is_pending: Callable[[str], Awaitable[bool]]
+    ) -> Callable[[str], Awaitable[None]]:
+        """Return what has the other nodes `apply` the removal of a project, and deletes its log of tables.
+
+        Nodes that do not answer apply it when they follow the bucket again.
+        """
+
+        async def answer(question: Document) -> dict[str, Any]:
+            await apply(question["project"])
+            return {}
+
+        self._questions.answer(REMOVE, answer)
+
+        async def delete(project: str) -> None:
+            assert self.log is not None
+            asking = [self._questions.ask(node, REMOVE, {"project": project}) for node in self.log.others()]
+            await asyncio.gather(*asking, return_exceptions=True)
+            last = await self.log.last(project)
+            if await is_pending(project):
+                await self.log.remove(project, last)
+
+        return delete
 
     async def tables(self, nodes: Collection[str], project: str) -> Tables:
         """See `FindTables`."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
@@ -17,7 +18,8 @@ from doors.tables.replication.journal import JOURNAL, trim_days
 from doors.tables.sqlite.owner import open_for_writing
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Watched
-from engine.bucket.protocols import Bucket, Digest
+from engine.bucket.durable import sync_folder
+from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.certificates.state import CertificateStates
 from engine.control.auth.login_throttle import LoginThrottle
@@ -33,6 +35,7 @@ from engine.errors import SvcError
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.fleet import Fleet, share_attempts
+from engine.fleet.node import NODE_FOLDER
 from engine.fleet.records import ProjectFiles
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.sockets import authority, bind
@@ -49,10 +52,11 @@ from engine.service.domain_checks import DomainChecks, check_all
 from engine.service.domains import KEY_PREFIX as DOMAINS
 from engine.service.loading import START_SECONDS, follow
 from engine.service.quotas import KEY_PREFIX as QUOTAS
+from engine.service.removals import KEY_PREFIX as REMOVALS
 from engine.service.secrets import KEY_PREFIX as SECRETS
 from engine.service.secrets_key import SecretsKey
 from engine.timeline import database
-from engine.timeline.bus import TimelineBus
+from engine.timeline.bus import TimelineBus, Topic
 from engine.timeline.rates import RateMeter
 from engine.timeline.record import Origin, PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
@@ -95,6 +99,21 @@ async def migrate(folder_of: Callable[[str], Path], deployment: Deployment, file
         ) from error
 
 
+REMOVED = "removed"
+"""Folder of a data directory for data that is being deleted."""
+
+
+def _delete_folder(folder: Path, trash: Path) -> None:
+    """Delete a folder, which others may still write to. Raises `SvcError`."""
+    with disk_errors(folder):
+        while folder.exists():
+            trash.mkdir(exist_ok=True)
+            folder.rename(trash / secrets.token_hex(6))
+            sync_folder(folder.parent)
+        if trash.exists():
+            shutil.rmtree(trash)
+
+
 QUIET_SECONDS = 2.0
 """After this time, the log says why the service does not serve yet."""
 _COMPILING = (
@@ -124,7 +143,10 @@ class Runtime:
         )
         self.peers = NodeOfFleet(settings.data)
         closing.push_async_callback(self.peers.aclose)
-        self._recorders = closing.enter_context(contextlib.ExitStack())
+        self._recorders: dict[str, contextlib.ExitStack] = {}
+        self.removed = Topic[str]()
+        """Gets the name of each project that is removed."""
+        closing.callback(self._close_recorders)
         self._exports = Exports(
             settings.otlp, self.meter, self.state, lambda name: self.serving.collector(name), settings.log
         )
@@ -150,19 +172,7 @@ class Runtime:
         self.console_secret = secrets.token_urlsafe(32)
         self.proof_key = next(iter(key.derive("svc-domain").values()))
         self.workers = self._worker_pool() if processes > 1 else None
-        self.deployer = Deployer(
-            bucket,
-            unpacked=settings.data / "unpacked",
-            cache=settings.data / "cache",
-            site=self.serving,
-            tenants=self.tenants,
-            domain=settings.domain,
-            key=key,
-            publish=self.workers.publish if self.workers else None,
-            migrate=partial(migrate, self.folder),
-            referenced=self._file_blobs,
-        )
-        self.deployer.on_deploy = self.monitor.deployed
+        self.deployer = self._create_deployer(key)
         self.domain_checks = DomainChecks(settings.domain, settings.origin, self.proof_key)
         self.throttle, self._following = LoginThrottle(), set[asyncio.Task[None]]()
         closing.push_async_callback(cancel, self._following)
@@ -182,6 +192,30 @@ class Runtime:
         closing.push_async_callback(self.scheduler.stop, settings.grace)
         closing.callback(collecting.cancel)
         closing.push_async_callback(self.monitor.aclose)
+
+    def _create_deployer(self, key: SecretsKey) -> Deployer:
+        settings, data, in_fleet = (
+            self._settings,
+            self._settings.data,
+            isinstance(self._bucket, JetStreamBucket),
+        )
+        deployer = Deployer(
+            self._bucket,
+            unpacked=data / "unpacked",
+            cache=data / "cache",
+            site=self.serving,
+            tenants=self.tenants,
+            domain=settings.domain,
+            key=key,
+            publish=self.workers.publish if self.workers else None,
+            migrate=partial(migrate, self.folder),
+            referenced=self._file_blobs,
+            applied_removals=data / NODE_FOLDER / "removals.json" if in_fleet else None,
+        )
+        deployer.on_deploy = self.monitor.deployed
+        deployer.delete_data = self._delete_data
+        deployer.on_removed = lambda name, by: settings.log("info", f"{by} removed the project {name}")
+        return deployer
 
     def _runners_without_clients(self, gateway: Gateway) -> tuple[Scheduler, JobRunner]:
         share = BackgroundShare(self.runner.pool, self.runner.quotas)
@@ -224,16 +258,22 @@ class Runtime:
 
     async def start(self) -> None:
         """Load the live deployments. In a fleet, follow the changes of other nodes. Raises `SvcError`."""
-        bucket, node = self._bucket, self._node
+        bucket, node, deployer = self._bucket, self._node, self.deployer
         if isinstance(bucket, JetStreamBucket):
+            for project in await deployer.removals.unapplied():  # Before other nodes ask for its data.
+                await deployer.apply_removal(project)
             await self.peers.start(bucket, node)
+            deployer.delete_elsewhere = self.peers.delete_everywhere(
+                deployer.apply_removal, deployer.removals.is_pending
+            )
         loop = asyncio.get_running_loop()
         compiling = loop.call_later(QUIET_SECONDS, self._settings.log, "info", _COMPILING)
-        await self.deployer.start(self._warn)
+        await deployer.start(self._warn)
         compiling.cancel()
-        deployer = self.deployer
         if isinstance(bucket, JetStreamBucket):
-            follow(self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS), deployer.refresh)
+            follow(
+                self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS, REMOVALS), deployer.refresh
+            )
             assert self.peers.records is not None and node.presence is not None
             self.peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
@@ -318,8 +358,9 @@ class Runtime:
         )
         publish = partial(records.publish_usage, project) if records is not None else None
         usage_recorder = UsageRecorder(usage_path, timeline, self._warn, publish=publish)
-        self._recorders.callback(usage_recorder.close)
-        self._recorders.callback(recorder.close)
+        self._recorders[project] = contextlib.ExitStack()
+        self._recorders[project].callback(usage_recorder.close)
+        self._recorders[project].callback(recorder.close)
         if records is not None:
             records.follow(project, ProjectFiles(path, usage_path, timeline, recorder, usage_recorder))
         self._rates[project] = RateMeter(partial(self.serving.project, project))
@@ -327,6 +368,25 @@ class Runtime:
         timeline.subscribe(self.meter.follower(project))
         timeline.measurements.subscribe(self.meter.measurer(project))
         self._exports.follow(project, timeline)
+
+    def _close_recorders(self) -> None:
+        for recorders in self._recorders.values():
+            recorders.close()
+
+    async def _delete_data(self, project: str) -> None:
+        """Close what a project that is not served has open, and delete its folder. Raises `SvcError`."""
+        self.runner.stop_all(project)
+        self.removed.append(project)
+        await self.jobs.remove(project)
+        await self.tenants.remove(project)
+        self._exports.refresh(project)
+        await self.peers.remove(project)
+        if (recorders := self._recorders.pop(project, None)) is not None:
+            await asyncio.to_thread(recorders.close)
+        self._rates.pop(project, None)
+        self.meter.remove(project)
+        self.monitor.alerts.end_all(project)
+        await asyncio.to_thread(_delete_folder, self.folder(project), self._settings.data / REMOVED)
 
     def _on_activate(self, project: str) -> None:
         if self.peers.records is not None:

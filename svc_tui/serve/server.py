@@ -147,6 +147,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         if backup is not None:
             backup.alert = partial(runtime.monitor.report, "backup")
             backup.log = runtime.peers.log
+            runtime.removed.subscribe(backup.remove)
         with open_control(settings, runtime, bucket, node, backup) as control:
             await node.start(bucket, partial(_check_movable, settings))
             async with (

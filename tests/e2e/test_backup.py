@@ -248,3 +248,27 @@ def test_tables_of_a_live_project_are_restored_and_brought_back(machine: Machine
     machine.environ["SVC_TOKEN"] = machine.client.call("POST", "/v1/login", login)["token"]
     refused = machine.run(*command, "--yes")
     assert refused.returncode == 1 and "owner" in refused.stderr
+
+
+def test_restores_of_a_removed_project_have_it_as_of_earlier_moments_only(machine: Machine) -> None:
+    machine.sql("insert into item (name) values ('old')")
+    machine.stored(lambda data: names(data) == ["old"])
+    before = datetime.now(UTC).isoformat()
+    machine.client.call("DELETE", "/v1/projects/shop")
+    gone = machine.stored(lambda data: not (data / "projects" / "shop").exists())
+    server = Server(gone, machine.environ)
+    assert server.get().status_code == 404
+    server.stop()
+    refused = machine.run("restore", "--from", machine.url, "--data", str(machine.folder / "refused"),
+                          "--key", str(machine.folder / "secrets.key"), "--project", "shop")  # fmt: skip
+    assert refused.returncode == 1 and "shop was removed at" in refused.stderr, refused.stderr
+    assert not (machine.folder / "refused").exists()
+    assert names(machine.restore("one", "--project", "shop", "--at", before)) == ["old"]
+    earlier = machine.restore("whole", "--at", before)
+    server = Server(earlier, machine.environ)
+    assert server.get().text == "one" and names(earlier) == ["old"]
+    server.stop()
+    deploy(machine.client, machine.folder / "shop")
+    machine.sql("insert into item (name) values ('new')")
+    machine.stored(lambda data: names(data) == ["new"])
+    assert names(machine.restore("two", "--project", "shop", "--at", before)) == ["old"]

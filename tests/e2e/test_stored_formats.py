@@ -34,7 +34,7 @@ def describe(value: Any) -> Any:
 
 
 DOMAIN = "shop.example.invalid"
-NAMES = {"ann", "ci", "shop", "web", "KEY", "0001-t.sql", DOMAIN}
+NAMES = {"ann", "ci", "gone", "shop", "web", "KEY", "0001-t.sql", DOMAIN}
 
 
 def database(path: Path) -> dict[str, str]:
@@ -70,6 +70,8 @@ def test_change_of_what_is_stored_raises_the_version_of_the_layout(tmp_path: Pat
         prepare(project, environ, "token", "create", "ci")
         prepare(project, environ, "secret", "set", "KEY", text="value")
         prepare(project, environ, "quota", "set", "shop", "--storage", "100")
+        prepare(project, environ, "quota", "set", "gone", "--storage", "100")
+        prepare(project, environ, "projects", "remove", "gone", "--yes")
         server.get()
     finally:
         server.stop()

@@ -629,6 +629,11 @@ class Replicas:
 
         return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
 
+    async def remove(self, name: str) -> None:
+        """Stop following the log of a project, whose tables are closed."""
+        if (replica := self.opened.pop(name, None)) is not None:
+            await replica.copy.aclose()
+
     def _named(self, name: str) -> Replica:
         if (replica := self.opened.get(name)) is None:
             replica = self.opened[name] = Replica(self._log, name, self._projects / name, self._threads)

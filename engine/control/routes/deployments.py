@@ -11,6 +11,7 @@ from quart import Response, request
 
 from engine.bucket.protocols import StaleRevision, as_digest
 from engine.control import ndjson
+from engine.control.access import ALL_PROJECTS
 from engine.control.app import Routes, internal_error, require, sends, takes
 from engine.control.errors import NotFound, problem_members
 from engine.control.project_threads import ProjectThreads
@@ -18,6 +19,7 @@ from engine.control.schemas import deployments as types
 from engine.control.schemas.accounts import iso
 from engine.deploy.deployment import DeployedResource, Deployment, Live
 from engine.errors import SvcError
+from engine.quota import NO_QUOTA
 from engine.service.deployer import Deployer
 from engine.service.policy import Change
 from engine.service.spec import NO_PROJECT_DIR, DeploySpec, read_packages, read_project
@@ -160,6 +162,15 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
         """Return the live deployment and its addresses."""
         require(project, "viewer")
         return _went_live(await history.get(project, (await _live(project)).deployment))
+
+    @routes.delete("/v1/projects/<project>")
+    async def remove(project: str) -> types.RemovedOut:
+        """Remove a project and all that it stores. With a quota, this requires an owner of all projects."""
+        caller = require(project, "owner")
+        if await service.quotas.get(project) != NO_QUOTA:
+            require(ALL_PROJECTS, "owner")
+        await service.remove(project, caller.name)
+        return types.RemovedOut(removed=project)
 
     async def _live(project: str) -> Live:
         live = await history.live(project)

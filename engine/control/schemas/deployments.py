@@ -163,6 +163,12 @@ class LiveOut(StrictModel):
     addresses: list[AddressOut]
 
 
+class RemovedOut(StrictModel):
+    """The name of a removed project."""
+
+    removed: str
+
+
 class RollbackPlanOut(StrictModel):
     """The changes of a rollback relative to `revision`."""
 

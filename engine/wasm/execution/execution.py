@@ -60,6 +60,7 @@ class Execution:
     ) -> None:
         """`release` returns the slot of a large instance."""
         self._guest = guest
+        self.project = guest.project
         self._program = program
         self._memory = memory
         self._release = release

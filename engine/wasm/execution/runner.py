@@ -346,9 +346,11 @@ class Runner:
         if self._active:
             self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
 
-    def stop_all(self) -> None:
+    def stop_all(self, project: str | None = None) -> None:
+        """Stop all runs, or those of one project."""
         for execution in list(self._active):
-            execution.stop("stopping")
+            if project is None or execution.project == project:
+                execution.stop("stopping")
 
     async def aclose(self) -> None:
         """Stop all runs and free all resources."""

@@ -40,6 +40,7 @@ CHECKS = [
 PART_OF = "/v1/projects/{project}"
 UNGENERATED = {
     *GUESSES,
+    ("DELETE", PART_OF),
     ("DELETE", "/v1/tokens/{token}"),
     ("DELETE", "/v1/fleet/nodes/{node}"),
     ("GET", "/v1/fleet"),

@@ -93,6 +93,7 @@ REQUIRED = {
         PUT ~/secrets/{secret}
     """,
     "owner": """
+        DELETE ~
         DELETE /v1/users/{user}/roles/{scope}
         POST ~/fleet/repair
         POST ~/import

@@ -515,6 +515,17 @@ def test_moments_can_be_restored_after_older_objects_are_removed(
     assert digest(service.restore()) == digest(service.path)
 
 
+def test_tables_are_pruned_once_no_moment_has_their_project(service: Service) -> None:
+    service.write("create table item (id integer primary key)")
+    service.ship()
+    removed_ns = time.time_ns()
+    service.backup._removed = {service.path.parents[1].name: removed_ns}
+    service.backup._prune(removed_ns - 1)
+    assert service.store.list("tables")
+    service.backup._prune(time.time_ns())
+    assert not service.store.list("tables")
+
+
 def test_artifacts_that_no_stored_deployment_needs_are_removed(service: Service) -> None:
     async def scenario() -> None:
         record = await deployment(service.bucket, component_artifact(service.root, "old"), "01")

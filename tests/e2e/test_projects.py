@@ -1,0 +1,82 @@
+"""`svc projects` on `svc serve`: what a removal deletes, and that it is completed after a kill."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.test_jobs import FRONT, MANIFEST, MIGRATION, WORKER
+from tests.support.service import Server, environ_of, login, prepare, run, static_project
+
+pytestmark = pytest.mark.slow
+
+
+def shop(root: Path) -> Path:
+    """Create a project with jobs, tables, a secret and a schedule."""
+    (root / "tables").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST)
+    (root / "tables" / "0001_orders.sql").write_text(MIGRATION)
+    (root / "front.js").write_text(FRONT)
+    (root / "worker.js").write_text(WORKER)
+    return root
+
+
+def ask(server: Server, path: str) -> httpx.Response:
+    return httpx.get(
+        f"http://127.0.0.1:{server.port}{path}", headers={"host": "front--shop.localhost"}, timeout=60
+    )
+
+
+def document(project: Path, environ: dict[str, str], *arguments: str) -> Any:
+    result = run(project, environ, *arguments, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+def test_a_removed_project_with_waiting_jobs_begins_empty_when_deployed_again(
+    tmp_path: Path, cache: Path, options: tuple[str, ...]
+) -> None:
+    environ = environ_of(tmp_path / "home")
+    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    project, other = shop(tmp_path / "shop"), static_project(tmp_path / "other", "other")
+    server = Server(tmp_path / "data", environ, *options)
+    try:
+        login(server, project, environ)
+        for root in (project, other):
+            prepare(root, environ, "deploy")
+        prepare(project, environ, "secret", "set", "TOKEN", text="value")
+        assert ask(server, "/order?id=1").status_code == 200
+        assert ask(server, '/slow?options={"delay":0}').status_code == 200
+        assert ask(server, '/mail?options={"delay":3600}').status_code == 200
+        refused = run(project, environ, "projects", "remove", "shop")
+        assert refused.returncode == 2 and "1 deployment" in refused.stderr and "TOKEN" in refused.stderr
+        assert "Pass --yes." in refused.stderr and ask(server, "/orders").status_code == 200
+        asking = [threading.Thread(target=ask, args=(server, "/orders")) for _ in range(8)]
+        for each in asking:
+            each.start()
+        removed = run(project, environ, "projects", "remove", "shop", "--yes")
+        assert removed.returncode == 0 and removed.stdout == "removed shop\n", removed.stderr
+        for each in asking:
+            each.join()
+        assert ask(server, "/orders").json()["code"] == "unknown-host"
+        assert not (tmp_path / "data" / "projects" / "shop").exists()
+        assert document(project, environ, "projects", "list") == {"projects": ["other"]}
+        again = run(project, environ, "projects", "remove", "shop", "--yes")
+        assert again.returncode == 1 and "has no project shop" in again.stderr
+        assert server.get(project="other").text == "one"
+        prepare(project, environ, "deploy")
+        assert ask(server, "/orders").json() == []
+        assert document(project, environ, "jobs", "list")["waiting"] == 0
+        assert document(project, environ, "secret", "list") == {"secrets": []}
+        assert len(document(project, environ, "deployments")["deployments"]) == 1
+        assert "/slow" not in run(project, environ, "logs").stdout
+        server.stop()
+        server = server.restarted(environ, *options)
+        assert ask(server, "/orders").json() == [] and server.get(project="other").text == "one"
+    finally:
+        server.stop()
+    assert not (tmp_path / "data" / "removed").exists()
