@@ -114,7 +114,8 @@ class _Call(BaseHTTPRequestHandler):
 class Shop:
     """A service whose application adds jobs with rows, and the names that it acknowledged."""
 
-    def __init__(self, root: Path, witness: Witness) -> None:
+    def __init__(self, root: Path, cache: Path, witness: Witness) -> None:
+        """`cache` has the toolchains."""
         project, port = root / "shop", str(witness.server_port)
         (project / "tables").mkdir(parents=True)
         (project / "web").mkdir()
@@ -122,7 +123,7 @@ class Shop:
         (project / "web" / "index.js").write_text(PROGRAM.replace("PORT", port))
         (project / "tables" / "0001-orders.sql").write_text(TABLES)
         self.service = KilledService(root, ("--no-console",))
-        (root / "cache").symlink_to(default_cache(), target_is_directory=True)
+        (root / "cache").symlink_to(cache, target_is_directory=True)
         self.service.deploy(project)
         self.witness = witness
         self.acked: set[str] = set()
@@ -239,7 +240,7 @@ def main(kills: int, seed: int) -> int:
         toolchains(default_cache()),
         tempfile.TemporaryDirectory(prefix="svc-kills-") as folder,
         closing(Witness()) as witness,
-        closing(Shop(Path(folder), witness)) as shop,
+        closing(Shop(Path(folder), default_cache(), witness)) as shop,
     ):
         found = run(shop, kills, seed, lambda line: print(line, flush=True))
     print(f"job kills={kills} {' '.join(f'{name}={value}' for name, value in found.items())}")
