@@ -124,11 +124,15 @@ class Shop:
         (project / "tables" / "0001-orders.sql").write_text(TABLES)
         self.service = KilledService(root, ("--no-console",))
         (root / "cache").symlink_to(cache, target_is_directory=True)
-        self.service.deploy(project)
         self.witness = witness
         self.acked: set[str] = set()
-        self.starts: list[float] = [self.service.started]
+        self.starts: list[float] = []
         self._numbers, self._end = itertools.count(), threading.Event()
+
+    def deploy(self) -> None:
+        """Start the service, and deploy the application."""
+        self.service.deploy(self.service.root / "shop")
+        self.starts.append(self.service.started)
 
     def start(self, alive: float, workers: int) -> bool:
         """Start the service; return whether it serves."""
@@ -214,6 +218,7 @@ def _at(begin: Begin) -> float:
 def run(shop: Shop, kills: int, seed: int, say: Callable[[str], None]) -> dict[str, int]:
     """Kill a service so often, wait until all jobs have run, and return what was found."""
     chance, since = random.Random(seed), time.monotonic()
+    shop.deploy()
     shop.under_orders(EVENTS, seed)
     for number in range(1, kills + 1):
         alive = chance.random() if chance.random() < IN_START else 1.0
