@@ -114,7 +114,8 @@ class _Call(BaseHTTPRequestHandler):
 class Shop:
     """A service whose application adds jobs with rows, and the names that it acknowledged."""
 
-    def __init__(self, root: Path, witness: Witness) -> None:
+    def __init__(self, root: Path, cache: Path, witness: Witness) -> None:
+        """`cache` has the toolchains."""
         project, port = root / "shop", str(witness.server_port)
         (project / "tables").mkdir(parents=True)
         (project / "web").mkdir()
@@ -122,12 +123,16 @@ class Shop:
         (project / "web" / "index.js").write_text(PROGRAM.replace("PORT", port))
         (project / "tables" / "0001-orders.sql").write_text(TABLES)
         self.service = KilledService(root, ("--no-console",))
-        (root / "cache").symlink_to(default_cache(), target_is_directory=True)
-        self.service.deploy(project)
+        (root / "cache").symlink_to(cache, target_is_directory=True)
         self.witness = witness
         self.acked: set[str] = set()
-        self.starts: list[float] = [self.service.started]
+        self.starts: list[float] = []
         self._numbers, self._end = itertools.count(), threading.Event()
+
+    def deploy(self) -> None:
+        """Start the service, and deploy the application."""
+        self.service.deploy(self.service.root / "shop")
+        self.starts.append(self.service.started)
 
     def start(self, alive: float, workers: int) -> bool:
         """Start the service; return whether it serves."""
@@ -213,6 +218,7 @@ def _at(begin: Begin) -> float:
 def run(shop: Shop, kills: int, seed: int, say: Callable[[str], None]) -> dict[str, int]:
     """Kill a service so often, wait until all jobs have run, and return what was found."""
     chance, since = random.Random(seed), time.monotonic()
+    shop.deploy()
     shop.under_orders(EVENTS, seed)
     for number in range(1, kills + 1):
         alive = chance.random() if chance.random() < IN_START else 1.0
@@ -239,7 +245,7 @@ def main(kills: int, seed: int) -> int:
         toolchains(default_cache()),
         tempfile.TemporaryDirectory(prefix="svc-kills-") as folder,
         closing(Witness()) as witness,
-        closing(Shop(Path(folder), witness)) as shop,
+        closing(Shop(Path(folder), default_cache(), witness)) as shop,
     ):
         found = run(shop, kills, seed, lambda line: print(line, flush=True))
     print(f"job kills={kills} {' '.join(f'{name}={value}' for name, value in found.items())}")

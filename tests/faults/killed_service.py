@@ -58,7 +58,6 @@ class KilledService:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.start()
 
     def start(self, alive: float = 1.0, *options: str) -> bool:
         """Start, and return True. If `alive` is less than 1, wait for that part of 2 s, and return False."""
@@ -96,7 +95,8 @@ class KilledService:
         self._starter.communicate()
 
     def deploy(self, project: Path) -> None:
-        """Claim the new service, and deploy a project."""
+        """Start and claim a new service, and deploy a project."""
+        self.start()
         until(lambda: re.search(_CODE, self.log.read_text()) is not None)
         claim = {"code": re.findall(_CODE, self.log.read_text())[0], "user": "ann", "password": PASSWORD}
         with Client(self.control, "") as client:
