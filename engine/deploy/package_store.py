@@ -43,6 +43,8 @@ from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 
 VERSION = 2
 COMPONENT, SCRIPT, SOURCE_MAP = "component.wasm", "script.js", "source.map"
+DOCUMENT = "package.json"
+"""The document of a package in its unpacked folder."""
 
 _MAIN: Mapping[ArtifactKind, str] = {"component": COMPONENT, "image": INDEX}
 _NAMED = (("component", COMPONENT), ("component", SCRIPT), ("component", SOURCE_MAP), ("image", INDEX))
@@ -259,13 +261,17 @@ async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
 
 async def load(blobs: Blobs, digest: Digest) -> Package:
     """Return a package of the bucket. Raises `BlobMissing`, `BlobDamaged` and `PackageError`."""
+    return await asyncio.to_thread(decode, await _document(blobs, digest))
+
+
+async def _document(blobs: Blobs, digest: Digest) -> bytes:
     document = bytearray()
     async with aclosing(blobs.read(digest)) as chunks:
         async for chunk in chunks:
             document += chunk
             if len(document) > MAX_DOCUMENT_BYTES:
                 raise _too_large("the document of the package", MAX_DOCUMENT_BYTES)
-    return await asyncio.to_thread(decode, bytes(document))
+    return bytes(document)
 
 
 async def sizes(blobs: Blobs, packages: Iterable[Digest]) -> dict[Digest, int]:
@@ -291,16 +297,21 @@ async def touch(blobs: Blobs, digest: Digest) -> Package:
 async def unpack(blobs: Blobs, digest: Digest, folder: Path, *, verify: bool = True) -> Artifact:
     """Return the artifact of a package, unpacked below `folder` in a folder with the package's name.
 
-    A folder that exists counts as used now. Its files are verified, or only their sizes without `verify`.
-    Raises as `load` does, and `PackageError` if the disk fails.
+    A folder that exists counts as used now. Its files are verified, or only their sizes without `verify`. A
+    complete one needs no bucket: a node of a fleet without a majority has none. Raises as `load` does, and
+    `PackageError` if the disk fails.
     """
-    package = await load(blobs, digest)
     root = folder / digest
+    own = await asyncio.to_thread(_own_document, root, digest)
+    document = own or await _document(blobs, digest)
+    package = await asyncio.to_thread(decode, document)
     try:
         with suppress(FileNotFoundError):
             os.utime(root)
         if not await asyncio.to_thread(_is_complete, package, root, verify=verify):
             await _unpack(blobs, package, root)
+        if own is None:
+            await asyncio.to_thread((root / DOCUMENT).write_bytes, document)
         return await asyncio.to_thread(_artifact, package, root)
     except OSError as error:
         raise PackageError(
@@ -309,6 +320,15 @@ async def unpack(blobs: Blobs, digest: Digest, folder: Path, *, verify: bool = T
             code="unavailable",
             public_message=f"cannot unpack package sha256:{digest}: {error.strerror}",
         ) from error
+
+
+def _own_document(root: Path, digest: Digest) -> bytes | None:
+    """Return the document of a package in its unpacked folder, unless that is missing or damaged."""
+    try:
+        document = (root / DOCUMENT).read_bytes()
+    except OSError:
+        return None
+    return document if hashlib.sha256(document).hexdigest() == digest else None
 
 
 def unpacker(blobs: Blobs, folder: Path) -> Callable[[str, bool], Awaitable[Artifact]]:

@@ -166,6 +166,25 @@ def test_modified_unpacked_package_is_unpacked_again(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
+@pytest.mark.parametrize("kind", ["image", "js", "go"])
+def test_unpacked_package_is_used_without_the_bucket(tmp_path: Path, kind: str) -> None:
+    artifact = build_artifact(kind, tmp_path / "build")
+
+    async def scenario(bucket: FolderBucket) -> None:
+        package = (await stored(bucket, artifact)).package
+        folder = tmp_path / "unpacked"
+        check_same(await unpack(bucket.blobs, package, folder), artifact)
+        blob = bucket.root / "blobs" / package
+        document = blob.read_bytes()
+        blob.unlink()
+        check_same(await unpack(bucket.blobs, package, folder), artifact)
+        (folder / package / "package.json").write_bytes(document[:-1])
+        with pytest.raises(BlobMissing):
+            await unpack(bucket.blobs, package, folder)
+
+    opened(tmp_path / "bucket", scenario)
+
+
 def test_unpack_into_unwritable_folder_raises(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, build_artifact("js", tmp_path / "build"))).package
