@@ -115,7 +115,7 @@ def test_stored_site_in_development(tmp_path: Path, home: Path) -> None:
         blob = project / ".svc" / "blobs" / digest
         blob.chmod(0o644)
         with blob.open("r+b") as file:
-            file.seek(1_000_000)
+            file.seek(1_500_000)  # Damage in the first MiB is a 500.
             file.write(b"damaged")
         with pytest.raises(httpx.RemoteProtocolError):
             ask("GET", "/media/x.png")

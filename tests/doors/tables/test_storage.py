@@ -3,7 +3,9 @@
 import asyncio
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -95,7 +97,9 @@ def test_close_finishes_pending_writes(tables: Tables) -> None:
         return [(await each).status for each in writes]
 
     assert set(tables.run(write_and_close())) == {200}
-    assert tables.query("select count(*) as n from users").rows == [{"n": 200}]
+    assert tables.query("select 1").status == 503
+    with closing(sqlite3.connect(tables.folder / DATABASE_NAME)) as file:
+        assert file.execute("select count(*) from users").fetchone() == (200,)
 
 
 def test_close_interrupts_endless_read(tables: Tables) -> None:
