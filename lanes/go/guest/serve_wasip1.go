@@ -44,6 +44,24 @@ func answer(incoming wasi.Request) {
 	writer.finish()
 }
 
+// headerKey returns the canonical form of a name in lower case. The names that svc adds to each request take no
+// allocation.
+func headerKey(name string) string {
+	switch name {
+	case "forwarded":
+		return "Forwarded"
+	case "traceparent":
+		return "Traceparent"
+	case "x-forwarded-for":
+		return "X-Forwarded-For"
+	case "x-forwarded-proto":
+		return "X-Forwarded-Proto"
+	case "x-svc-client":
+		return "X-Svc-Client"
+	}
+	return http.CanonicalHeaderKey(name)
+}
+
 // newRequest creates the request for the handler. It is never nil.
 func newRequest(ctx context.Context, incoming wasi.Request) (*http.Request, error) {
 	target := incoming.Path()
@@ -57,20 +75,31 @@ func newRequest(ctx context.Context, incoming wasi.Request) (*http.Request, erro
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,
 		ProtoMinor:    1,
-		Header:        make(http.Header),
 		ContentLength: -1,
 		RequestURI:    target,
 		RemoteAddr:    "0.0.0.0:0",
 	}
-	for _, header := range incoming.Headers() {
-		key := http.CanonicalHeaderKey(header.Name)
-		request.Header[key] = append(request.Header[key], header.Value)
+	fields := incoming.Headers()
+	values := make([]string, len(fields))
+	request.Header = make(http.Header, len(fields))
+	for i, field := range fields {
+		if field.Name == "host" {
+			if request.Host == "" {
+				request.Host = field.Value
+			}
+			continue
+		}
+		key := headerKey(field.Name)
+		if earlier, found := request.Header[key]; found {
+			request.Header[key] = append(earlier, field.Value)
+			continue
+		}
+		values[i] = field.Value
+		request.Header[key] = values[i : i+1 : i+1]
 	}
-	request.Host = request.Header.Get("Host")
 	if request.Host == "" {
 		request.Host = incoming.Authority()
 	}
-	delete(request.Header, "Host")
 	length := request.Header.Get("Content-Length")
 	if size, err := strconv.ParseInt(length, 10, 64); err == nil {
 		request.ContentLength = size

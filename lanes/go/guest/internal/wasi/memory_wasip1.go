@@ -80,9 +80,21 @@ func takeFields(fields int32) []Header {
 	pointer, count := uint32At(0), uint32At(4)
 	var headers []Header
 	if count > 0 {
+		entries := unsafe.Slice((*entry)(unsafe.Pointer(uintptr(pointer))), count)
+		size := 0
+		for _, item := range entries {
+			size += int(item.nameSize + item.valueSize)
+		}
+		// All names and values share one allocation.
+		bytes := make([]byte, 0, size)
 		headers = make([]Header, count)
-		for i, item := range unsafe.Slice((*entry)(unsafe.Pointer(uintptr(pointer))), count) {
-			headers[i] = Header{string(hosted(item.name, item.nameSize)), string(hosted(item.value, item.valueSize))}
+		text := unsafe.String(unsafe.SliceData(bytes), size)
+		for i, item := range entries {
+			begin := len(bytes)
+			bytes = append(bytes, hosted(item.name, item.nameSize)...)
+			middle := len(bytes)
+			bytes = append(bytes, hosted(item.value, item.valueSize)...)
+			headers[i] = Header{text[begin:middle], text[middle:len(bytes)]}
 		}
 	}
 	fieldsDrop(fields)
