@@ -226,21 +226,13 @@ class _OpenFile:
 
     @classmethod
     def of(cls, content: bytes, folder: Path) -> "_OpenFile":
-        """Return an open file without a name, on the disk of a folder, or in memory if that is full.
-
-        Raises `CodeCacheError`.
-        """
+        """Return an open file without a name, on the disk of a folder. Raises `CodeCacheError`."""
         try:
             with tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
                 file.write(content)
                 file.flush()
                 return cls(os.dup(file.fileno()))
         except OSError as error:
-            if error.errno == errno.ENOSPC and hasattr(os, "memfd_create"):
-                number = os.memfd_create("svc-pages", os.MFD_CLOEXEC)
-                with open(number, "wb", closefd=False) as memory:
-                    memory.write(content)
-                return cls(number)
             raise CodeCacheError(folder, error.strerror or str(error)) from error
 
 
@@ -248,7 +240,7 @@ class MappedImage:
     """The open and mapped files of an initial memory."""
 
     def __init__(self, source: MemoryImage) -> None:
-        """Map the files. Raises OSError, and `CodeCacheError` if the own pages cannot be stored."""
+        """Map the files. Raises OSError, and `CodeCacheError` if there is no space for the own pages."""
         self.source = source
         self._layers = [(_OpenFile.at(source.base), source.below)]
         if own := own_pages(source):

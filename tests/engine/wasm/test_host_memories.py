@@ -1,6 +1,5 @@
 """Memories that this host maps for wasmtime: fresh in every run, bounded, and unmapped in the end."""
 
-import errno
 import gc
 import os
 import resource
@@ -450,22 +449,11 @@ def layered_images(folder: Path, count: int) -> list[tuple[MappedImage, bytes]]:
     ),
     st.booleans(),
     st.booleans(),
-    st.booleans(),
 )
 def test_runs_of_programs_with_one_base_begin_with_their_own_memory(
-    tmp_path: Path,
-    runs: list[tuple[int, list[tuple[int, int, int]], int]],
-    retain: bool,
-    copied: bool,
-    full: bool,
+    tmp_path: Path, runs: list[tuple[int, list[tuple[int, int, int]], int]], retain: bool, copied: bool
 ) -> None:
-    def no_space(**_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with pytest.MonkeyPatch.context() as patch:
-        if full:
-            patch.setattr("tempfile.TemporaryFile", no_space)
-        images = layered_images(tmp_path, 3)
+    images = layered_images(tmp_path, 3)
     engine = HostMemories(RetainedMemories(3, MUCH) if retain else None).create_engine(Compiler.OPTIMIZING)
     module = Module(engine, MODULE)
     with pytest.MonkeyPatch.context() as patch:
