@@ -1,6 +1,5 @@
 """The gateway: routing, mounts, request ids, spans, recording, and the platform's own responses."""
 
-import asyncio
 import time
 import traceback
 from collections import deque
@@ -374,12 +373,13 @@ class Gateway:
                 await cancel([exchange.delivery])
         return replace(sent, code=sent.code or outcome.code, report=report, bytes_in=report.bytes_in)
 
-    def _deliver_named(
+    async def _deliver_named(
         self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, *head: Any
-    ) -> asyncio.Future[Any]:
-        """Begin to send the file that the head of a guest's response names."""
-        door = self._doors_of(endpoint.project)["files"]
-        return asyncio.ensure_future(self._deliver(deliver(exchange, endpoint, span, door, head)))
+    ) -> _SpanOutcome | None:
+        """Send the file that the head of a guest's response names."""
+        if (door := self._doors_of(endpoint.project).get("files")) is None:  # The project was removed.
+            return await self._problem(exchange, "not-found")
+        return await self._deliver(deliver(exchange, endpoint, span, door, head))
 
     async def _deliver(
         self, sending: Coroutine[Any, Any, tuple[int, int, int] | None]

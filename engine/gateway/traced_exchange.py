@@ -2,8 +2,8 @@
 
 import re
 import time
-from asyncio import Future
-from collections.abc import Callable
+from asyncio import Future, ensure_future
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from engine.door import Session
@@ -43,7 +43,7 @@ class TracedExchange:
         self.started = False
         self.hsts = False
         """Whether the response over https has `Strict-Transport-Security`, unless the guest set it."""
-        self.deliver: Callable[[int, Headers], Future[Any]] | None = None
+        self.deliver: Callable[[int, Headers], Coroutine[Any, Any, Any]] | None = None
         """Sends a file instead of a guest's response, which has this head and names it."""
         self.delivery: Future[Any] | None = None
         self._delivered: tuple[int, Headers] | None = None
@@ -123,7 +123,7 @@ class TracedExchange:
         if self._delivered is not None and self.deliver is not None:
             if end:  # The guest may continue, in waitUntil for instance.
                 deliver, self.deliver = self.deliver, None
-                self.delivery = deliver(*self._delivered)
+                self.delivery = ensure_future(deliver(*self._delivered))
             return
         if self.recording is not None:
             self.recording.response.add(data, ended=end)
