@@ -44,22 +44,17 @@ func answer(incoming wasi.Request) {
 	writer.finish()
 }
 
-// headerKey returns the canonical form of a name in lower case. The names that svc adds to each request take no
-// allocation.
+// headerKey returns the canonical form of the name of a header field. http.CanonicalHeaderKey builds a table at its
+// first call, which is once a request here.
 func headerKey(name string) string {
-	switch name {
-	case "forwarded":
-		return "Forwarded"
-	case "traceparent":
-		return "Traceparent"
-	case "x-forwarded-for":
-		return "X-Forwarded-For"
-	case "x-forwarded-proto":
-		return "X-Forwarded-Proto"
-	case "x-svc-client":
-		return "X-Svc-Client"
+	key, first := []byte(name), true
+	for i, c := range key {
+		if first && 'a' <= c && c <= 'z' {
+			key[i] = c - 'a' + 'A'
+		}
+		first = c == '-'
 	}
-	return http.CanonicalHeaderKey(name)
+	return string(key)
 }
 
 // newRequest creates the request for the handler. It is never nil.

@@ -68,7 +68,8 @@ func roundTrip(request *http.Request, plain bool) (*http.Response, error) {
 		Request:       request,
 	}
 	for _, header := range incoming.Headers {
-		response.Header.Add(header.Name, header.Value)
+		key := headerKey(header.Name)
+		response.Header[key] = append(response.Header[key], header.Value)
 	}
 	if size, err := strconv.ParseInt(response.Header.Get("Content-Length"), 10, 64); err == nil {
 		response.ContentLength = size
