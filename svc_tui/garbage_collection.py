@@ -18,5 +18,10 @@ def relax_garbage_collection() -> None:
 
 
 def collect_for_server() -> None:
-    """Collect as often as a server needs: ten times less than by default, which saves 4 % of its time."""
+    """Collect as often as a server needs: ten times less than by default, which saves 4 % of its time.
+
+    Objects of the start are not searched again: the first collection would take 40 ms of a request.
+    """
     gc.set_threshold(_SERVER_THRESHOLD)
+    if not gc.get_freeze_count():
+        gc.freeze()

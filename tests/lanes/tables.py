@@ -4,12 +4,13 @@ The test programs of all libraries have the same routes.
 """
 
 import asyncio
+import gc
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -18,11 +19,12 @@ from doors.tables.door import TablesDoor
 from engine.artifact import ComponentArtifact
 from engine.door import DOMAIN, DoorContext
 from engine.manifest.model import Resource
-from engine.wasm.execution.runner import Runner
+from engine.wasm.execution.runner import Guest, Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 from tests.lanes.workdir import compiles_fast
 from tests.support.guest_client import Answer, Client
 
+T = TypeVar("T")
 SCHEMA = """
 create table things (
     id integer primary key, i integer, r real, t text, b boolean, at timestamp, j json, d blob
@@ -78,7 +80,30 @@ class Guests:
             connection.close()
 
     def ask(self, *targets: str, environment: dict[str, str] = ENDPOINT, method: str = "GET") -> list[Answer]:
-        async def main() -> list[Answer]:
+        async def requests(guest: Guest) -> list[Answer]:
+            return [await Client().call(guest, target, method) for target in targets]
+
+        return self._serve(requests, environment)
+
+    def garbage(self, target: str) -> int:
+        """Return how many objects of requests only the garbage collector frees."""
+
+        async def requests(guest: Guest) -> int:
+            await Client().call(guest, target)
+            while gc.collect():
+                pass
+            gc.disable()
+            try:
+                for _ in range(10):
+                    await Client().call(guest, target)
+                return gc.collect()
+            finally:
+                gc.enable()
+
+        return self._serve(requests, ENDPOINT)
+
+    def _serve(self, requests: Callable[[Guest], Awaitable[T]], environment: dict[str, str]) -> T:
+        async def main() -> T:
             door = TablesDoor()
             tables = door.open(self._place)
             kind = CryptoDoor()
@@ -96,7 +121,7 @@ class Guests:
                         "crypto": DoorBinding(crypto, kind.max_body),
                     },
                 )
-                return [await Client().call(guest, target, method) for target in targets]
+                return await requests(guest)
             finally:
                 await runner.aclose()
                 await tables.aclose()
@@ -122,6 +147,11 @@ def values_of_every_type_round_trip(guests: Guests) -> None:
     assert at == "2026-01-31T12:34:56.789Z"
     assert json.loads(j) == {"list": [1, 2.5, None], "text": "ü"}
     assert (d, kind) == ("00FF10", "blob")
+
+
+def calls_leave_no_garbage_cycles(guests: Guests) -> None:
+    """Cycles of calls would be collected together, for milliseconds in which nothing is served."""
+    assert guests.garbage("/nulls") == 0
 
 
 def null_values_round_trip(guests: Guests) -> None:
@@ -213,6 +243,7 @@ def password_is_hashed_and_verified(guests: Guests) -> None:
 
 CASES = (
     values_of_every_type_round_trip,
+    calls_leave_no_garbage_cycles,
     null_values_round_trip,
     parameters_are_numbered,
     arrays_have_columns_of_one_name,

@@ -52,7 +52,7 @@ class Suspend:
 
 def _trap(run: Any, error: BaseException) -> int:
     """Store the cause of a trap and return the error that ends the guest."""
-    run.failure = error
+    run.failure = error.with_traceback(None)  # Its frames refer to the run.
     return int(_error_new(str(error).encode() or type(error).__name__.encode()))
 
 

@@ -144,6 +144,12 @@ class OutputBuffer:
         if self.on_change is not None:
             self.on_change()
 
+    def end(self, broken: Any = None) -> None:
+        """End the body, or stop it as `broken`. The draining side is notified for the last time."""
+        self.finished, self.broken = broken is None, broken
+        self.changed()
+        self.on_change = None
+
     def room(self) -> int:
         """Return how many bytes the guest may write now."""
         return max(0, BUFFER_BYTES - self._size)

@@ -166,7 +166,10 @@ class RunState:
         for task in self.tasks:
             task.cancel()
         self.wake, self.wait, self.resume, self.body.on_drained = _noop, None, None, None
+        for body in self.outputs.values():
+            body.on_change = None
         self.tasks.clear()
+        self.actions.clear()
         self.inputs.clear()
         self.outputs.clear()
         self.pending.clear()

@@ -39,8 +39,7 @@ def send(run: RunState, channel: int, flags: int, head: bytes, data: bytes) -> i
         body.put(data)
     if flags & _END:
         if body.broken is None:
-            body.finished = True
-            body.changed()
+            body.end()
         del run.outputs[channel]
     return body.room() | (body.broken is not None) << _BROKEN_BIT | run.now() << _CLOCK_BIT
 
@@ -63,8 +62,7 @@ def abort(run: RunState, channel: int, reason: bytes) -> None:
     """End a body as incomplete, for a reason."""
     body = run.outputs.pop(channel, None)
     if body is not None and body.broken is None:
-        body.broken = "unfinished" if reason == _UNFINISHED else parse_error(reason)
-        body.changed()
+        body.end("unfinished" if reason == _UNFINISHED else parse_error(reason))
 
 
 @host("refuse")

@@ -374,7 +374,7 @@ def test_idle_runner_wakes_no_thread(serve: Serve) -> None:
     assert serve(body, run_limit_secs=1) == ["ok", "run-limit"]
 
 
-@pytest.mark.parametrize("way", ["answered", "left", "stopped"])
+@pytest.mark.parametrize("way", ["answered", "left", "stopped", "failed"])
 def test_run_leaves_no_garbage_cycles(serve: Serve, way: str) -> None:
     """Objects of a run are freed at its end: garbage cycles cost memory and delay other requests."""
 
@@ -386,6 +386,8 @@ def test_run_leaves_no_garbage_cycles(serve: Serve, way: str) -> None:
             for _ in range(count):
                 if way == "answered":
                     await Client([b"x" * 100]).call(guest, "/echo", "POST")
+                elif way == "failed":
+                    await Client().call(guest, "/throw")
                 elif way == "left":
                     await Client(leave_after=2).call(guest, "/forever")
                 else:
