@@ -261,12 +261,12 @@ class Gateway:
                 version = await self._wait_for_build(version, exchange)
                 if isinstance(version, NotReady):
                     return await self._not_ready(version, exchange, endpoint)
-            if hasattr(version, "respond"):
+            if isinstance(version, StaticResponder):
                 response = await version.respond(exchange)
                 if response is not None:
                     return _SpanOutcome(response[0], bytes_out=response[1])
                 door = self._doors_of(endpoint.project).get("files") if endpoint.files else None
-                if door is not None and isinstance(version, StaticResponder):
+                if door is not None:
                     sending = deliver_static(exchange, endpoint, span, door, version.rules)
                     if (sent := await self._deliver(sending)) is not None:
                         return sent
