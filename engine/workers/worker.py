@@ -114,7 +114,7 @@ async def serve_worker(
             message = receiving.result()
             if isinstance(message, protocol.ReportState):
                 pool = PoolState(runner.pool.running(), runner.pool.queued())
-                channel.send(protocol.ReportedState(message.number, pool))
+                channel.send(protocol.Reply(message.number, pool))
             elif isinstance(message, protocol.Certify):
                 tls = tls or Tls()
                 _use(tls, message.certificates, channel)
@@ -126,7 +126,7 @@ async def serve_worker(
                 if message.publication.removed:
                     runner.stop_all(name)
                     await tenants.remove(name)
-                channel.send(protocol.Published(message.number))
+                channel.send(protocol.Reply(message.number))
             elif serving is None:
                 handler = behind_proxies(gateway, config.trusted_proxies)
                 context = tls.context if tls is not None else None
