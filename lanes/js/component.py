@@ -5,7 +5,7 @@ locked.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from pathlib import Path
@@ -35,20 +35,23 @@ class ComponentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSpec:
-    """A component to make: `write` writes its bundled main module to a file.
+    """A component to make: `code` is its bundled main module, `None` for that of the dev loader.
 
     `heap` is the maximum of objects, in MiB.
     """
 
     toolchain: Toolchain
-    world: str
+    code: str | None
     _: KW_ONLY
     cache_folder: Path
-    write: Callable[[Path], Awaitable[None]]
     report: Callable[[str], None]
     activity: str
     heap: int
     limit: float = LIMIT_SECONDS
+
+    @property
+    def world(self) -> str:
+        return "loader" if self.code is None else "service"
 
 
 def cached_component(folder: Path) -> Path | None:
@@ -81,7 +84,12 @@ async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
     spec.cache_folder.mkdir(parents=True, exist_ok=True)
     with temporary_folder("making-", spec.cache_folder) as folder:
         module = folder / MODULES[spec.world]
-        await spec.write(module)
+        if spec.code is not None:
+            module.write_text(spec.code, encoding="utf-8")
+        else:
+            code, output = await bundle_glue(spec.toolchain, "loader.js", "esm", module)
+            if code != 0:
+                raise ComponentRefused(output)
         return await _make(spec, module)
 
 
