@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from engine.lane import BuildMode, Diagnostic
+from engine.lane import BuildFailed, BuildMode, BuildRequest, Diagnostic
 from lanes.process import MAX_TAIL_BYTES, OutputLines, Tail, run_group
 
 MAX_LINE_BYTES = 8 << 20
@@ -136,10 +136,6 @@ class Finished:
     stderr: str
 
 
-class CargoTimeout(Exception):
-    """The run exceeded its time limit. The text is the end of its output."""
-
-
 def command(cargo: str, mode: BuildMode) -> list[str]:
     """Return the command line of a build.
 
@@ -159,26 +155,26 @@ def command(cargo: str, mode: BuildMode) -> list[str]:
     return [*line, f"--profile={DEV_PROFILE}", *options]
 
 
-async def build(
-    cargo: str,
-    mode: BuildMode,
-    workdir: Path,
-    root: Path,
-    report: Callable[[str], None],
-    limit_secs: float = LIMIT_SECS,
-) -> Finished:
-    """Run cargo in `workdir`, where its `rust-toolchain.toml` and `.cargo/config.toml` apply.
+async def build(cargo: str, request: BuildRequest, limit_secs: float = LIMIT_SECS) -> Finished:
+    """Run cargo in the folder of a resource, with its `rust-toolchain.toml` and `.cargo/config.toml`.
 
-    Raises `CargoTimeout`, and `OSError` if cargo cannot be started.
+    Raises `BuildFailed` if it exceeds the time limit, and `OSError` if cargo cannot be started.
     """
-    messages, stderr = Messages(root), _Stderr(report)
+    messages, stderr = Messages(request.root), _Stderr(request.report)
     stdout = OutputLines(messages.take, MAX_LINE_BYTES)
     environ = {**os.environ, "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
+    line, workdir = command(cargo, request.mode), request.resource.workdir
     try:
         async with asyncio.timeout(limit_secs):
-            status = await run_group(command(cargo, mode), workdir, stdout.feed, stderr.feed, environ)
+            status = await run_group(line, workdir, stdout.feed, stderr.feed, environ)
     except TimeoutError:
-        raise CargoTimeout(stderr.text) from None
+        raise BuildFailed(
+            f"resource {request.resource.name}: cargo did not end within {limit_secs / 60:g} minutes"
+            " and was stopped",
+            "Check the build scripts: one that waits never ends. A new build continues with the compiled"
+            " crates.",
+            output=stderr.text,
+        ) from None
     return Finished(status, messages, stderr.text)
 
 
