@@ -189,7 +189,8 @@ class Slots:
         self.free = size
         self.warm = warm
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
-        self._engines: dict[tuple[Compiler, bool], Engine] = {}
+        self.engines: dict[tuple[Compiler, bool], Engine] = {}
+        """Replaced as a whole: the thread that ends epochs iterates it."""
         most = size * WARM_RESIDENT_MIB * MIB
         self.retained = RetainedMemories(MAX_RETAINED, most) if warm else None
         self._stacks = RetainedStacks(size) if warm else None
@@ -197,16 +198,11 @@ class Slots:
     def engine(self, compiler: Compiler, *, hosted: bool = False) -> Engine:
         """Return the engine that runs code of a compiler in these slots, if `hosted` in `HostMemories`."""
         key = compiler, hosted
-        if key not in self._engines:
+        if key not in self.engines:
             hosts = HostMemories(self.retained) if hosted else None
             engine = hosts.create_engine(compiler, self._stacks) if hosts else self._make(compiler)
-            self._engines = {**self._engines, key: engine}
-        return self._engines[key]
-
-    def increment_epoch(self) -> None:
-        """Increment the epoch of every engine; callable from any thread."""
-        for engine in self._engines.values():
-            increment_epoch(address(engine))
+            self.engines = {**self.engines, key: engine}
+        return self.engines[key]
 
 
 class Pool:
@@ -385,7 +381,8 @@ class Pool:
     def increment_epoch(self) -> None:
         """Increment the epoch of every engine; callable from any thread."""
         for slots in self.slots:
-            slots.increment_epoch()
+            for engine in slots.engines.values():
+                increment_epoch(address(engine))
 
 
 def fit_pool(settings: PoolSettings) -> PoolSettings:

@@ -212,7 +212,16 @@ class Runner:
         async with self._loading.setdefault(key, asyncio.Lock()):
             loaded = self._loaded.get(key)
             if loaded is None:
-                self._loaded[key] = loaded = await self._load(artifact, fast=fast, report=report)
+                link = partial(self._link, artifact, fast=fast, report=report)
+                try:
+                    loaded = await link()
+                except CodeRejected as error:
+                    if error.shortage:
+                        raise
+                    # Compiled for another processor or wasmtime, as in a copied folder: compile it here.
+                    error.path.unlink(missing_ok=True)
+                    loaded = await link()
+                self._loaded[key] = loaded
         if fast or artifact.script is not None:  # Saves in development return to them.
             self._retained[key] = loaded
             self._retained.move_to_end(key)
@@ -223,19 +232,6 @@ class Runner:
     def is_compiled(self, digest: str) -> bool:
         """Return whether a component can be loaded without its file. Raises `CodeCacheError`."""
         return is_compiled(self.cache, digest, verify=True)
-
-    async def _load(
-        self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
-    ) -> LoadedComponent:
-        link = partial(self._link, artifact, fast=fast, report=report)
-        try:
-            return await link()
-        except CodeRejected as error:
-            if error.shortage:
-                raise
-            # Compiled for another processor or wasmtime, as in a copied data directory: compile it here.
-            error.path.unlink(missing_ok=True)
-            return await link()
 
     async def _link(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
