@@ -67,23 +67,29 @@ QUIET_SECONDS = 0.05
 """A file is complete once nothing in the folder has changed for this long."""
 
 
-class MigrationReporter(Protocol):
-    """Receives the outcome of migrations."""
+class Reporter(Protocol):
+    """Receives events outside of requests, on the loop that the project runs on."""
 
     def error(self, error: SvcError) -> None:
-        """Report a broken migration; the tables stay as they were."""
+        """Report a broken migration or manifest; the tables or the resources stay as they were."""
 
     def warn(self, error: SvcError) -> None:
-        """Report a file that is not applied: a migration that was edited, or one with another name."""
+        """Report what works in part: a migration that is not applied, a folder that is not watched."""
 
     def note(self, text: str) -> None:
-        """Report an applied migration."""
+        """Report an applied migration, or another event."""
+
+    def progress(self, text: str) -> None:
+        """Report a step that takes longer than a moment."""
+
+    def built(self, event: BuildFinished) -> None:
+        """Report a finished build."""
 
 
 class MigrationListener:
     """Applies the new migrations of a project; `data` is the folder of the project's data."""
 
-    def __init__(self, root: Path, data: Path, reporter: MigrationReporter) -> None:
+    def __init__(self, root: Path, data: Path, reporter: Reporter) -> None:
         self._root = root
         self._data = data
         self._reporter = reporter
@@ -127,16 +133,6 @@ DOMAIN = "localhost"
 GRACE_SECONDS = 1.0
 FIRST_BUILD_SECONDS = 1.0
 """How long the control API waits for the first build."""
-
-
-class Reporter(MigrationReporter, Protocol):
-    """Receives events outside of requests, on the loop that the project runs on."""
-
-    def progress(self, text: str) -> None:
-        """Report a step that takes longer than a moment."""
-
-    def built(self, event: BuildFinished) -> None:
-        """Report a finished build."""
 
 
 @dataclass(frozen=True, slots=True)
