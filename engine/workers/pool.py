@@ -7,11 +7,11 @@ while a worker restarts.
 import asyncio
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from engine.confinement import python_module
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import Publication
 from engine.http.tls import CertificateSet
@@ -156,10 +156,7 @@ class WorkerPool:
         inherited = [child_end.fileno(), *(opened.fileno() for opened in self._sockets[index])]
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I" if sys.flags.isolated else "-P",
-                "-m",
-                self._program,
+                *python_module(self._program),
                 *map(str, inherited),
                 pass_fds=inherited,
                 stdin=asyncio.subprocess.DEVNULL,
