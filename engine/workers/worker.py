@@ -70,10 +70,9 @@ def _gateway(config: protocol.WorkerConfig, site: ServingTable, tenants: Tenants
     return with_proof(gateway, config.proof_key) if config.proof_key else gateway
 
 
-async def serve_worker(
-    channel: protocol.Channel, sockets: list[socket.socket], doors: Sequence[Door]
-) -> None:
-    """Serve what the pool publishes until the channel closes or SIGTERM arrives."""
+async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
+    """Serve what the pool publishes until the other end of the channel closes or SIGTERM arrives."""
+    channel = await protocol.Channel.open(end)
     config = await channel.receive()
     if not isinstance(config, protocol.WorkerConfig):
         return
@@ -156,15 +155,7 @@ def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
     """Serve with the inherited descriptors of the channel and the sockets."""
     for number in (signal.SIGINT, signal.SIGHUP):  # A terminal sends them to all its processes.
         signal.signal(number, signal.SIG_IGN)
-    run(_main(doors, *map(int, descriptors)))
-
-
-async def _main(doors: Sequence[Door], channel: int, *sockets: int) -> None:
-    listening = [_listening(number) for number in sockets]
-    await serve_worker(await protocol.Channel.open(socket.socket(fileno=channel)), listening, doors)
-
-
-def _listening(number: int) -> socket.socket:
-    listener = socket.socket(fileno=number)
-    listener.setblocking(False)
-    return listener
+    channel, *sockets = [socket.socket(fileno=int(each)) for each in descriptors]
+    for listener in sockets:
+        listener.setblocking(False)
+    run(serve_worker(channel, sockets, doors))
