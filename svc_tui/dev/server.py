@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from doors.files.store import referenced
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
@@ -167,7 +167,7 @@ class DevServer:
 
     dev: DevProject
     presence: "asyncio.Future[ControlEndpoint]"
-    ended: "asyncio.Future[None]"
+    ended: "asyncio.Future[Any]"
 
 
 @asynccontextmanager
@@ -283,7 +283,7 @@ async def run_dev(
         stack.push_async_callback(migrating.aclose)
         watching = loop.create_task(watcher.run(stop))
         stack.push_async_callback(asyncio.gather, watching)
-        stopped = loop.create_task(_first_done(watching, serving))
+        stopped = loop.create_task(asyncio.wait([watching, serving], return_when=asyncio.FIRST_COMPLETED))
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
         stack.push_async_callback(scheduler.stop, 0)
@@ -299,10 +299,6 @@ async def run_dev(
         if settings.schedules:
             scheduler.start()
         yield DevServer(dev, presence, stopped)
-
-
-async def _first_done(*tasks: "asyncio.Task[None]") -> None:
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _collect_blobs(data: Path, blobs: Blobs) -> None:
