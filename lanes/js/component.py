@@ -90,36 +90,32 @@ async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
             code, output = await bundle_glue(spec.toolchain, "loader.js", "esm", module)
             if code != 0:
                 raise ComponentRefused(output)
-        return await _make(spec, module)
-
-
-async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
-    output_file = module.with_suffix(".wasm")
-    toolchain = spec.toolchain
-    template = await _template(toolchain, spec.world, spec.report)
-    command = [
-        toolchain.node,
-        toolchain.script("component.mjs"),
-        str(template),
-        str(module),
-        str(output_file),
-        str(spec.heap),
-    ]
-    try:
-        async with asyncio.timeout(spec.limit):
-            code, output = await run(command, module.parent, nice=True)
-    except TimeoutError as error:
-        raise ComponentRefused("", timed_out=True) from error
-    if code < 0:
-        raise BuildFailed(
-            f"the build of the component was ended by signal {-code}",
-            "Check the free memory of this machine: a large module needs up to 4 GB.",
-            output=output,
-        )
-    if code != 0 or not output_file.exists():
-        raise ComponentRefused(output)
-    digest = await asyncio.to_thread(content_digest, output_file)
-    return output_file.replace(spec.cache_folder / f"{digest}.wasm"), output
+        output_file = module.with_suffix(".wasm")
+        toolchain = spec.toolchain
+        template = await _template(toolchain, spec.world, spec.report)
+        command = [
+            toolchain.node,
+            toolchain.script("component.mjs"),
+            str(template),
+            str(module),
+            str(output_file),
+            str(spec.heap),
+        ]
+        try:
+            async with asyncio.timeout(spec.limit):
+                code, output = await run(command, module.parent, nice=True)
+        except TimeoutError as error:
+            raise ComponentRefused("", timed_out=True) from error
+        if code < 0:
+            raise BuildFailed(
+                f"the build of the component was ended by signal {-code}",
+                "Check the free memory of this machine: a large module needs up to 4 GB.",
+                output=output,
+            )
+        if code != 0 or not output_file.exists():
+            raise ComponentRefused(output)
+        digest = await asyncio.to_thread(content_digest, output_file)
+        return output_file.replace(spec.cache_folder / f"{digest}.wasm"), output
 
 
 async def bundle_glue(toolchain: Toolchain, name: str, form: str, target: Path) -> tuple[int, str]:
