@@ -166,14 +166,11 @@ class FolderSource:
         )
         found = StaticFile({"identity": identity}, {"identity": size})
         if body is not None and settled:
-            self._store(name, stamp, found, size)
+            self._cache[name] = (stamp, found)
+            self._bytes += size
+            while self._bytes > CACHE_BYTES:
+                self._evict(next(iter(self._cache)))
         return found
-
-    def _store(self, name: str, stamp: tuple[int, ...], file: StaticFile, size: int) -> None:
-        self._cache[name] = (stamp, file)
-        self._bytes += size
-        while self._bytes > CACHE_BYTES:
-            self._evict(next(iter(self._cache)))
 
     def _evict(self, name: str) -> None:
         _, file = self._cache.pop(name)
