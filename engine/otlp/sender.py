@@ -262,12 +262,7 @@ SCOPE = InstrumentationScope("svc")
 SERVICE = "svc"
 """`service.name` of records that belong to no project."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_KINDS = {
-    "server": SpanKind.SERVER,
-    "client": SpanKind.CLIENT,
-    "producer": SpanKind.PRODUCER,
-    "consumer": SpanKind.CONSUMER,
-}
+_KINDS = {name.lower(): kind for name, kind in SpanKind.__members__.items()}
 _STATED = frozenset({"span.kind", "otel.status_description"})
 """Attributes of the code's spans that are fields of OTLP."""
 _UNSET = Status(StatusCode.UNSET)
