@@ -166,14 +166,6 @@ def _instead(packages: Iterable[str]) -> str:
     return next(named, "")
 
 
-def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:
-    """Return the error for a module that exceeded the loading time limit."""
-    return BuildFailed(
-        f"resource {request.resource.name}: its module was not loaded within {seconds:g} s",
-        "Code at the top level of a module runs once, at build time: check it for endless loops.",
-    )
-
-
 def frozen_time(output: str, mapping: SourceMap) -> str:
     """Return a warning if a module read the time during loading (see `glue/prelude.js`)."""
     match = _ASKED_FOR_TIME.search(output)
@@ -431,7 +423,10 @@ class JsLane:
             )
         except ComponentRefused as error:
             if error.timed_out:
-                raise never_loaded(request, self._limit) from error
+                raise BuildFailed(
+                    f"resource {name}: its module was not loaded within {self._limit:g} s",
+                    "Code at the top level of a module runs once, at build time: check it for endless loops.",
+                ) from error
             raise evaluation_failure(error.output, mapping, request, importers) from error
         if warning := frozen_time(output, mapping):
             request.report(f"{name}: {warning}")
