@@ -122,22 +122,16 @@ def increment_epoch(engine: int) -> None:
     _increment_epoch(engine)
 
 
-class LinkerInstance:
-    """One imported interface of a Linker, defined function by function. Use it while the Linker is open."""
+def add_function(instance: Any, name: str, callback: Any, *, blocking: bool) -> None:
+    """Define a host function of an imported interface of an open Linker.
 
-    def __init__(self, instance: Any) -> None:
-        self._pointer = address(instance)
-
-    def add_func(self, name: str, callback: Any, *, blocking: bool) -> None:
-        """Define a host function; `callback` (from `host_functions`) must outlive the Linker.
-
-        Raises `WasmtimeApiError`.
-        """
-        raw = name.encode()
-        add = _add_func_async if blocking else _add_func
-        text = _take_error(add(self._pointer, raw, len(raw), ctypes.cast(callback, _P), None, None))
-        if text is not None:
-            raise WasmtimeApiError(text)
+    `callback` (from `host_functions`) must outlive the Linker. Raises `WasmtimeApiError`.
+    """
+    raw = name.encode()
+    add = _add_func_async if blocking else _add_func
+    text = _take_error(add(address(instance), raw, len(raw), ctypes.cast(callback, _P), None, None))
+    if text is not None:
+        raise WasmtimeApiError(text)
 
 
 class Store:
