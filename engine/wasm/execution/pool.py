@@ -22,10 +22,8 @@ from engine.errors import SvcError
 from engine.grant import Grant
 from engine.http.exchange import Disconnected
 from engine.quota import Quotas
-from engine.wasm.capi.linker import CodeRejected
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.compile.compilers import Compiler
-from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution.config import (
     MEMORIES_PER_INSTANCE,
     MIB,
@@ -343,20 +341,6 @@ class Pool:
             del self._holdings[project]
         if self._queue.size:
             self.grant_waiting()
-
-    def engines(self, compiler: Compiler, *, hosted: bool) -> list[Engine]:
-        """Return the engine of each kind of slot; `hosted` is that of components with a memory image."""
-        return [slots.engine(compiler, hosted=hosted) for slots in self.slots]
-
-    def map_image(self, image: MemoryImage) -> MappedImage:
-        """Return a memory image for runs in any slot.
-
-        Raises `CodeRejected` if it cannot be mapped, and `CodeCacheError` if there is no space for its pages.
-        """
-        try:
-            return MappedImage(image)
-        except OSError as error:
-            raise CodeRejected(image.path, str(error)) from error
 
     def release_image(self, image: MappedImage) -> None:
         """Release the memories that are retained for an image without further runs."""

@@ -39,6 +39,7 @@ from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
+from engine.wasm.execution.host_memories import MappedImage
 from engine.wasm.execution.memory_budget import (
     SAMPLE_SECONDS,
     MemoryBudget,
@@ -245,7 +246,8 @@ class Runner:
             slots=self._compiling,
         )
         image = compiled.image
-        engines = self.pool.engines(compiled.compiler, hosted=image is not None)
+        kinds = self.pool.slots
+        engines = [slots.engine(compiled.compiler, hosted=image is not None) for slots in kinds]
         # Components with the same machine code are loaded one after another, and share it.
         async with self._loading.setdefault((str(compiled.path), fast), asyncio.Lock()):
             if image is None:
@@ -262,7 +264,10 @@ class Runner:
         return LoadedComponent(programs, limits)
 
     def _load_shared(self, image: MemoryImage, engines: Sequence[Engine]) -> LoadedComponent:
-        mapped = self.pool.map_image(image)
+        try:
+            mapped = MappedImage(image)
+        except OSError as error:
+            raise CodeRejected(image.path, str(error)) from error
         programs = []
         for engine in engines:
             key = image.code, address(engine)
