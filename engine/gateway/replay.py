@@ -52,11 +52,6 @@ class Replay:
     records: tuple[Record, ...]
 
 
-def replay_note(request_id: str) -> str:
-    """Return the text of the record that marks a request as the replay of another."""
-    return f"{REPLAY_NOTE}{request_id}"
-
-
 class Replayer:
     """Replays requests of one project in this process. Use on its event loop.
 
@@ -118,7 +113,7 @@ class Replayer:
 
         unsubscribe = self._timeline.subscribe(collect)
         try:
-            note = replay_note(recorded.request_id)
+            note = f"{REPLAY_NOTE}{recorded.request_id}"
             self._timeline.append(PlatformRecord(time.time_ns(), "", "INFO", note, new_id))
             recording = await self._send(recorded, new_id, redact)
         finally:
