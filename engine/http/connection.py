@@ -46,7 +46,8 @@ class CountedExchange:
     @project.setter
     def project(self, name: str) -> None:
         self._project = name
-        self._connection.count_project(self.body, name)
+        if not self.body.exhausted:
+            self.body.count(self._connection.manager.unread.for_project(name))
 
     @property
     def unsent(self) -> ResponseBytes:
@@ -133,11 +134,6 @@ class Connection(asyncio.Protocol):
             address = self.manager.count_address(self.manager.unread, self.addresses[0])
             self._unread_counts = self.unread, *address
         body.count(*self._unread_counts)
-
-    def count_project(self, body: RequestBody, project: str) -> None:
-        """Count the unread bytes of a request body for a project."""
-        if not body.exhausted:
-            body.count(self.manager.unread.for_project(project))
 
     # -- writing -----------------------------------------------------------------------------------------
 
