@@ -1,12 +1,18 @@
-"""Priority and limits of processes that work for projects beside the service."""
+"""Commands, priority and limits of processes that work for projects beside the service."""
 
 import os
 import resource
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 _GRACE_SECONDS = 5
 """CPU time between the signal for a final limit and SIGKILL."""
+
+
+def python_module(name: str) -> list[str]:
+    """Return the command that runs a module by this Python, which looks for none in the current folder."""
+    return [sys.executable, "-I" if sys.flags.isolated else "-P", "-m", name]
 
 
 def step_back(niceness: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.artifact import ComponentArtifact
+from engine.files.atomic import write_atomic
 from engine.lane import BuildFailed, BuildRequest
 from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER
 from lanes.process import exclusive, run_build
@@ -43,9 +44,7 @@ def cache_component(folder: Path, data: bytes) -> Path:
     path = folder / f"{sha256(data).hexdigest()}.wasm"
     if not path.is_file() or path.read_bytes() != data:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
-            copy.write(data)
-        Path(copy.name).replace(path)
+        write_atomic(path, data)
     return path
 
 

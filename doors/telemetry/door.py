@@ -66,7 +66,11 @@ class Refused(Exception):
 
 
 def encoding_of(request: DoorRequest) -> Encoding:
-    """Return the encoding of the body. Raises `Refused`."""
+    """Return the encoding of the body. Raises `Refused`, also for a path or method without records."""
+    if request.path not in SIGNALS:
+        raise Refused(404, f"{request.path} does not exist: use {', '.join(SIGNALS)}")
+    if request.method != "POST":
+        raise Refused(405, f"{request.method} is not allowed: use POST")
     kind = request.header("content-type").partition(";")[0].strip().lower()
     if kind in _TYPES:
         return _TYPES[kind]
@@ -175,7 +179,6 @@ class _Telemetry:
         """Answer a request: small ones synchronously, others one at a time in a thread."""
         encoding: Encoding = "json"
         try:
-            self._check(request)
             encoding = encoding_of(request)
         except Refused as refused:
             return refusal(encoding, refused)
@@ -194,13 +197,6 @@ class _Telemetry:
         """Wait for the requests in progress."""
         while self._in_progress:
             await asyncio.wait(self._in_progress)
-
-    def _check(self, request: DoorRequest) -> None:
-        if request.path not in SIGNALS:
-            known = ", ".join(SIGNALS)
-            raise Refused(404, f"{request.path} does not exist: use {known}")
-        if request.method != "POST":
-            raise Refused(405, f"{request.method} is not allowed: use POST")
 
     def _is_quick(self, request: DoorRequest, encoding: Encoding) -> bool:
         """Return whether a request is small and overtakes no other of the same caller."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from doors.telemetry.signals import (
+    KINDS,
     MAX_ATTRIBUTES,
     MAX_EVENTS,
     BadRecord,
@@ -37,21 +38,10 @@ MAX_VALUES = 1_000_000
 """Maximum values of a document."""
 
 _NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-_SPAN_KINDS = (
-    "SPAN_KIND_UNSPECIFIED",
-    "SPAN_KIND_INTERNAL",
-    "SPAN_KIND_SERVER",
-    "SPAN_KIND_CLIENT",
-    "SPAN_KIND_PRODUCER",
-    "SPAN_KIND_CONSUMER",
-)
+_SPAN_KINDS = tuple(f"SPAN_KIND_{kind.upper() or 'UNSPECIFIED'}" for kind in KINDS)
 _METRIC_KINDS: dict[str, MetricKind] = {"gauge": "gauge", "histogram": "histogram"}
-_TEMPORALITIES = (
-    "AGGREGATION_TEMPORALITY_UNSPECIFIED",
-    "AGGREGATION_TEMPORALITY_DELTA",
-    "AGGREGATION_TEMPORALITY_CUMULATIVE",
-)
-_STATUS_CODES = ("STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR")
+_TEMPORALITIES = tuple(f"AGGREGATION_TEMPORALITY_{name}" for name in ("UNSPECIFIED", "DELTA", "CUMULATIVE"))
+_STATUS_CODES = tuple(f"STATUS_CODE_{name}" for name in ("UNSET", "OK", "ERROR"))
 _SEVERITIES = {
     f"SEVERITY_NUMBER_{name}{step or ''}": 1 + 4 * i + max(step - 1, 0)
     for i, name in enumerate(_NAMES)

@@ -146,7 +146,6 @@ class DevProject:
         self._publishing = asyncio.Lock()
         self._intervals: dict[str, BuildInterval] = {}
         self._dirty: set[str] = set()
-        self._started: set[str] = set()
         self._running: dict[str, asyncio.Task[Artifact]] = {}
         self._last: dict[str, BuildFinished] = {}
         self._saved: set[str] = set()
@@ -360,8 +359,7 @@ class DevProject:
         resource = self.project.resources.get(name)
         if resource is None:
             return
-        first = name not in self._started
-        self._started.add(name)
+        first = self._intervals[name].number == 1
         if first:
             # The build below runs all the same: it warms up the tools and corrects a wrong memory.
             await self._replace(

@@ -3,7 +3,7 @@
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import Awaitable, Callable, Coroutine, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
@@ -142,22 +142,23 @@ class Gateway:
         if endpoint is None or not exchange.request.path.startswith(("/", "*")):
             debug = None
             if endpoint is None and exchange.authority and not host_name(exchange.authority):
-                return await self._refuse(exchange, span, None, "invalid-host")
+                return await self._answer(exchange, span, None, self._problem(exchange, "invalid-host"))
             if endpoint is None and self._settings.dev:
                 debug = DebugDetail(
                     f"No resource has this host. Available: {', '.join(sorted(routes.hosts))}"
                 )
-            code = "not-found" if endpoint else "unknown-host"
-            return await self._refuse(exchange, span, None, code, debug=debug)
+            problem = self._problem(exchange, "not-found" if endpoint else "unknown-host", debug)
+            return await self._answer(exchange, span, None, problem)
         exchange.project = endpoint.project
         quota = self._quotas.get(endpoint.project)
         if quota is not None and quota.requests is not None and not quota.requests.allow():
             message = quota.message("requests")
             self._report(exchange, endpoint, message, quota.report("requests"))
-            return await self._refuse(exchange, span, endpoint, "quota-exceeded", message)
+            problem = self._problem(exchange, "quota-exceeded", detail=message)
+            return await self._answer(exchange, span, endpoint, problem)
         exchange.hsts = endpoint.hsts
         if endpoint.canonical and exchange.target.startswith("/"):
-            return await self._redirect(exchange, span, endpoint)
+            return await self._answer(exchange, span, endpoint, _redirect(exchange, endpoint))
         recorded = endpoint.recorded
         if self._settings.record and recorded is not None and self._recordings.allow():
             exchange.record(endpoint.project, recorded)
@@ -180,31 +181,16 @@ class Gateway:
             )
             self._report(exchange, endpoint, text, grant)
 
-    async def _refuse(
+    async def _answer(
         self,
         exchange: TracedExchange,
         span: SpanContext,
         endpoint: Endpoint | None,
-        code: str,
-        detail: str = "",
-        debug: DebugDetail | None = None,
+        answering: Awaitable[_SpanOutcome],
     ) -> _SpanOutcome:
-        """Send and record a problem instead of serving the request."""
+        """Send and record a response instead of serving the request."""
         started, now = time.perf_counter_ns(), time.time_ns()
-        outcome = await self._problem(exchange, code, debug, detail=detail)
-        self._record(exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True)
-        return outcome
-
-    async def _redirect(
-        self, exchange: TracedExchange, span: SpanContext, endpoint: Endpoint
-    ) -> _SpanOutcome:
-        """Redirect a request to the canonical domain of its resource, at the same port."""
-        started, now = time.perf_counter_ns(), time.time_ns()
-        _, colon, port = exchange.authority.partition(":")
-        location = f"{exchange.scheme}://{endpoint.canonical}{colon}{port}{exchange.target}"
-        await exchange.send_head(308, [(b"location", location.encode("latin-1")), (b"content-length", b"0")])
-        await exchange.send_body(b"", end=True)
-        outcome = _SpanOutcome(308, detail=f"redirected to {endpoint.canonical}")
+        outcome = await answering
         self._record(exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True)
         return outcome
 
@@ -261,12 +247,12 @@ class Gateway:
                 version = await self._wait_for_build(version, exchange)
                 if isinstance(version, NotReady):
                     return await self._not_ready(version, exchange, endpoint)
-            if hasattr(version, "respond"):
+            if isinstance(version, StaticResponder):
                 response = await version.respond(exchange)
                 if response is not None:
                     return _SpanOutcome(response[0], bytes_out=response[1])
                 door = self._doors_of(endpoint.project).get("files") if endpoint.files else None
-                if door is not None and isinstance(version, StaticResponder):
+                if door is not None:
                     sending = deliver_static(exchange, endpoint, span, door, version.rules)
                     if (sent := await self._deliver(sending)) is not None:
                         return sent
@@ -451,6 +437,15 @@ class Gateway:
                 root=root,
             )
         )
+
+
+async def _redirect(exchange: TracedExchange, endpoint: Endpoint) -> _SpanOutcome:
+    """Redirect a request to the canonical domain of its resource, at the same port."""
+    _, colon, port = exchange.authority.partition(":")
+    location = f"{exchange.scheme}://{endpoint.canonical}{colon}{port}{exchange.target}"
+    await exchange.send_head(308, [(b"location", location.encode("latin-1")), (b"content-length", b"0")])
+    await exchange.send_body(b"", end=True)
+    return _SpanOutcome(308, detail=f"redirected to {endpoint.canonical}")
 
 
 def _outcome_of(report: RunReport) -> _SpanOutcome:

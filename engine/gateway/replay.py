@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from engine.errors import SvcError
 from engine.gateway.routes import internal_resource
+from engine.gateway.traced_exchange import TracedExchange
 from engine.gateway.tracing import request_id
-from engine.http.exchange import Handler, Headers, MemoryExchange, Request
+from engine.http.exchange import Handler, MemoryExchange, Request
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import (
@@ -49,11 +50,6 @@ class Replay:
     exchange: RecordedExchange
     omitted_headers: tuple[str, ...]
     records: tuple[Record, ...]
-
-
-def replay_note(request_id: str) -> str:
-    """Return the text of the record that marks a request as the replay of another."""
-    return f"{REPLAY_NOTE}{request_id}"
 
 
 class Replayer:
@@ -117,7 +113,7 @@ class Replayer:
 
         unsubscribe = self._timeline.subscribe(collect)
         try:
-            note = replay_note(recorded.request_id)
+            note = f"{REPLAY_NOTE}{recorded.request_id}"
             self._timeline.append(PlatformRecord(time.time_ns(), "", "INFO", note, new_id))
             recording = await self._send(recorded, new_id, redact)
         finally:
@@ -132,18 +128,6 @@ class Replayer:
             if value != REDACTED_VALUE and name not in _REPLACED_HEADERS
         ]
         path, _, query = recorded.target.partition("?")
-        recording = Recording(
-            project="",
-            request_id=new_id,
-            time_ns=time.time_ns(),
-            method=recorded.method,
-            scheme=recorded.scheme,
-            authority=recorded.authority,
-            target=recorded.target,
-            headers=headers,
-            redact=redact,
-        )
-        recording.body.add(recorded.request.body, ended=True)
         request = Request(
             method=recorded.method,
             scheme=recorded.scheme,
@@ -153,7 +137,11 @@ class Replayer:
             id=new_id,
             resource=internal_resource(recorded.authority),
         )
-        replayed = _RecordingExchange(request, recorded.request.body, recording)
+        replayed = TracedExchange(MemoryExchange(request, recorded.request.body), "")
+        recording = replayed.record("", redact)
+        # All of the body is sent, however much of it is read.
+        replayed.body.observer = None
+        recording.body.add(recorded.request.body, ended=True)
         handling = asyncio.ensure_future(self._gateway(replayed))
         try:
             await asyncio.wait({handling}, timeout=self._seconds)
@@ -164,17 +152,3 @@ class Replayer:
         if failure is not None:
             raise failure
         return recording
-
-
-class _RecordingExchange(MemoryExchange):
-    """An exchange whose response is recorded."""
-
-    def __init__(self, request: Request, body: bytes, recording: Recording) -> None:
-        super().__init__(request, body)
-        self._recording = recording
-
-    async def send_head(self, status: int, headers: Headers) -> None:
-        self._recording.status, self._recording.response_headers = status, headers
-
-    async def send_body(self, data: bytes, *, end: bool) -> None:
-        self._recording.response.add(data, ended=end)

@@ -17,8 +17,8 @@ from engine.door import DOMAIN
 from engine.eager import in_task
 from engine.errors import SvcError
 from engine.gateway.on_demand import OnDemand
+from engine.gateway.static.responder import StaticResponder
 from engine.http.connection_limits import client_key
-from engine.http.exchange import Exchange
 from engine.manifest.domains import below
 from engine.manifest.model import Project, Resource, host_label, normal_path, parse_rate
 from engine.wasm.execution.request import GuestRequest, RunReport
@@ -69,13 +69,6 @@ class DynamicVersion(Protocol):
         """Run the guest for one request and send its response."""
 
 
-class StaticVersion(Protocol):
-    """A built version of a static resource, which serves files."""
-
-    async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
-        """Send the response and return its status and body size in bytes; `None` if no file matches."""
-
-
 class PendingBuild:
     """The result of a resource's first build, or of the build of a save. Requests wait for it."""
 
@@ -113,7 +106,7 @@ class Outdated:
     build: PendingBuild
 
 
-BuiltVersion = DynamicVersion | StaticVersion | NotReady
+BuiltVersion = DynamicVersion | StaticResponder | NotReady
 Version = BuiltVersion | Outdated | OnDemand
 
 

@@ -50,8 +50,8 @@ class TracedExchange:
         self._session: Session | None = None
         self._written = 0
 
-    def record(self, project: str, redact: frozenset[str]) -> None:
-        """Record the request and its response."""
+    def record(self, project: str, redact: frozenset[str]) -> Recording:
+        """Record the request and its response from now on."""
         self.recording = recording = Recording(
             project=project,
             request_id=self.id,
@@ -68,6 +68,7 @@ class TracedExchange:
             recording.body.ended = True
         else:
             body.observer = lambda part: recording.body.add(part, ended=body.exhausted)
+        return recording
 
     def call_trace(self) -> RequestTrace | None:
         """Return the trace for the calls of a run; None if the first call creates it."""

@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from engine.http import timeouts
 from engine.http.buffered import CONNECTION_BYTES, BufferedBytes, ResponseBytes
 from engine.http.connection_limits import peer_connected
-from engine.http.exchange import Disconnected, Exchange, RequestBody
+from engine.http.exchange import Disconnected, Request, RequestBody
 
 if TYPE_CHECKING:
     from engine.http.server import Server
@@ -19,22 +19,24 @@ TRANSPORT_BYTES = 64 << 10
 """Bytes that a transport buffers before it applies backpressure: asyncio's default, but for TLS too."""
 
 
-class ServerExchange(Exchange, Protocol):
-    """An exchange of a connection."""
-
-    async def close(self) -> None:
-        """Send a 500 if the response has not started; abort it if it is incomplete."""
-
-
 class CountedExchange:
-    """The part of an exchange that counts the bytes of its bodies for their project."""
+    """The part of an exchange that counts the bytes of its bodies for their project.
 
-    __slots__ = ("_connection", "_project", "body")
+    It is `complete` once its response has ended or was aborted, or the client left.
+    """
 
-    def __init__(self, connection: Any, body: RequestBody) -> None:
+    __slots__ = ("_connection", "_project", "_unsent", "body", "complete", "disconnected", "request")
+
+    def __init__(
+        self, connection: Any, request: Request, body: RequestBody, disconnected: Disconnected
+    ) -> None:
         self._connection = connection
         self._project = ""
+        self._unsent: ResponseBytes | None = None
+        self.request = request
         self.body = body
+        self.disconnected = disconnected
+        self.complete = False
 
     @property
     def project(self) -> str:
@@ -44,7 +46,15 @@ class CountedExchange:
     @project.setter
     def project(self, name: str) -> None:
         self._project = name
-        self._connection.count_project(self.body, name)
+        if not self.body.exhausted:
+            self.body.count(self._connection.manager.unread.for_project(name))
+
+    @property
+    def unsent(self) -> ResponseBytes:
+        """The unsent bytes of the response, without those that the transport buffers in any case."""
+        if self._unsent is None:
+            self._unsent = self._connection.count_response(self.project)
+        return self._unsent
 
 
 class PendingWrites:
@@ -124,11 +134,6 @@ class Connection(asyncio.Protocol):
             address = self.manager.count_address(self.manager.unread, self.addresses[0])
             self._unread_counts = self.unread, *address
         body.count(*self._unread_counts)
-
-    def count_project(self, body: RequestBody, project: str) -> None:
-        """Count the unread bytes of a request body for a project."""
-        if not body.exhausted:
-            body.count(self.manager.unread.for_project(project))
 
     # -- writing -----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from engine.http import timeouts
-from engine.http.buffered import SMALL_PART_BYTES, ResponseBytes
+from engine.http.buffered import SMALL_PART_BYTES
 from engine.http.connection import Connection, CountedExchange
 from engine.http.exchange import Headers, Request, RequestBody
 from engine.http.messages import (
@@ -20,32 +20,15 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\n"
 
 
 class Http1Exchange(CountedExchange):
-    """A request on an HTTP/1.1 connection; `complete` once its response has ended or was aborted."""
+    """A request on an HTTP/1.1 connection."""
 
-    __slots__ = (
-        "_close_after",
-        "_encoder",
-        "_unsent",
-        "complete",
-        "disconnected",
-        "request",
-    )
+    __slots__ = ("_close_after", "_encoder")
 
     def __init__(self, connection: "Http1Connection", head: RequestHead, request: Request) -> None:
-        super().__init__(connection, RequestBody(b"" if head.length == 0 else None))
-        self.request = request
-        self.disconnected = connection.disconnected
-        self.complete = False
-        self._unsent: ResponseBytes | None = None
+        body = RequestBody(b"" if head.length == 0 else None)
+        super().__init__(connection, request, body, connection.disconnected)
         self._close_after = not head.keep_alive
         self._encoder = ResponseEncoder(head.method, chunked=head.version == "1.1")
-
-    @property
-    def unsent(self) -> ResponseBytes:
-        """The unsent bytes of the response, without those that the transport buffers in any case."""
-        if self._unsent is None:
-            self._unsent = self._connection.count_response(self.project)
-        return self._unsent
 
     def ask_for_body(self) -> None:
         """Send 100, unless the response has started."""

@@ -30,7 +30,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import GoAwayFrame
 
 from engine.http import timeouts
-from engine.http.buffered import CONNECTION_BYTES, SMALL_PART_BYTES, ResponseBytes
+from engine.http.buffered import CONNECTION_BYTES, SMALL_PART_BYTES
 from engine.http.connection import Connection, CountedExchange
 from engine.http.exchange import BODY_BYTES, Disconnected, Headers, Request, RequestBody
 from engine.http.frame_budget import FRAMES_PER_TURN, FrameBudget, FrameFlood
@@ -57,20 +57,16 @@ class _KnownSettings(Settings):
 
 
 class Http2Exchange(CountedExchange):
-    """A stream; `complete` once its response has ended, or the client left.
+    """A stream.
 
     A part of the response is sent as far as the windows of the client permit, and its sender waits for them.
     """
 
     def __init__(self, connection: "Http2Connection", stream: int, request: Request, *, ended: bool) -> None:
         """`ended` is whether the request has no body."""
-        super().__init__(connection, RequestBody(b"" if ended else None))
-        self.request = request
-        self.disconnected = Disconnected()
-        self.complete = False
+        super().__init__(connection, request, RequestBody(b"" if ended else None), Disconnected())
         self._stream = stream
         self._started = self._bodiless = False
-        self._unsent: ResponseBytes | None = None
         self._window: asyncio.Event | None = None
         length = next((value for name, value in request.headers if name == b"content-length"), None)
         self._missing = None if length is None else int(length)
@@ -105,12 +101,6 @@ class Http2Exchange(CountedExchange):
         """Continue to send: a window was opened."""
         if self._window is not None:
             self._window.set()
-
-    @property
-    def unsent(self) -> ResponseBytes:
-        if self._unsent is None:
-            self._unsent = self._connection.count_response(self.project)
-        return self._unsent
 
     async def send_head(self, status: int, headers: Headers) -> None:
         if self.complete:

@@ -17,12 +17,12 @@ from engine import eager
 from engine.http import timeouts
 from engine.http.acceptor import CLOSE_SECONDS, Acceptor
 from engine.http.buffered import BufferedBytes, BufferedCounts
-from engine.http.connection import Connection, PendingWrites, ServerExchange
+from engine.http.connection import Connection, PendingWrites
 from engine.http.connection_limits import ConnectionLimiter, client_key
 from engine.http.exchange import Handler
 from engine.http.frame_budget import FrameTurns
-from engine.http.h1 import Http1Connection
-from engine.http.h2 import Http2Connection
+from engine.http.h1 import Http1Connection, Http1Exchange
+from engine.http.h2 import Http2Connection, Http2Exchange
 
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
@@ -93,14 +93,14 @@ class Server:
             return []
         return [counts.for_address(client_key(client[0]))]
 
-    def start(self, exchange: ServerExchange) -> None:
+    def start(self, exchange: Http1Exchange | Http2Exchange) -> None:
         """Run the handler of an exchange, in a task only if it waits."""
         task = eager.start(self.handle(exchange))
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._on_task_done)
 
-    async def handle(self, exchange: ServerExchange) -> None:
+    async def handle(self, exchange: Http1Exchange | Http2Exchange) -> None:
         try:
             await self._handler(exchange)
         except Exception:

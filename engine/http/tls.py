@@ -27,8 +27,19 @@ class Certificate:
 
     def context(self) -> ssl.SSLContext:
         """Return a TLS context with this certificate. Raises `CertificateError` if the files are unusable."""
+        if b"ENCRYPTED" in read(self.chain) + read(self.key):
+            hint = f"Decrypt it: openssl pkey -in {self.key} -out NEW, and pass the new file."
+            raise CertificateError(f"the key {self.key} is encrypted", hint)
         context = new_context()
-        self.load_into(context)
+        try:
+            context.load_cert_chain(self.chain, self.key)
+        except (OSError, ssl.SSLError) as error:
+            # OpenSSL names the line of its own source too.
+            reason = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl")[0]
+            raise CertificateError(
+                f"the certificate {self.chain} with the key {self.key} cannot be used: {reason}",
+                "Both are PEM files; the certificate's own comes first in its file.",
+            ) from error
         return context
 
     def load(self) -> "IssuedCertificate":
@@ -46,21 +57,6 @@ class Certificate:
             except OSError:
                 found.append(None)
         return tuple(found)
-
-    def load_into(self, context: ssl.SSLContext) -> None:
-        """Load both files. Raises `CertificateError`."""
-        if b"ENCRYPTED" in read(self.chain) + read(self.key):
-            hint = f"Decrypt it: openssl pkey -in {self.key} -out NEW, and pass the new file."
-            raise CertificateError(f"the key {self.key} is encrypted", hint)
-        try:
-            context.load_cert_chain(self.chain, self.key)
-        except (OSError, ssl.SSLError) as error:
-            # OpenSSL names the line of its own source too.
-            reason = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl")[0]
-            raise CertificateError(
-                f"the certificate {self.chain} with the key {self.key} cannot be used: {reason}",
-                "Both are PEM files; the certificate's own comes first in its file.",
-            ) from error
 
 
 @dataclass(frozen=True, slots=True)

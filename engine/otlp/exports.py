@@ -10,11 +10,11 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.manifest.egress import Collector, ProjectCollector, parse_collector
 from engine.metrics.families import Family, Labels, ServiceMeter, ServiceState, families, guest_families
@@ -60,33 +60,28 @@ class ByteBudget:
             self._remaining += size
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSource:
-    """Metrics that an exporter sends, and its reports of failures.
-
-    `metrics` returns the families, on the exporter's thread; they were counted since `started_ns`.
-    """
-
-    metrics: Callable[[], Sequence[Family]]
-    report: Callable[[str], None]
-    started_ns: int
-
-
 class Exporter:
     """Sends to one collector until `close`. `sent` and `dropped` count records by signal."""
 
     def __init__(
         self,
         collector: Collector,
-        source: ExportSource,
         budget: ByteBudget,
         *,
+        metrics: Callable[[], Sequence[Family]],
+        report: Callable[[str], None],
+        started_ns: int,
         max_bytes: int,
         headers: Mapping[str, str] | None = None,
         metrics_seconds: float = METRICS_SECONDS,
     ) -> None:
-        """`max_bytes` limit the queue. With `headers`, the rules for a project's collector apply."""
-        self._collector, self._source, self._budget = collector, source, budget
+        """`metrics` returns the families, on a thread of its own; they were counted since `started_ns`.
+
+        `report` takes failures. `max_bytes` limit the queue. With `headers`, the rules for a project's
+        collector apply.
+        """
+        self._collector, self._budget, self._started_ns = collector, budget, started_ns
+        self._read_metrics, self._report_failure = metrics, report
         self._max_bytes, self._headers, self._metrics_seconds = max_bytes, headers, metrics_seconds
         self._queues: dict[str, deque[tuple[str, Record]]] = {"traces": deque(), "logs": deque()}
         self._bytes = 0
@@ -207,10 +202,10 @@ class Exporter:
     def _send_metrics(self, sender: "Sender") -> None:
         """Send the metrics of now. Those of a failed request are in the next one."""
         try:
-            families = self._source.metrics()
+            families = self._read_metrics()
             if not any(family.points for family in families):
                 return
-            outcome = sender.metrics(families, self._source.started_ns, time.time_ns())
+            outcome = sender.metrics(families, self._started_ns, time.time_ns())
         except Exception:  # The records must be sent all the same.
             _log.exception("metrics cannot be converted for %s", self._collector)
             return
@@ -228,7 +223,7 @@ class Exporter:
         reason = self._failure or "records arrive faster than it accepts them"
         self._failure = ""
         losses = f"; {dropped} record{' was' if dropped == 1 else 's were'} dropped" if dropped else ""
-        self._source.report(f"the collector {self._collector} does not accept all data: {reason}{losses}")
+        self._report_failure(f"the collector {self._collector} does not accept all data: {reason}{losses}")
 
 
 def _batch(queue: "deque[tuple[str, Record]]") -> tuple[list[tuple[str, Record]], int]:
@@ -273,7 +268,7 @@ class Exports:
         self,
         operator: Collector | None,
         meter: ServiceMeter,
-        state: Callable[[], Awaitable[ServiceState]],
+        state: Callable[[], Coroutine[Any, Any, ServiceState]],
         collector: Callable[[str], ProjectCollector | None],
         log: Callable[[str, str], None],
     ) -> None:
@@ -291,9 +286,13 @@ class Exports:
         self._operator: Exporter | None = None
         if operator is not None:
             require_otlp()
-            source = ExportSource(self._service_families, lambda text: log("warning", text), self._started_ns)
             self._operator = Exporter(
-                operator, source, ByteBudget(MAX_SERVICE_BYTES), max_bytes=MAX_SERVICE_BYTES
+                operator,
+                ByteBudget(MAX_SERVICE_BYTES),
+                metrics=self._service_families,
+                report=partial(log, "warning"),
+                started_ns=self._started_ns,
+                max_bytes=MAX_SERVICE_BYTES,
             )
 
     def follow(self, project: str, timeline: TimelineBus) -> None:
@@ -328,21 +327,23 @@ class Exports:
         running = [(labels, exporter) for labels, exporter in each if exporter is not None]
         if not running:
             return []
+        texts = {
+            "sent": "Records that OpenTelemetry collectors accepted.",
+            "dropped": "Records that were not sent: the queue was full, or the collector refused them.",
+        }
         return [
             Family(
-                "svc.otlp.sent",
+                f"svc.otlp.{name}",
                 "counter",
                 "",
-                "Records that OpenTelemetry collectors accepted.",
-                list(_counts((labels, exporter.sent) for labels, exporter in running)),
-            ),
-            Family(
-                "svc.otlp.dropped",
-                "counter",
-                "",
-                "Records that were not sent: the queue was full, or the collector refused them.",
-                list(_counts((labels, exporter.dropped) for labels, exporter in running)),
-            ),
+                text,
+                [
+                    ({**labels, "signal": signal}, count)
+                    for labels, exporter in running
+                    for signal, count in sorted(getattr(exporter, name).items())
+                ],
+            )
+            for name, text in texts.items()
         ]
 
     async def aclose(self) -> None:
@@ -376,17 +377,18 @@ class Exports:
         except OtlpNotInstalled as error:
             report(f"nothing is sent to {collector.url}: on the service, {error.message}")
             return None
-        source = ExportSource(lambda: self._project_families(project), report, self._started_ns)
         return Exporter(
             parse_collector(collector.url),
-            source,
             self._budget,
+            metrics=partial(self._project_families, project),
+            report=report,
+            started_ns=self._started_ns,
             max_bytes=MAX_PROJECT_BYTES,
             headers=dict(collector.headers),
         )
 
     def _service_families(self) -> Sequence[Family]:
-        state = asyncio.run_coroutine_threadsafe(_awaited(self._state()), self._loop)
+        state = asyncio.run_coroutine_threadsafe(self._state(), self._loop)
         try:
             now = state.result(STATE_SECONDS)
         except Exception:
@@ -397,13 +399,3 @@ class Exports:
     def _project_families(self, project: str) -> Sequence[Family]:
         own = families(self._meter.read(project), None)
         return [*own, *guest_families(self._meter.series(project))]
-
-
-async def _awaited(state: Awaitable[ServiceState]) -> ServiceState:
-    return await state
-
-
-def _counts(counters: Iterable[tuple[Labels, Mapping[str, int]]]) -> Iterator[tuple[Labels, float]]:
-    for labels, counts in counters:
-        for signal, count in sorted(counts.items()):
-            yield {**labels, "signal": signal}, count

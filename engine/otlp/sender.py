@@ -9,7 +9,7 @@ operator. It connects to the address that was checked, so a later answer of the 
 import logging
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Literal
@@ -75,15 +75,11 @@ _OWN_HEADERS = frozenset({"content-type", "content-encoding", "user-agent"})
 class CollectorSession(requests.Session):
     """A session whose `status` is that of its last response, 0 without one; `error` says what failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, adapter: HTTPAdapter) -> None:
         super().__init__()
         self.status, self.error = 0, ""
         for scheme in ("http://", "https://"):
-            self.mount(scheme, _BoundedAdapter())
-
-    def reset(self) -> None:
-        """Forget the last response."""
-        self.status, self.error = 0, ""
+            self.mount(scheme, adapter)
 
     def request(self, method: Any, url: Any, *args: Any, **options: Any) -> requests.Response:
         """Send a request. Raises what `requests` raises."""
@@ -100,12 +96,9 @@ class ProjectSession(CollectorSession):
     """A session for the collector that a project names, and the headers that it sends to it."""
 
     def __init__(self, collector: Collector, headers: Mapping[str, str]) -> None:
-        super().__init__()
+        super().__init__(_CheckedAdapter(Egress((collector.origin,))))
         self._own_headers = headers
         self.trust_env = False
-        egress = Egress((collector.origin,))
-        for scheme in ("http://", "https://"):
-            self.mount(scheme, _CheckedAdapter(egress))
 
     def request(
         self, method: Any, url: Any, *args: Any, headers: Mapping[str, Any] | None = None, **options: Any
@@ -269,12 +262,7 @@ SCOPE = InstrumentationScope("svc")
 SERVICE = "svc"
 """`service.name` of records that belong to no project."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_KINDS = {
-    "server": SpanKind.SERVER,
-    "client": SpanKind.CLIENT,
-    "producer": SpanKind.PRODUCER,
-    "consumer": SpanKind.CONSUMER,
-}
+_KINDS = {name.lower(): kind for name, kind in SpanKind.__members__.items()}
 _STATED = frozenset({"span.kind", "otel.status_description"})
 """Attributes of the code's spans that are fields of OTLP."""
 _UNSET = Status(StatusCode.UNSET)
@@ -423,25 +411,17 @@ class Sender:
     def __init__(self, collector: Collector, headers: Mapping[str, str] | None = None) -> None:
         # The SDK logs each failed request; the exporter reports them once a minute.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-        self._session = CollectorSession() if headers is None else ProjectSession(collector, headers)
-        self._traces = OTLPSpanExporter(
-            collector.url("traces"),
-            timeout=REQUEST_SECONDS,
-            compression=Compression.Gzip,
-            session=self._session,
+        self._session = (
+            CollectorSession(_BoundedAdapter()) if headers is None else ProjectSession(collector, headers)
         )
-        self._logs = OTLPLogExporter(
-            collector.url("logs"),
-            timeout=REQUEST_SECONDS,
-            compression=Compression.Gzip,
-            session=self._session,
-        )
-        self._metrics = OTLPMetricExporter(
-            collector.url("metrics"),
-            timeout=REQUEST_SECONDS,
-            compression=Compression.Gzip,
-            session=self._session,
-        )
+        options: dict[str, Any] = {
+            "timeout": REQUEST_SECONDS,
+            "compression": Compression.Gzip,
+            "session": self._session,
+        }
+        self._traces = OTLPSpanExporter(collector.url("traces"), **options)
+        self._logs = OTLPLogExporter(collector.url("logs"), **options)
+        self._metrics = OTLPMetricExporter(collector.url("metrics"), **options)
 
     @property
     def error(self) -> str:
@@ -456,27 +436,26 @@ class Sender:
             if isinstance(record, RequestRecord)
             for span in spans(project, record)
         ]
-        self._session.reset()
-        return self._outcome(self._traces.export(converted) is SpanExportResult.SUCCESS)
+        return self._outcome(lambda: self._traces.export(converted) is SpanExportResult.SUCCESS)
 
     def logs(self, records: Sequence[tuple[str, Record]]) -> Outcome:
         """Send the log records of records, given with their projects."""
         converted = [log_record(project, record) for project, record in records]
-        self._session.reset()
-        return self._outcome(self._logs.export(converted) is LogRecordExportResult.SUCCESS)
+        return self._outcome(lambda: self._logs.export(converted) is LogRecordExportResult.SUCCESS)
 
     def metrics(self, families: Sequence[Family], started_ns: int, now_ns: int) -> Outcome:
         """Send metrics, counted since `started_ns`."""
         data = metrics_data(families, started_ns, now_ns)
-        self._session.reset()
-        return self._outcome(self._metrics.export(data) is MetricExportResult.SUCCESS)
+        return self._outcome(lambda: self._metrics.export(data) is MetricExportResult.SUCCESS)
 
     def abort(self) -> None:
         """End a request's retries; call it from any thread, as the last method."""
         for exporter in (self._traces, self._logs, self._metrics):
             exporter.shutdown()
 
-    def _outcome(self, success: bool) -> Outcome:
-        if success:
+    def _outcome(self, export: Callable[[], bool]) -> Outcome:
+        """Export, and return the outcome. Data that cannot be encoded makes no request."""
+        self._session.status, self._session.error = 0, ""
+        if export():
             return "sent"
         return "unavailable" if self._session.error and self._session.status in _RETRIED else "refused"

@@ -7,11 +7,11 @@ while a worker restarts.
 import asyncio
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 
+from engine.confinement import python_module
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import Publication
 from engine.http.tls import CertificateSet
@@ -32,32 +32,26 @@ EXTRA_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker process and the publications it has confirmed."""
+    """A worker process, and the replies to come by their numbers."""
 
     process: asyncio.subprocess.Process
     channel: protocol.Channel
-    _: KW_ONLY
-    number: int = 0
-    confirmed: asyncio.Condition = field(default_factory=asyncio.Condition)
     exited: bool = False
-    states: dict[int, asyncio.Future[PoolState]] = field(default_factory=dict)
+    replies: dict[int, asyncio.Future[PoolState | None]] = field(default_factory=dict)
 
-    async def wait_published(self, number: int) -> None:
-        """Wait until the worker serves a publication, or has exited."""
-        async with self.confirmed:
-            await self.confirmed.wait_for(lambda: self.exited or self.number >= number)
+    def ask(self, message: protocol.Publish | protocol.ReportState) -> asyncio.Future[PoolState | None]:
+        """Send a message; return its reply, which is canceled if the worker exits."""
+        reply = self.replies[message.number] = asyncio.get_running_loop().create_future()
+        self.channel.send(message)
+        if self.exited:
+            reply.cancel()
+        return reply
 
-    async def set_published(self, number: int) -> None:
-        """Record the publication that the worker serves."""
-        async with self.confirmed:
-            self.number = number
-            self.confirmed.notify_all()
-
-    async def set_exited(self) -> None:
-        """Record that the worker has exited."""
-        async with self.confirmed:
-            self.exited = True
-            self.confirmed.notify_all()
+    def set_exited(self) -> None:
+        """Cancel the replies to come, because the worker has exited."""
+        self.exited = True
+        for reply in self.replies.values():
+            reply.cancel()
 
 
 class WorkerPool:
@@ -87,7 +81,7 @@ class WorkerPool:
         self._timeline_of = timeline_of
         self._uses_of = uses_of
         self._on_work, self._warn = on_work, warn
-        self._number = self._requested = 0
+        self._number = 0
         self._last: dict[str, protocol.Publish] = {}
         self._certify: protocol.Certify | None = None
         self._workers: dict[int, _Worker] = {}
@@ -99,18 +93,12 @@ class WorkerPool:
 
     async def pool_states(self) -> list[PoolState]:
         """Return the instances of each worker; without those that do not reply in time."""
-        self._requested = number = self._requested + 1
-        workers = list(self._workers.values())
-        replies: list[asyncio.Future[PoolState]] = []
-        for worker in workers:
-            worker.states[number] = asyncio.get_running_loop().create_future()
-            replies.append(worker.states[number])
-            worker.channel.send(protocol.ReportState(number))
+        self._number += 1
+        replies = [worker.ask(protocol.ReportState(self._number)) for worker in self._workers.values()]
         if replies:
             await asyncio.wait(replies, timeout=STATE_SECONDS)
-        for worker in workers:
-            worker.states.pop(number, None)
-        return [reply.result() for reply in replies if reply.done()]
+        states = (reply.result() for reply in replies if reply.done() and not reply.cancelled())
+        return [state for state in states if state is not None]
 
     def certify(self, certificates: CertificateSet) -> None:
         """Replace the certificates of all workers, also of those that start later."""
@@ -120,15 +108,15 @@ class WorkerPool:
 
     async def publish(self, publication: Publication) -> None:
         """Update all workers; returns when each live one serves the publication."""
-        self._number = number = self._number + 1
-        message = protocol.Publish(number, publication)
+        self._number += 1
+        message = protocol.Publish(self._number, publication)
         self._last = (self._last if self._config.multi_project else {}) | {publication.project.name: message}
-        workers = list(self._workers.values())
-        for worker in workers:
-            worker.channel.send(message)
+        replies = []
+        for worker in self._workers.values():
+            replies.append(worker.ask(message))
             worker.channel.send(protocol.Serve())
-        for worker in workers:
-            await worker.wait_published(number)
+        if replies:
+            await asyncio.wait(replies)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all workers until `stop` is set, then stop them gracefully."""
@@ -168,10 +156,7 @@ class WorkerPool:
         inherited = [child_end.fileno(), *(opened.fileno() for opened in self._sockets[index])]
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I" if sys.flags.isolated else "-P",
-                "-m",
-                self._program,
+                *python_module(self._program),
                 *map(str, inherited),
                 pass_fds=inherited,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -206,11 +191,9 @@ class WorkerPool:
                 self._on_work(message.project)
             elif isinstance(message, protocol.WorkerWarning):
                 self._warn(message.text)
-            elif isinstance(message, protocol.ReportedState):
-                reply = worker.states.get(message.number)
-                if reply is not None:
+            elif isinstance(message, protocol.Reply):
+                reply = worker.replies.pop(message.number, None)
+                if reply is not None and not reply.done():
                     reply.set_result(message.pool)
-            elif isinstance(message, protocol.Published):
-                await worker.set_published(message.number)
-        await worker.set_exited()
+        worker.set_exited()
         worker.channel.close()

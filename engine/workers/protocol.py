@@ -64,7 +64,7 @@ class WorkerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Serve this publication; the worker replies `Published` with the number."""
+    """Serve this publication; the worker sends a `Reply` once its new requests use it."""
 
     number: int
     publication: Publication
@@ -83,25 +83,18 @@ class Serve:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """The worker's new requests use the publication."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReportState:
-    """Reply `ReportedState` with this number."""
+    """Send a `Reply` with the instances."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedState:
-    """The worker's instances, as asked for by a number."""
+class Reply:
+    """The reply to the message with this number, with the worker's instances if it asked for them."""
 
     number: int
-    pool: PoolState
+    pool: PoolState | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,9 @@ def _gateway(config: protocol.WorkerConfig, site: ServingTable, tenants: Tenants
     return with_proof(gateway, config.proof_key) if config.proof_key else gateway
 
 
-async def serve_worker(
-    channel: protocol.Channel, sockets: list[socket.socket], doors: Sequence[Door]
-) -> None:
-    """Serve what the pool publishes until the channel closes or SIGTERM arrives."""
+async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
+    """Serve what the pool publishes until the other end of the channel closes or SIGTERM arrives."""
+    channel = await protocol.Channel.open(end)
     config = await channel.receive()
     if not isinstance(config, protocol.WorkerConfig):
         return
@@ -114,7 +113,7 @@ async def serve_worker(
             message = receiving.result()
             if isinstance(message, protocol.ReportState):
                 pool = PoolState(runner.pool.running(), runner.pool.queued())
-                channel.send(protocol.ReportedState(message.number, pool))
+                channel.send(protocol.Reply(message.number, pool))
             elif isinstance(message, protocol.Certify):
                 tls = tls or Tls()
                 _use(tls, message.certificates, channel)
@@ -126,7 +125,7 @@ async def serve_worker(
                 if message.publication.removed:
                     runner.stop_all(name)
                     await tenants.remove(name)
-                channel.send(protocol.Published(message.number))
+                channel.send(protocol.Reply(message.number))
             elif serving is None:
                 handler = behind_proxies(gateway, config.trusted_proxies)
                 context = tls.context if tls is not None else None
@@ -156,15 +155,7 @@ def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
     """Serve with the inherited descriptors of the channel and the sockets."""
     for number in (signal.SIGINT, signal.SIGHUP):  # A terminal sends them to all its processes.
         signal.signal(number, signal.SIG_IGN)
-    run(_main(doors, *map(int, descriptors)))
-
-
-async def _main(doors: Sequence[Door], channel: int, *sockets: int) -> None:
-    listening = [_listening(number) for number in sockets]
-    await serve_worker(await protocol.Channel.open(socket.socket(fileno=channel)), listening, doors)
-
-
-def _listening(number: int) -> socket.socket:
-    listener = socket.socket(fileno=number)
-    listener.setblocking(False)
-    return listener
+    channel, *sockets = [socket.socket(fileno=int(each)) for each in descriptors]
+    for listener in sockets:
+        listener.setblocking(False)
+    run(serve_worker(channel, sockets, doors))

@@ -5,7 +5,7 @@ locked.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from pathlib import Path
@@ -35,20 +35,23 @@ class ComponentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSpec:
-    """A component to make: `write` writes its bundled main module to a file.
+    """A component to make: `code` is its bundled main module, `None` for that of the dev loader.
 
     `heap` is the maximum of objects, in MiB.
     """
 
     toolchain: Toolchain
-    world: str
+    code: str | None
     _: KW_ONLY
     cache_folder: Path
-    write: Callable[[Path], Awaitable[None]]
     report: Callable[[str], None]
     activity: str
     heap: int
     limit: float = LIMIT_SECONDS
+
+    @property
+    def world(self) -> str:
+        return "loader" if self.code is None else "service"
 
 
 def cached_component(folder: Path) -> Path | None:
@@ -81,37 +84,38 @@ async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
     spec.cache_folder.mkdir(parents=True, exist_ok=True)
     with temporary_folder("making-", spec.cache_folder) as folder:
         module = folder / MODULES[spec.world]
-        await spec.write(module)
-        return await _make(spec, module)
-
-
-async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
-    output_file = module.with_suffix(".wasm")
-    toolchain = spec.toolchain
-    template = await _template(toolchain, spec.world, spec.report)
-    command = [
-        toolchain.node,
-        toolchain.script("component.mjs"),
-        str(template),
-        str(module),
-        str(output_file),
-        str(spec.heap),
-    ]
-    try:
-        async with asyncio.timeout(spec.limit):
-            code, output = await run(command, module.parent, nice=True)
-    except TimeoutError as error:
-        raise ComponentRefused("", timed_out=True) from error
-    if code < 0:
-        raise BuildFailed(
-            f"the build of the component was ended by signal {-code}",
-            "Check the free memory of this machine: a large module needs up to 4 GB.",
-            output=output,
-        )
-    if code != 0 or not output_file.exists():
-        raise ComponentRefused(output)
-    digest = await asyncio.to_thread(content_digest, output_file)
-    return output_file.replace(spec.cache_folder / f"{digest}.wasm"), output
+        if spec.code is not None:
+            module.write_text(spec.code, encoding="utf-8")
+        else:
+            code, output = await bundle_glue(spec.toolchain, "loader.js", "esm", module)
+            if code != 0:
+                raise ComponentRefused(output)
+        output_file = module.with_suffix(".wasm")
+        toolchain = spec.toolchain
+        template = await _template(toolchain, spec.world, spec.report)
+        command = [
+            toolchain.node,
+            toolchain.script("component.mjs"),
+            str(template),
+            str(module),
+            str(output_file),
+            str(spec.heap),
+        ]
+        try:
+            async with asyncio.timeout(spec.limit):
+                code, output = await run(command, module.parent, nice=True)
+        except TimeoutError as error:
+            raise ComponentRefused("", timed_out=True) from error
+        if code < 0:
+            raise BuildFailed(
+                f"the build of the component was ended by signal {-code}",
+                "Check the free memory of this machine: a large module needs up to 4 GB.",
+                output=output,
+            )
+        if code != 0 or not output_file.exists():
+            raise ComponentRefused(output)
+        digest = await asyncio.to_thread(content_digest, output_file)
+        return output_file.replace(spec.cache_folder / f"{digest}.wasm"), output
 
 
 async def bundle_glue(toolchain: Toolchain, name: str, form: str, target: Path) -> tuple[int, str]:

@@ -29,7 +29,6 @@ from lanes.js.component import (
     LIMIT_SECONDS,
     ComponentRefused,
     SnapshotSpec,
-    bundle_glue,
     component,
     make_component,
 )
@@ -165,14 +164,6 @@ def _instead(packages: Iterable[str]) -> str:
     alternatives = json.loads((COMPAT / "instead.json").read_text())["packages"]
     named = (f"Instead of {name}, {alternatives[name]}." for name in packages if name in alternatives)
     return next(named, "")
-
-
-def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:
-    """Return the error for a module that exceeded the loading time limit."""
-    return BuildFailed(
-        f"resource {request.resource.name}: its module was not loaded within {seconds:g} s",
-        "Code at the top level of a module runs once, at build time: check it for endless loops.",
-    )
 
 
 def frozen_time(output: str, mapping: SourceMap) -> str:
@@ -409,10 +400,6 @@ class JsLane:
         importers: Mapping[str, str],
     ) -> Path:
         """Return the component of a bundle, cached by its content unless that is a dev build's."""
-
-        async def write(module: Path) -> None:
-            module.write_text(code, encoding="utf-8")
-
         name = request.resource.name
         heap = _heap(request)
         if request.loader is None:
@@ -426,9 +413,8 @@ class JsLane:
             path, output = await make(
                 SnapshotSpec(
                     toolchain,
-                    "service",
+                    code,
                     cache_folder=cache_folder,
-                    write=write,
                     report=request.report,
                     activity=activity,
                     heap=heap,
@@ -437,7 +423,10 @@ class JsLane:
             )
         except ComponentRefused as error:
             if error.timed_out:
-                raise never_loaded(request, self._limit) from error
+                raise BuildFailed(
+                    f"resource {name}: its module was not loaded within {self._limit:g} s",
+                    "Code at the top level of a module runs once, at build time: check it for endless loops.",
+                ) from error
             raise evaluation_failure(error.output, mapping, request, importers) from error
         if warning := frozen_time(output, mapping):
             request.report(f"{name}: {warning}")
@@ -454,17 +443,12 @@ async def _template(toolchain: Toolchain, report: Callable[[str], None]) -> Path
 
     The first use of a toolchain makes it.
     """
-
-    async def write(module: Path) -> None:
-        module.write_text(_EMPTY, encoding="utf-8")
-
     path = toolchain.folder / "component.zst"
     if not path.exists():
         spec = SnapshotSpec(
             toolchain,
-            "service",
+            _EMPTY,
             cache_folder=toolchain.folder / "component",
-            write=write,
             report=report,
             activity="preparing the js toolchain",
             heap=DEFAULT_HEAP,
@@ -476,24 +460,10 @@ async def _template(toolchain: Toolchain, report: Callable[[str], None]) -> Path
 
 async def _loader(toolchain: Toolchain, heap: int, report: Callable[[str], None]) -> Path:
     """Return the loader component for a heap; the first use of a toolchain makes it."""
-
-    async def write(module: Path) -> None:
-        code, output = await bundle_glue(toolchain, "loader.js", "esm", module)
-        if code != 0:
-            raise ComponentRefused(output)
-
     folder, activity = toolchain.folder / f"loader-{heap}", "making the js dev loader, once"
     try:
         path, _ = await component(
-            SnapshotSpec(
-                toolchain,
-                "loader",
-                cache_folder=folder,
-                write=write,
-                report=report,
-                activity=activity,
-                heap=heap,
-            )
+            SnapshotSpec(toolchain, None, cache_folder=folder, report=report, activity=activity, heap=heap)
         )
     except ComponentRefused as error:
         raise BuildFailed("cannot make the js dev loader", toolchain.repair, output=error.output) from error

@@ -4,13 +4,12 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from engine.lane import BuildMode, Diagnostic
+from engine.lane import BuildFailed, BuildMode, BuildRequest, Diagnostic
 from lanes.process import MAX_TAIL_BYTES, OutputLines, Tail, run_group
 
 MAX_LINE_BYTES = 8 << 20
@@ -136,10 +135,6 @@ class Finished:
     stderr: str
 
 
-class CargoTimeout(Exception):
-    """The run exceeded its time limit. The text is the end of its output."""
-
-
 def command(cargo: str, mode: BuildMode) -> list[str]:
     """Return the command line of a build.
 
@@ -159,48 +154,37 @@ def command(cargo: str, mode: BuildMode) -> list[str]:
     return [*line, f"--profile={DEV_PROFILE}", *options]
 
 
-async def build(
-    cargo: str,
-    mode: BuildMode,
-    workdir: Path,
-    root: Path,
-    report: Callable[[str], None],
-    limit_secs: float = LIMIT_SECS,
-) -> Finished:
-    """Run cargo in `workdir`, where its `rust-toolchain.toml` and `.cargo/config.toml` apply.
+async def build(cargo: str, request: BuildRequest, limit_secs: float = LIMIT_SECS) -> Finished:
+    """Run cargo in the folder of a resource, with its `rust-toolchain.toml` and `.cargo/config.toml`.
 
-    Raises `CargoTimeout`, and `OSError` if cargo cannot be started.
+    Raises `BuildFailed` if it exceeds the time limit, and `OSError` if cargo cannot be started.
     """
-    messages, stderr = Messages(root), _Stderr(report)
-    stdout = OutputLines(messages.take, MAX_LINE_BYTES)
+    messages, tail, reported = Messages(request.root), Tail(), 0
+
+    def report_step(line: bytes) -> None:
+        nonlocal reported
+        text = line.decode(errors="replace")
+        if reported < _LINES_REPORTED and _STEP.match(text):
+            reported += 1
+            request.report(text.strip())
+
+    stdout, steps = OutputLines(messages.take, MAX_LINE_BYTES), OutputLines(report_step, MAX_TAIL_BYTES)
+
+    def feed_stderr(block: bytes) -> None:
+        tail.feed(block)
+        steps.feed(block)
+
     environ = {**os.environ, "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
+    line, workdir = command(cargo, request.mode), request.resource.workdir
     try:
         async with asyncio.timeout(limit_secs):
-            status = await run_group(command(cargo, mode), workdir, stdout.feed, stderr.feed, environ)
+            status = await run_group(line, workdir, stdout.feed, feed_stderr, environ)
     except TimeoutError:
-        raise CargoTimeout(stderr.text) from None
-    return Finished(status, messages, stderr.text)
-
-
-class _Stderr:
-    """Sink for cargo's stderr: retains its end and reports slow steps."""
-
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report = report
-        self._tail = Tail()
-        self._lines = OutputLines(self._report_step, MAX_TAIL_BYTES)
-        self._reported = 0
-
-    def feed(self, block: bytes) -> None:
-        self._tail.feed(block)
-        self._lines.feed(block)
-
-    def _report_step(self, line: bytes) -> None:
-        text = line.decode(errors="replace")
-        if self._reported < _LINES_REPORTED and _STEP.match(text):
-            self._reported += 1
-            self._report(text.strip())
-
-    @property
-    def text(self) -> str:
-        return self._tail.text
+        raise BuildFailed(
+            f"resource {request.resource.name}: cargo did not end within {limit_secs / 60:g} minutes"
+            " and was stopped",
+            "Check the build scripts: one that waits never ends. A new build continues with the compiled"
+            " crates.",
+            output=tail.text,
+        ) from None
+    return Finished(status, messages, tail.text)

@@ -180,18 +180,7 @@ class RustLane:
         program = toolchain.program("cargo")
         if program is None:
             raise await toolchain.problem(workdir) or ToolchainMissing("cargo is not on PATH")
-        try:
-            result = await cargo.build(
-                program, request.mode, workdir, request.root, request.report, self._limit_secs
-            )
-        except cargo.CargoTimeout as error:
-            raise BuildFailed(
-                f"resource {request.resource.name}: cargo did not end within {self._limit_secs / 60:g}"
-                " minutes and was stopped",
-                "Check the build scripts: one that waits never ends. A new build continues with the compiled"
-                " crates.",
-                output=str(error),
-            ) from None
+        result = await cargo.build(program, request, self._limit_secs)
         if result.status != 0:
             raise await explain(request, result)
         for warning in result.messages.warnings[:_WARNINGS_SHOWN]:

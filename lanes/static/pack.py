@@ -9,7 +9,6 @@ import gzip
 import hashlib
 import os
 import re
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Collection, Iterator
@@ -17,12 +16,13 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import brotli  # type: ignore[import-untyped]
 
 from engine.artifact import BundleFile, StaticBundle
 from engine.build.ignore import IgnoreRules
+from engine.files.atomic import link_or_copy, write_atomic
 from engine.files.digest import content_digest
 from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed
@@ -101,8 +101,7 @@ _QUICK = 5
 _WORTH_MORE = 1 / 8
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(NamedTuple):
     """A file content: its sha256 (hex) and its size in bytes."""
 
     sha256: str
@@ -165,10 +164,7 @@ class BlobStore:
             with _unnamed(self._blobs) as copy:
                 copy.write(compressed)
                 self._name(copy, result)
-        with _unnamed(self._packed) as note_file:
-            note_file.write(f"{result.sha256} {result.size}".encode())
-            note_file.flush()
-            os.replace(note_file.name, note)  # noqa: PTH105
+        write_atomic(note, f"{result.sha256} {result.size}".encode())
         return result if result.size < blob.size else None
 
     def _holds(self, blob: Blob) -> bool:
@@ -209,14 +205,6 @@ def _unnamed(folder: Path) -> Iterator[IO[bytes]]:
             yield file
         finally:
             Path(file.name).unlink(missing_ok=True)
-
-
-def place_blob(source: Path, target: Path) -> None:
-    """Place a blob at `target`: a hard link if the file system supports it, else a copy."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 _PROGRESS_SECS = 2.0
@@ -340,12 +328,12 @@ def _fingerprinted(names: Collection[str], output: Path, sources: Path | None) -
 
 def _image_file(store: BlobStore, name: str, path: Path, packing: Packing, hashed: bool) -> BundleFile:
     blob = store.add(path)
-    encodings = {"identity": (blob.sha256, blob.size)}
+    encodings: dict[str, tuple[str, int]] = {"identity": blob}
     if compressible(name):
         for coding, quality in (("br", packing.brotli), ("gzip", packing.gzip)):
             compressed = store.compressed(blob, coding, quality)
             if compressed is not None:
-                encodings[coding] = (compressed.sha256, compressed.size)
+                encodings[coding] = compressed
     return BundleFile(name, content_type(name), encodings, hashed)
 
 
@@ -361,7 +349,7 @@ def _assemble(files: list[BundleFile], store: BlobStore, packing: Packing) -> St
         new = temporary / "image"
         (new / BLOBS).mkdir(parents=True)
         for blob in blobs:
-            place_blob(store.path(blob), blob_path(new, blob.sha256))
+            link_or_copy(store.path(blob), blob_path(new, blob.sha256))
         (new / INDEX).write_bytes(index)
         _install(new, image.folder, index, blobs, verify=verify)
     return image
@@ -381,8 +369,6 @@ def _install(new: Path, folder: Path, index: bytes, blobs: set[Blob], *, verify:
 
 def _complete(folder: Path, index: bytes, blobs: set[Blob], *, verify: bool) -> bool:
     try:
-        return (folder / INDEX).read_bytes() == index and has_blobs(
-            folder, ((blob.sha256, blob.size) for blob in blobs), verify=verify
-        )
+        return (folder / INDEX).read_bytes() == index and has_blobs(folder, blobs, verify=verify)
     except OSError:
         return False

@@ -456,6 +456,7 @@ class DetailsPanel(Vertical):
         self.query_one(PanelInput).display = False
 
     def close(self) -> None:
+        """Hide the panel and its input."""
         self.hide_input()
         self.display = False
 

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from doors.files.store import referenced
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
@@ -67,23 +67,29 @@ QUIET_SECONDS = 0.05
 """A file is complete once nothing in the folder has changed for this long."""
 
 
-class MigrationReporter(Protocol):
-    """Receives the outcome of migrations."""
+class Reporter(Protocol):
+    """Receives events outside of requests, on the loop that the project runs on."""
 
     def error(self, error: SvcError) -> None:
-        """Report a broken migration; the tables stay as they were."""
+        """Report a broken migration or manifest; the tables or the resources stay as they were."""
 
     def warn(self, error: SvcError) -> None:
-        """Report a file that is not applied: a migration that was edited, or one with another name."""
+        """Report what works in part: a migration that is not applied, a folder that is not watched."""
 
     def note(self, text: str) -> None:
-        """Report an applied migration."""
+        """Report an applied migration, or another event."""
+
+    def progress(self, text: str) -> None:
+        """Report a step that takes longer than a moment."""
+
+    def built(self, event: BuildFinished) -> None:
+        """Report a finished build."""
 
 
 class MigrationListener:
     """Applies the new migrations of a project; `data` is the folder of the project's data."""
 
-    def __init__(self, root: Path, data: Path, reporter: MigrationReporter) -> None:
+    def __init__(self, root: Path, data: Path, reporter: Reporter) -> None:
         self._root = root
         self._data = data
         self._reporter = reporter
@@ -129,16 +135,6 @@ FIRST_BUILD_SECONDS = 1.0
 """How long the control API waits for the first build."""
 
 
-class Reporter(MigrationReporter, Protocol):
-    """Receives events outside of requests, on the loop that the project runs on."""
-
-    def progress(self, text: str) -> None:
-        """Report a step that takes longer than a moment."""
-
-    def built(self, event: BuildFinished) -> None:
-        """Report a finished build."""
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of a development server.
@@ -171,7 +167,7 @@ class DevServer:
 
     dev: DevProject
     presence: "asyncio.Future[ControlEndpoint]"
-    ended: "asyncio.Future[None]"
+    ended: "asyncio.Future[Any]"
 
 
 @asynccontextmanager
@@ -287,7 +283,7 @@ async def run_dev(
         stack.push_async_callback(migrating.aclose)
         watching = loop.create_task(watcher.run(stop))
         stack.push_async_callback(asyncio.gather, watching)
-        stopped = loop.create_task(_first_done(watching, serving))
+        stopped = loop.create_task(asyncio.wait([watching, serving], return_when=asyncio.FIRST_COMPLETED))
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
         stack.push_async_callback(scheduler.stop, 0)
@@ -303,10 +299,6 @@ async def run_dev(
         if settings.schedules:
             scheduler.start()
         yield DevServer(dev, presence, stopped)
-
-
-async def _first_done(*tasks: "asyncio.Task[None]") -> None:
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _collect_blobs(data: Path, blobs: Blobs) -> None:

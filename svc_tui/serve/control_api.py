@@ -1,10 +1,7 @@
 """The control API of a service with its Console, and the data folders of its projects."""
 
-import contextlib
 import os
 import secrets
-import socket
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -83,20 +80,15 @@ def _files(data: Path, blobs: Blobs, quota: Quota | None) -> FileStore:
 
 
 class Control:
-    """The handlers of the control API and of the Console, and the endpoint for local clients."""
+    """The handlers of the control API and of the Console, and the endpoint for local clients.
+
+    They connect by address. The certificate does not name it, so they get plain HTTP.
+    """
 
     def __init__(
-        self,
-        settings: ServiceSettings,
-        runtime: Runtime,
-        bucket: Bucket,
-        node: Fleet,
-        local: list[socket.socket],
-        *,
-        backup: Backup | None,
+        self, settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet, backup: Backup | None
     ) -> None:
-        """`local` has the sockets of local clients."""
-        self.local = local
+        self.local = local = settings.control if not settings.secure else bind("127.0.0.1", 0)
         # Its token gives access to readers of the data directory.
         self.endpoint = ControlEndpoint(
             f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid(), not settings.serving
@@ -141,6 +133,11 @@ class Control:
             )
             self.console = asgi_handler(hosted.application())
 
+    def close(self) -> None:
+        """Close the sockets of local clients."""
+        for sock in self.local:
+            sock.close()
+
 
 async def _refuse_stopped(data: Path) -> None:
     """Raise `SvcError` for a request whose response depends on the options of `svc serve`."""
@@ -148,19 +145,3 @@ async def _refuse_stopped(data: Path) -> None:
         raise SvcError(
             f"the service on {data} is stopped", f"Start it: svc serve --data {data}", code="unavailable"
         )
-
-
-@contextlib.contextmanager
-def open_control(
-    settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet, backup: Backup | None = None
-) -> Iterator[Control]:
-    """Return the control API of a service. Local clients connect by address.
-
-    The certificate does not name the address, so they get plain HTTP.
-    """
-    local = settings.control if not settings.secure else bind("127.0.0.1", 0)
-    try:
-        yield Control(settings, runtime, bucket, node, local, backup=backup)
-    finally:
-        for sock in local:
-            sock.close()

@@ -37,7 +37,7 @@ from engine.timeline.record import PlatformRecord
 from svc_tui import version
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import BackupError, BackupStore
-from svc_tui.serve.control_api import Control, open_control
+from svc_tui.serve.control_api import Control
 from svc_tui.serve.runtime import Runtime, open_runtime
 from svc_tui.serve.settings import ServiceSettings
 from svc_tui.serve.storage import check_replicable, copy_storage
@@ -148,7 +148,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             backup.alert = partial(runtime.monitor.report, "backup")
             backup.log = runtime.peers.log
             runtime.removed.subscribe(backup.remove)
-        with open_control(settings, runtime, bucket, node, backup) as control:
+        with contextlib.closing(Control(settings, runtime, bucket, node, backup)) as control:
             await node.start(bucket, partial(_check_movable, settings))
             async with (
                 certified(settings, runtime, bucket, node, tls) as certificates,

@@ -322,6 +322,7 @@ class Grid:
         self._connection.interrupt()
 
     def close(self) -> None:
+        """Close the connection, and free the memory of the grid."""
         self._connection.close()
         self._space.remove(self)
 

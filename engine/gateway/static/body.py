@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections import OrderedDict
 
-from engine.gateway.static.source import Representation, file_stamp, open_file, read_up_to
+from engine.gateway.static.source import Representation, file_stamp, open_file
 from engine.http.exchange import Exchange
 
 PIECE_BYTES = 64 * 1024
@@ -42,7 +42,8 @@ class BodyCache:
         if body is not None:
             self._bodies.move_to_end(path)
             return body
-        body = read_up_to(path, representation.size + 1)
+        with open_file(path) as file:
+            body = file.read(representation.size + 1)
         if len(body) != representation.size:
             raise FileChanged(path)
         self._bodies[path] = body
@@ -59,15 +60,15 @@ class FileStream:
         """Open the file. Raises `OSError` if it is missing, `FileChanged` if it was replaced."""
         self._path = representation.path
         self._stamp = representation.stamp
-        self._descriptor = open_file(self._path)
-        status = os.fstat(self._descriptor)
-        if self._changed() or status.st_size != representation.size:
-            os.close(self._descriptor)
+        self._file = open_file(self._path)
+        self.close = self._file.close
+        if self._changed() or os.fstat(self._file.fileno()).st_size != representation.size:
+            self.close()
             raise FileChanged(self._path)
 
     def _changed(self) -> bool:
         # Only the size and the time of the last write: the rest also changes when the name is removed.
-        return self._stamp is not None and file_stamp(os.fstat(self._descriptor))[2:4] != self._stamp[2:4]
+        return self._stamp is not None and file_stamp(os.fstat(self._file.fileno()))[2:4] != self._stamp[2:4]
 
     async def send(self, start: int, stop: int, exchange: Exchange) -> int:
         """Send the bytes from `start` up to `stop` and end the response; return how many were sent.
@@ -78,7 +79,7 @@ class FileStream:
         try:
             while offset < stop:
                 size = unsent.read_ahead(min(_READ_BYTES, stop - offset))
-                block = await asyncio.to_thread(os.pread, self._descriptor, size, offset)
+                block = await asyncio.to_thread(os.pread, self._file.fileno(), size, offset)
                 if not block or self._changed():
                     raise FileChanged(self._path)
                 for begin in range(0, len(block), PIECE_BYTES):
@@ -91,6 +92,3 @@ class FileStream:
         finally:
             unsent.release(_READ_BYTES)
         return offset - start
-
-    def close(self) -> None:
-        os.close(self._descriptor)

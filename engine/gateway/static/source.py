@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from io import BufferedReader
 from pathlib import Path
 
 from engine.artifact import BundleFile, FolderArtifact, StaticBundle
@@ -93,9 +94,9 @@ def file_stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def open_file(path: str) -> int:
+def open_file(path: str) -> BufferedReader:
     """Open a file for reading, without blocking on a FIFO; the caller closes it. Raises `OSError`."""
-    return os.open(path, _OPEN)
+    return open(path, "rb", opener=lambda name, _: os.open(name, _OPEN))
 
 
 class FolderSource:
@@ -143,19 +144,16 @@ class FolderSource:
         return path
 
     def _load(self, name: str, path: str) -> StaticFile | None:
-        descriptor = open_file(path)
-        try:
-            status = os.fstat(descriptor)
+        with open_file(path) as file:
+            status = os.fstat(file.fileno())
             stamp = file_stamp(status)
             if not stat.S_ISREG(status.st_mode):
                 return None
-            body = _read(descriptor, SMALL_FILE_BYTES + 1) if status.st_size <= SMALL_FILE_BYTES else None
+            body = file.read(SMALL_FILE_BYTES + 1) if status.st_size <= SMALL_FILE_BYTES else None
             if body is not None and len(body) > SMALL_FILE_BYTES:
-                body, stamp = None, file_stamp(os.fstat(descriptor))
+                body, stamp = None, file_stamp(os.fstat(file.fileno()))
             settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > FRESH_NS
-            settled = settled and file_stamp(os.fstat(descriptor)) == stamp
-        finally:
-            os.close(descriptor)
+            settled = settled and file_stamp(os.fstat(file.fileno())) == stamp
         if body is None:
             etag = hashlib.sha256(repr(stamp).encode()).hexdigest()[:32]
         else:
@@ -166,37 +164,17 @@ class FolderSource:
         identity = Representation(
             size, quoted, headers=full, lean_headers=lean, path=path, stamp=stamp, body=body
         )
-        file = StaticFile({"identity": identity}, {"identity": size})
+        found = StaticFile({"identity": identity}, {"identity": size})
         if body is not None and settled:
-            self._store(name, stamp, file, size)
-        return file
-
-    def _store(self, name: str, stamp: tuple[int, ...], file: StaticFile, size: int) -> None:
-        self._cache[name] = (stamp, file)
-        self._bytes += size
-        while self._bytes > CACHE_BYTES:
-            self._evict(next(iter(self._cache)))
+            self._cache[name] = (stamp, found)
+            self._bytes += size
+            while self._bytes > CACHE_BYTES:
+                self._evict(next(iter(self._cache)))
+        return found
 
     def _evict(self, name: str) -> None:
         _, file = self._cache.pop(name)
         self._bytes -= file.sizes["identity"]
-
-
-def read_up_to(path: str, limit: int) -> bytes:
-    """Return at most the first `limit` bytes of a file. Raises `OSError`."""
-    descriptor = open_file(path)
-    try:
-        return _read(descriptor, limit)
-    finally:
-        os.close(descriptor)
-
-
-def _read(descriptor: int, limit: int) -> bytes:
-    parts, missing = [], limit
-    while missing and (part := os.read(descriptor, missing)):
-        parts.append(part)
-        missing -= len(part)
-    return b"".join(parts)
 
 
 class BundleSource:

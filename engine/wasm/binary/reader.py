@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from engine.wasm_binary import COMPONENT_HEADER, BinaryReader, UnsupportedBinary
+from engine.wasm_binary import (
+    COMPONENT_HEADER,
+    CORE_MODULE,
+    NESTED_COMPONENT,
+    BinaryReader,
+    UnsupportedBinary,
+)
 
 CORE_SORTS = {
     0x00: "core-func",
@@ -64,10 +70,9 @@ class ResourceDrop:
 
 @dataclass(frozen=True, slots=True)
 class LiftedFunction:
-    """A component function that calls a core function; canonical `options` by their numbers."""
+    """A component function that calls a core function."""
 
     function: int
-    options: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,6 @@ class CoreModule:
     """Byte range of a module in the binary, and the start of its section."""
 
     section: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class NestedComponent:
-    """Byte range of a nested component in the binary."""
-
     start: int
     end: int
 
@@ -117,7 +114,6 @@ Definition: TypeAlias = (
     | ResourceDrop
     | LiftedFunction
     | CoreModule
-    | NestedComponent
     | ModuleInstance
     | InlineInstance
     | ComponentInstance
@@ -178,7 +174,7 @@ def read_outline(data: bytes) -> ComponentOutline:
         if outline_bytes > MAX_OUTLINE_BYTES:
             raise UnsupportedBinary("outline of more than 1 MiB")
         if section in _SINGLE_ITEM_SECTIONS:
-            item = CoreModule(begin, reader.at, end) if section == 1 else NestedComponent(reader.at, end)
+            item = CoreModule(begin, reader.at, end) if section == CORE_MODULE else None
             outline.extend(_SINGLE_ITEM_SECTIONS[section], item)
         elif section in _COUNTED_SECTIONS:
             count = reader.uleb()
@@ -239,7 +235,8 @@ def _canon(reader: BinaryReader, outline: ComponentOutline) -> None:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
-        lifted = LiftedFunction(reader.uleb(), _canon_options(reader))
+        lifted = LiftedFunction(reader.uleb())
+        _canon_options(reader)
         reader.uleb()
         outline.extend("func", lifted)
     elif kind == 1:
@@ -293,7 +290,7 @@ def _export(reader: BinaryReader, outline: ComponentOutline) -> None:
     outline.extend(space, outline.definition(space, index))
 
 
-_SINGLE_ITEM_SECTIONS = {1: "core-module", 4: "component"}
+_SINGLE_ITEM_SECTIONS = {CORE_MODULE: "core-module", NESTED_COMPONENT: "component"}
 _COUNTED_SECTIONS = {3: "core-type", 7: "type"}
 _OPAQUE_SECTIONS = {0, *_SINGLE_ITEM_SECTIONS}
 

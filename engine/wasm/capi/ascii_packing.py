@@ -16,7 +16,7 @@ from typing import Any
 
 from wasmtime import Engine, Instance, Module, Store, wat2wasm
 
-from engine.wasm.capi.wasmtime import LIBRARY
+from engine.wasm.capi.wasmtime import LIBRARY, declare
 
 MAX_PACKED_BYTES = 65536
 """Maximum number of bytes packed at once."""
@@ -93,9 +93,9 @@ _HOST_WAT = f"""(module (memory (export "memory") {_PAGES} {_PAGES})
   (export "unpack" (func $unpack)))"""
 
 _P = ctypes.c_void_p
-_call_unchecked = ctypes.PyDLL(LIBRARY)["wasmtime_func_call_unchecked"]
-_call_unchecked.restype = _P
-_call_unchecked.argtypes = [_P, _P, _P, ctypes.c_size_t, _P]
+_call_unchecked = declare(
+    ctypes.PyDLL(LIBRARY), "wasmtime_func_call_unchecked", _P, _P, _P, _P, ctypes.c_size_t, _P
+)
 
 
 @cache

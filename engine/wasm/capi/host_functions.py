@@ -11,13 +11,11 @@ from typing import Any, Protocol
 from wasmtime.component import _types as types
 
 from engine.wasm.capi.values import argument_lifter, result_encoder
-from engine.wasm.capi.wasmtime import LIBRARY, block, value_at
+from engine.wasm.capi.wasmtime import LIBRARY, block, declare, value_at
 
 _P = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
-_error_new = ctypes.PyDLL(LIBRARY)["wasmtime_error_new"]
-_error_new.restype = _P
-_error_new.argtypes = [ctypes.c_char_p]
+_error_new = declare(ctypes.PyDLL(LIBRARY), "wasmtime_error_new", _P, ctypes.c_char_p)
 _continuation_at, _error_at = block(24), block(8)
 _pack_continuation = struct.Struct("<QQQ").pack
 

@@ -13,7 +13,7 @@ from wasmtime.component import _types as types
 
 from engine.errors import SvcError
 from engine.wasm.capi import host_functions
-from engine.wasm.capi.wasmtime import Invocation, LinkerInstance, address
+from engine.wasm.capi.wasmtime import Invocation, add_function, address
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.host import doors, process, requests, streams
 from engine.wasm.host.registry import FUNCTIONS
@@ -97,7 +97,6 @@ class LinkedComponent:
         return prepared
 
     def _bind(self, interface: str, instance: Any, items: dict[str, Any], runs: dict[int, Any]) -> None:
-        target = LinkerInstance(instance)
         for name, item in items.items():
             function = FUNCTIONS[f"{interface}#{name}"]
             kind = item.ty
@@ -107,4 +106,4 @@ class LinkedComponent:
             else:
                 callback = host_functions.host_function(runs, kind, function.body, packed=function.packed)
             self._references.append(callback)
-            target.add_func(name, callback, blocking=function.blocking)
+            add_function(instance, name, callback, blocking=function.blocking)

@@ -5,11 +5,14 @@ wasmtime's C headers (`config.h`) specify them. They raise no exception, which c
 
 import ctypes
 import itertools
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from wasmtime import Config
 
 from engine.wasm.capi.wasmtime import LIBRARY, address, declare
+
+if TYPE_CHECKING:
+    from engine.wasm.execution.host_memories import HostMemories, HostMemory, RetainedStacks
 
 _P, _SIZE = ctypes.c_void_p, ctypes.c_size_t
 _library = ctypes.PyDLL(LIBRARY)
@@ -20,52 +23,12 @@ _WORDS_3, _WORDS_4 = ctypes.c_uint64 * 3, ctypes.c_uint64 * 4
 """The structures of a creator and of a stack, and of a memory: a value for callbacks, and these."""
 
 
-class LinearMemory(Protocol):
-    """Mapped memory at an address: `size` bytes of `reserved` ones are accessible."""
-
-    address: int
-    size: int
-    reserved: int
-
-    def grow(self, size: int) -> None:
-        """Make `size` bytes accessible. Raises OSError."""
-
-
-_M = TypeVar("_M", bound=LinearMemory)
-
-
-class MemoryCreator(Protocol[_M]):
-    """Creator of memories. wasmtime calls it on any thread."""
-
-    def create(self, minimum: int, reserved: int, guard: int) -> _M:
-        """Return a memory of `minimum` bytes that may grow to `reserved`, followed by a guard.
-
-        Raises OSError.
-        """
-
-    def recycle(self, memory: _M) -> None:
-        """Accept a memory whose instance is dropped."""
-
-    def close(self) -> None:
-        """Release everything, when the engine is dropped."""
-
-
-class StackCreator(Protocol):
-    """Creator of stacks. wasmtime calls it on any thread."""
-
-    def create(self, size: int) -> int:
-        """Return the lowest address of a stack of `size` bytes, with a guard below. Raises OSError."""
-
-    def recycle(self, address: int, size: int) -> None:
-        """Accept a stack that is not used any more."""
-
-
 _keys = itertools.count(1)
 _creators: dict[int, Any] = {}
 """The creators of engines, by keys that wasmtime passes."""
-_live: dict[int, tuple[MemoryCreator[Any], LinearMemory]] = {}
+_live: "dict[int, tuple[HostMemories, HostMemory]]" = {}
 """The memories of instances, by their addresses."""
-_live_stacks: dict[int, tuple[StackCreator, int]] = {}
+_live_stacks: "dict[int, tuple[RetainedStacks, int]]" = {}
 """The creator and the size of each stack, by its address."""
 
 
@@ -74,12 +37,12 @@ def count_memories() -> int:
     return len(_live)
 
 
-def set_memory_creator(config: Config, creator: MemoryCreator[Any]) -> None:
+def set_memory_creator(config: Config, creator: "HostMemories") -> None:
     """Map the memories of the engine with this configuration by a creator. Create only one engine."""
     _set(_set_creator, config, creator, _CREATOR_CALLBACKS)
 
 
-def set_stack_creator(config: Config, creator: StackCreator) -> None:
+def set_stack_creator(config: Config, creator: "RetainedStacks") -> None:
     """Map the stacks of the engine with this configuration by a creator. Create only one engine."""
     _set(_set_stack_creator, config, creator, _STACK_CREATOR_CALLBACKS)
 

@@ -10,7 +10,7 @@ run guest code.
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from wasmtime import _ffi
@@ -30,42 +30,31 @@ def declare(library: Any, name: str, result: Any, *arguments: Any) -> Any:
     return function
 
 
-_store_new = declare(_holding_gil, "wasmtime_store_new", _P, _P, _P, _P)
-_store_context = declare(_holding_gil, "wasmtime_store_context", _P, _P)
+_declare = partial(declare, _holding_gil)
+_store_new = _declare("wasmtime_store_new", _P, _P, _P, _P)
+_store_context = _declare("wasmtime_store_context", _P, _P)
 _store_delete = declare(_releasing_gil, "wasmtime_store_delete", None, _P)
-_store_limiter = declare(_holding_gil, "wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
-_increment_epoch = declare(_holding_gil, "wasmtime_engine_increment_epoch", None, _P)
-_set_epoch_deadline = declare(_holding_gil, "wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
+_store_limiter = _declare("wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
+_increment_epoch = _declare("wasmtime_engine_increment_epoch", None, _P)
+_set_epoch_deadline = _declare("wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
 # The header declares an error as result, but the library returns nothing: ignore the result.
-_yield_and_update = declare(
-    _holding_gil, "wasmtime_context_epoch_deadline_async_yield_and_update", None, _P, ctypes.c_uint64
+_yield_and_update = _declare(
+    "wasmtime_context_epoch_deadline_async_yield_and_update", None, _P, ctypes.c_uint64
 )
-_instantiate_async = declare(
-    _holding_gil, "wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P
-)
-_get_func = declare(_holding_gil, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
-_call_async = declare(
-    _holding_gil, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P
-)
+_instantiate_async = _declare("wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P)
+_get_func = _declare("wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
+_call_async = _declare("wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P)
 _future_poll = declare(_releasing_gil, "wasmtime_call_future_poll", ctypes.c_bool, _P)
 _future_delete = declare(_releasing_gil, "wasmtime_call_future_delete", None, _P)
-_val_delete = declare(_holding_gil, "wasmtime_component_val_delete", None, _P)
-_error_message = declare(_holding_gil, "wasmtime_error_message", None, _P, _P)
-_error_delete = declare(_holding_gil, "wasmtime_error_delete", None, _P)
-_byte_vec_delete = declare(_holding_gil, "wasm_byte_vec_delete", None, _P)
-_add_func = declare(
-    _holding_gil, "wasmtime_component_linker_instance_add_func", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
+_val_delete = _declare("wasmtime_component_val_delete", None, _P)
+_error_message = _declare("wasmtime_error_message", None, _P, _P)
+_error_delete = _declare("wasmtime_error_delete", None, _P)
+_byte_vec_delete = _declare("wasm_byte_vec_delete", None, _P)
+_add_func = _declare(
+    "wasmtime_component_linker_instance_add_func", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
 )
-_add_func_async = declare(
-    _holding_gil,
-    "wasmtime_component_linker_instance_add_func_async",
-    _P,
-    _P,
-    ctypes.c_char_p,
-    _SIZE,
-    _P,
-    _P,
-    _P,
+_add_func_async = _declare(
+    "wasmtime_component_linker_instance_add_func_async", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
 )
 
 VALUE_SIZE = 32  # sizeof(wasmtime_component_val_t)
@@ -133,22 +122,16 @@ def increment_epoch(engine: int) -> None:
     _increment_epoch(engine)
 
 
-class LinkerInstance:
-    """One imported interface of a Linker, defined function by function. Use it while the Linker is open."""
+def add_function(instance: Any, name: str, callback: Any, *, blocking: bool) -> None:
+    """Define a host function of an imported interface of an open Linker.
 
-    def __init__(self, instance: Any) -> None:
-        self._pointer = address(instance)
-
-    def add_func(self, name: str, callback: Any, *, blocking: bool) -> None:
-        """Define a host function; `callback` (from `host_functions`) must outlive the Linker.
-
-        Raises `WasmtimeApiError`.
-        """
-        raw = name.encode()
-        add = _add_func_async if blocking else _add_func
-        text = _take_error(add(self._pointer, raw, len(raw), ctypes.cast(callback, _P), None, None))
-        if text is not None:
-            raise WasmtimeApiError(text)
+    `callback` (from `host_functions`) must outlive the Linker. Raises `WasmtimeApiError`.
+    """
+    raw = name.encode()
+    add = _add_func_async if blocking else _add_func
+    text = _take_error(add(address(instance), raw, len(raw), ctypes.cast(callback, _P), None, None))
+    if text is not None:
+        raise WasmtimeApiError(text)
 
 
 class Store:

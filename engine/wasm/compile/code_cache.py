@@ -7,13 +7,13 @@ this user alone. Each file ends with a digest. A file that is not whole is compi
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.confinement import python_module
 from engine.errors import SvcError
 from engine.files.sealed import is_sealed
 from engine.wasm.compile import limits
@@ -120,10 +120,7 @@ async def _run_compiler(
 ) -> tuple[int | None, str]:
     """Run the compiler process; return its exit status, `None` after `WALL_SECONDS`, and its errors."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I" if sys.flags.isolated else "-P",
-        "-m",
-        "engine.wasm.compile.compiler",
+        *python_module("engine.wasm.compile.compiler"),
         str(limits.CPU_SECONDS),
         str(limits.MEMORY_BYTES),
         str(limits.MAX_CODE_BYTES),

@@ -6,16 +6,13 @@ buffer is a deque whose single operations are atomic, so neither side locks.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.wasm.execution.run_state import RunState
 
 BUFFER_BYTES = 262_144
 """Size at which a buffer applies backpressure: four calls of 64 KiB."""
-
-
-class MemoryAccount(Protocol):
-    """Accounts for host memory held for a guest."""
-
-    held_bytes: int
 
 
 class ByteQueue:
@@ -59,7 +56,7 @@ class InputBuffer:
 
     __slots__ = ("_account", "_parts", "discarding", "ended", "error", "on_drained")
 
-    def __init__(self, *, ended: bool = False, account: MemoryAccount | None = None) -> None:
+    def __init__(self, *, ended: bool = False, account: "RunState | None" = None) -> None:
         self._account = account
         self._parts = ByteQueue()
         self.ended = ended
@@ -207,10 +204,6 @@ class LineSplitter:
         self.total = 0
         self.count = 0
 
-    def room(self) -> int:
-        """Return how many bytes may be written now; printing never blocks."""
-        return BUFFER_BYTES
-
     def put(self, data: bytes) -> None:
         """Add printed bytes."""
         if self.total > self.MAX_BYTES:
@@ -253,7 +246,3 @@ class LineSplitter:
         if self._partial:
             self._emit(bytes(self._partial))
             self._partial.clear()
-
-    def ready(self) -> bool:
-        """Return `True`: printing never blocks."""
-        return True

@@ -125,6 +125,7 @@ class EpochTicker:
             self._workers -= 1
 
     def close(self) -> None:
+        """End the thread."""
         self._closed = True
         self._timer.set(1e-9)
         self._thread.join()

@@ -163,6 +163,7 @@ class MemoryBudget:
         self.headroom -= size
 
     def grow(self, run: RunMemory, size: int) -> None:
+        """Count bytes that a run has touched, and charge those above its charge."""
         run.touched += size
         self._touched += size
         if run.touched > run.charged:

@@ -22,10 +22,8 @@ from engine.errors import SvcError
 from engine.grant import Grant
 from engine.http.exchange import Disconnected
 from engine.quota import Quotas
-from engine.wasm.capi.linker import CodeRejected
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.compile.compilers import Compiler
-from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution.config import (
     MEMORIES_PER_INSTANCE,
     MIB,
@@ -189,7 +187,8 @@ class Slots:
         self.free = size
         self.warm = warm
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
-        self._engines: dict[tuple[Compiler, bool], Engine] = {}
+        self.engines: dict[tuple[Compiler, bool], Engine] = {}
+        """Replaced as a whole: the thread that ends epochs iterates it."""
         most = size * WARM_RESIDENT_MIB * MIB
         self.retained = RetainedMemories(MAX_RETAINED, most) if warm else None
         self._stacks = RetainedStacks(size) if warm else None
@@ -197,16 +196,11 @@ class Slots:
     def engine(self, compiler: Compiler, *, hosted: bool = False) -> Engine:
         """Return the engine that runs code of a compiler in these slots, if `hosted` in `HostMemories`."""
         key = compiler, hosted
-        if key not in self._engines:
+        if key not in self.engines:
             hosts = HostMemories(self.retained) if hosted else None
             engine = hosts.create_engine(compiler, self._stacks) if hosts else self._make(compiler)
-            self._engines = {**self._engines, key: engine}
-        return self._engines[key]
-
-    def increment_epoch(self) -> None:
-        """Increment the epoch of every engine; callable from any thread."""
-        for engine in self._engines.values():
-            increment_epoch(address(engine))
+            self.engines = {**self.engines, key: engine}
+        return self.engines[key]
 
 
 class Pool:
@@ -348,20 +342,6 @@ class Pool:
         if self._queue.size:
             self.grant_waiting()
 
-    def engines(self, compiler: Compiler, *, hosted: bool) -> list[Engine]:
-        """Return the engine of each kind of slot; `hosted` is that of components with a memory image."""
-        return [slots.engine(compiler, hosted=hosted) for slots in self.slots]
-
-    def map_image(self, image: MemoryImage) -> MappedImage:
-        """Return a memory image for runs in any slot.
-
-        Raises `CodeRejected` if it cannot be mapped, and `CodeCacheError` if there is no space for its pages.
-        """
-        try:
-            return MappedImage(image)
-        except OSError as error:
-            raise CodeRejected(image.path, str(error)) from error
-
     def release_image(self, image: MappedImage) -> None:
         """Release the memories that are retained for an image without further runs."""
         for slots in self.slots:
@@ -385,7 +365,8 @@ class Pool:
     def increment_epoch(self) -> None:
         """Increment the epoch of every engine; callable from any thread."""
         for slots in self.slots:
-            slots.increment_epoch()
+            for engine in slots.engines.values():
+                increment_epoch(address(engine))
 
 
 def fit_pool(settings: PoolSettings) -> PoolSettings:

@@ -98,8 +98,8 @@ class RunState:
         self.caller: Caller | None = None
         """The caller as Doors see it, set at the first call of a Door."""
         self.last_call = ""
-        self.failures: dict[str, str] = {}  # Error codes of failed calls, by origin.
         """The latest request to a server or a Door, without its query: failures name it."""
+        self.failures: dict[str, str] = {}  # Error codes of failed calls, by origin.
         self.door_unavailable = False
         """Whether the latest Door that answered is temporarily unavailable."""
         self.waiting = 0

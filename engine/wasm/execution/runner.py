@@ -39,6 +39,7 @@ from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
+from engine.wasm.execution.host_memories import MappedImage
 from engine.wasm.execution.memory_budget import (
     SAMPLE_SECONDS,
     MemoryBudget,
@@ -212,7 +213,16 @@ class Runner:
         async with self._loading.setdefault(key, asyncio.Lock()):
             loaded = self._loaded.get(key)
             if loaded is None:
-                self._loaded[key] = loaded = await self._load(artifact, fast=fast, report=report)
+                link = partial(self._link, artifact, fast=fast, report=report)
+                try:
+                    loaded = await link()
+                except CodeRejected as error:
+                    if error.shortage:
+                        raise
+                    # Compiled for another processor or wasmtime, as in a copied folder: compile it here.
+                    error.path.unlink(missing_ok=True)
+                    loaded = await link()
+                self._loaded[key] = loaded
         if fast or artifact.script is not None:  # Saves in development return to them.
             self._retained[key] = loaded
             self._retained.move_to_end(key)
@@ -223,19 +233,6 @@ class Runner:
     def is_compiled(self, digest: str) -> bool:
         """Return whether a component can be loaded without its file. Raises `CodeCacheError`."""
         return is_compiled(self.cache, digest, verify=True)
-
-    async def _load(
-        self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
-    ) -> LoadedComponent:
-        link = partial(self._link, artifact, fast=fast, report=report)
-        try:
-            return await link()
-        except CodeRejected as error:
-            if error.shortage:
-                raise
-            # Compiled for another processor or wasmtime, as in a copied data directory: compile it here.
-            error.path.unlink(missing_ok=True)
-            return await link()
 
     async def _link(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
@@ -249,7 +246,8 @@ class Runner:
             slots=self._compiling,
         )
         image = compiled.image
-        engines = self.pool.engines(compiled.compiler, hosted=image is not None)
+        kinds = self.pool.slots
+        engines = [slots.engine(compiled.compiler, hosted=image is not None) for slots in kinds]
         # Components with the same machine code are loaded one after another, and share it.
         async with self._loading.setdefault((str(compiled.path), fast), asyncio.Lock()):
             if image is None:
@@ -266,7 +264,10 @@ class Runner:
         return LoadedComponent(programs, limits)
 
     def _load_shared(self, image: MemoryImage, engines: Sequence[Engine]) -> LoadedComponent:
-        mapped = self.pool.map_image(image)
+        try:
+            mapped = MappedImage(image)
+        except OSError as error:
+            raise CodeRejected(image.path, str(error)) from error
         programs = []
         for engine in engines:
             key = image.code, address(engine)

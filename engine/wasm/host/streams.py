@@ -105,16 +105,8 @@ def close(run: RunState, channel: int, what: int) -> None:
             del run.inputs[channel]
 
 
-class _Ready:
-    """A source that the host does not know any more."""
-
-    @staticmethod
-    def ready() -> bool:
-        return True
-
-
 class _Ended:
-    """The end of an input."""
+    """The end of an input. That of one which the host does not know any more has come."""
 
     __slots__ = ("_flow",)
 
@@ -125,7 +117,7 @@ class _Ended:
         return bool(getattr(self._flow, "ended", True))
 
 
-_READY = _Ready()
+_READY = _Ended(None)
 
 
 def _source(run: RunState, text: bytes) -> Waitable:

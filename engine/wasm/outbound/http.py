@@ -13,6 +13,7 @@ import anyio
 import h11
 import httpcore
 
+from engine.cancellation import spawn
 from engine.grant import Grant
 from engine.manifest.egress import Egress, Origin, parse_authority
 from engine.quota import Quotas
@@ -158,9 +159,7 @@ class OutboundHttp:
         for key, pool in list(self._pools.items()):
             if not pool.exchanges and pool.used_at <= oldest:
                 del self._pools[key]
-                task = loop.create_task(pool.aclose())
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+                spawn(self._closing, pool.aclose())
         idle = [pool.used_at for pool in self._pools.values() if not pool.exchanges]
         self._timer = loop.call_at(min(idle) + IDLE_SECONDS, self._close_idle) if idle else None
 

@@ -45,8 +45,6 @@ class RecordedOutbound:
         exact = (each for each in same if each.url == url)
         similar = (each for each in same if each.url.partition("?")[0] == url.partition("?")[0])
         response = next(exact, None) or next(similar, None)
-        if response is not None:
-            self._responses.remove(response)
         if response is None:
             if call is not None:
                 call.end(0, "denied")
@@ -54,6 +52,7 @@ class RecordedOutbound:
                 "WARN", f"a call to {url.partition('?')[0]} was denied: no response of it was recorded"
             )
             raise RequestRefused("HTTP-request-denied")
+        self._responses.remove(response)
         if request.body is not None:  # A waiting writer must not block.
             request.body.discard()
         flow = InputBuffer(account=run)

@@ -88,6 +88,7 @@ class Pages:
         return sum(session.pending for session in self._sessions.values())
 
     async def close(self) -> None:
+        """End all pages."""
         if self._checking is not None:
             self._checking.cancel()
         sessions, self._sessions = self._sessions, {}

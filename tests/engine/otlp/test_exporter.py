@@ -14,7 +14,7 @@ from engine.metrics.families import Family, ServiceMeter, families
 from engine.otlp import exports as exporter_module
 from engine.otlp import sender
 from engine.otlp import sender as session_module
-from engine.otlp.exports import ByteBudget, Exporter, ExportSource
+from engine.otlp.exports import ByteBudget, Exporter
 from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.trace import Call, span_ids
 from tests.engine.otlp.collector import attributes_of, collecting
@@ -47,9 +47,15 @@ def exporting(
     reports: list[str] | None = None,
     seconds: float = 60.0,
 ) -> Iterator[Exporter]:
-    source = ExportSource(metrics, (reports if reports is not None else []).append, started_ns=BEGAN)
-    collector = parse_collector(url)
-    exporter = Exporter(collector, source, ByteBudget(1 << 30), max_bytes=max_bytes, headers=headers)
+    exporter = Exporter(
+        parse_collector(url),
+        ByteBudget(1 << 30),
+        metrics=metrics,
+        report=(reports if reports is not None else []).append,
+        started_ns=BEGAN,
+        max_bytes=max_bytes,
+        headers=headers,
+    )
     try:
         yield exporter
     finally:
@@ -153,8 +159,10 @@ def test_metrics_that_fail_do_not_stop_the_records() -> None:
     with collecting() as collector:
         exporter = Exporter(
             parse_collector(collector.url),
-            ExportSource(fail, [].append, started_ns=BEGAN),
             ByteBudget(1 << 20),
+            metrics=fail,
+            report=[].append,
+            started_ns=BEGAN,
             max_bytes=1 << 20,
             metrics_seconds=0.05,
         )
@@ -203,9 +211,14 @@ def test_refused_records_are_dropped_and_counted_once() -> None:
 @pytest.mark.usefixtures("short_requests")
 def test_stopped_exporter_returns_its_share_of_the_memory() -> None:
     budget = ByteBudget(20_000)
-    source = ExportSource(tuple, [].append, started_ns=BEGAN)
-    url = parse_collector(f"http://127.0.0.1:{closed_port()}")
-    exporter = Exporter(url, source, budget, max_bytes=1 << 20)
+    exporter = Exporter(
+        parse_collector(f"http://127.0.0.1:{closed_port()}"),
+        budget,
+        metrics=tuple,
+        report=[].append,
+        started_ns=BEGAN,
+        max_bytes=1 << 20,
+    )
     for _ in range(100):
         exporter.add("shop", LINE)
     assert not budget.take(20_000)

@@ -17,7 +17,7 @@ from wasmtime.component import Component, Linker
 from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES
 from engine.wasm.capi.host_functions import host_function
 from engine.wasm.capi.values import ScratchBuffer, encode_text
-from engine.wasm.capi.wasmtime import Invocation, LinkerInstance, Store, address
+from engine.wasm.capi.wasmtime import Invocation, Store, add_function, address
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import MIB, compile_config
 from tests.support.examples import examples, is_fuzzing
@@ -138,7 +138,7 @@ def through_guest(text: str, values: list[Any], *, packed: bool = False) -> list
     }
     with linker.root() as root, root.add_instance("host") as host:
         for name, callback in callbacks.items():
-            LinkerInstance(host).add_func(name, callback, blocking=False)
+            add_function(host, name, callback, blocking=False)
     index = guest.get_export_index("run")
     for _ in values:
         store, run = Store(address(engine()), memory_limit=MEMORY_LIMIT, table_limit=1), Run()
