@@ -56,6 +56,7 @@ from engine.fleet.connection import (
     refused,
 )
 from engine.fleet.errors import ConnectionInterrupted, Unavailable, UnsuitableCluster
+from engine.replication import LogMessage
 
 PAGE_MESSAGES = 256
 PAGE_BYTES = 4 << 20
@@ -73,7 +74,6 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 BATCH = "Svc-Batch"
 """Header: the id of a batch, the same in each try."""
-_STORED = "Nats-Time-Stamp"
 MAX_BATCH_MESSAGES = 1000
 _NO_MESSAGE = 10037
 _NO_PEERS, _NOT_READY = 10005, 10008
@@ -81,19 +81,12 @@ _NAME_IN_USE = 10058
 _NO_STREAM = 10059
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(LogMessage):
     """A stored message. `subject` is below the subject of the stream."""
 
     subject: str
-    sequence: int
     headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def time(self) -> str:
-        """When the message was stored (RFC 3339)."""
-        return self.headers.get(_STORED, "")
 
 
 class JetStream:
@@ -236,7 +229,7 @@ class JetStream:
     async def last_stored(self, subject: str) -> str:
         """Return when the last message of a subject or filter was stored (RFC 3339, UTC); empty for none."""
         message = await self.last(subject)
-        return message.headers[_STORED] if message is not None else ""
+        return message.time if message is not None else ""
 
     async def _get(self, body: Mapping[str, Any], seconds: float | None = None) -> Message | None:
         answer = await self._connection.api(
@@ -246,14 +239,13 @@ class JetStream:
             return None
         message = answer["message"]
         text = base64.b64decode(message.get("hdrs", "")).decode()
-        headers = dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line)
-        headers[_STORED] = message["time"]
         self._last_sequence = max(self._last_sequence, message["seq"])
         return Message(
-            message["subject"].removeprefix(self._root),
             message["seq"],
-            headers,
             base64.b64decode(message.get("data", "")),
+            message["time"],
+            subject=message["subject"].removeprefix(self._root),
+            headers=dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line),
         )
 
     async def page(self, subject: str, after: int) -> list[Message]:
@@ -300,8 +292,10 @@ class JetStream:
             headers = answer.headers or {}
             match headers.get("Status"):
                 case None:
+                    sequence, stored = int(headers["Nats-Sequence"]), headers.get("Nats-Time-Stamp", "")
                     name = headers["Nats-Subject"].removeprefix(self._root)
-                    messages.append(Message(name, int(headers["Nats-Sequence"]), headers, answer.data))
+                    message = Message(sequence, answer.data, stored, subject=name, headers=headers)
+                    messages.append(message)
                 case "204":
                     return messages, int(headers.get("Nats-Num-Pending", "0")) > 0
                 case "404":
@@ -315,21 +309,6 @@ class JetStream:
             for message in page:
                 yield message
             after = page[-1].sequence
-
-    async def follow(self, subject: str, after: int) -> AsyncGenerator[Message, None]:
-        """Yield messages of a subject or filter after a sequence, and new ones, until the bucket closes."""
-        try:
-            event = asyncio.Event()
-            async with self.news(subject, lambda _: event.set()):
-                while True:
-                    event.clear()
-                    async for message in self.messages(subject, after):
-                        yield message
-                        after = message.sequence
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(event.wait(), NEWS_SECONDS)
-        except BucketClosed:
-            return
 
     @asynccontextmanager
     async def news(self, subject: str, on_news: Callable[[int], None]) -> AsyncGenerator[None, None]:
@@ -439,10 +418,17 @@ class StreamKeyValue:
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[tuple[str, VersionedValue | None], None]:
         """Yield keys with this prefix that change after a revision, and their values; end with the bucket."""
-        async for message in self._stream.follow(filter_of(prefix), after):
-            key = key_of(message.subject)
-            if key.startswith(prefix):
-                yield key, _value(message)
+        filter_, event = filter_of(prefix), asyncio.Event()
+        with suppress(BucketClosed):
+            async with self._stream.news(filter_, lambda _: event.set()):
+                while True:
+                    event.clear()
+                    async for message in self._stream.messages(filter_, after):
+                        if (key := key_of(message.subject)).startswith(prefix):
+                            yield key, _value(message)
+                        after = message.sequence
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(event.wait(), NEWS_SECONDS)
 
 
 def _value(message: Message) -> VersionedValue | None:

@@ -158,6 +158,7 @@ class TablesLog:
         self.holds, self.is_over = self._lease.holds, self._lease.is_over
         self._calls = Questions(connection, f"{namespace}.tables", node, present)
         self.send = self._calls.call
+        self.leader = self._stream.leader  # The server of a node has its name.
 
     async def create(self) -> None:
         """Create the streams, unless they exist. Raises `BucketError`."""
@@ -186,8 +187,7 @@ class TablesLog:
         return await self._stream.publish_batch(token(name), contents, expected=expected)
 
     async def read(self, name: str, after: int) -> Sequence[LogMessage]:
-        page = await self._stream.page(token(name), after)
-        return [LogMessage(message.sequence, message.content, message.time) for message in page]
+        return await self._stream.page(token(name), after)
 
     async def last(self, name: str) -> int:
         message = await self._stream.last(token(name), LAST_SECONDS)
@@ -198,10 +198,6 @@ class TablesLog:
 
     def others(self) -> list[str]:
         return sorted(self._present() - {self.node})
-
-    async def leader(self, seconds: float | None = None) -> str:
-        """See the protocol. The server of a node has its name."""
-        return await self._stream.leader(seconds)
 
     @property
     def lease(self) -> str:
