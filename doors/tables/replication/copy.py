@@ -128,8 +128,11 @@ OnEntry = Callable[[LogPosition, Entry, Content | None], None]
 class Copy:
     """A database file at a position of the log. One thread at a time uses it."""
 
-    def __init__(self, path: Path, log: str) -> None:
-        """Open or create the file. Raises SQLite's errors."""
+    def __init__(self, path: Path, log: str, snapshot: LogSnapshot | None = None) -> None:
+        """Open the file, which may be that of a snapshot, or create it. Raises SQLite's errors.
+
+        Raises `CannotApply` for the snapshot of another log.
+        """
         self.path, self._log = path, log
         self._connection: Connection = open_replica(path)
         self.close = self._connection.close
@@ -139,6 +142,10 @@ class Copy:
         self._image_bytes = 0
         try:
             self.log_position = self._read()
+            if snapshot is not None:
+                if self.log_position is None or self.log_position.sequence != snapshot.sequence:
+                    raise CannotApply(f"the snapshot at {snapshot.sequence} is not one of this log")
+                self.log_position = self._store_with_schema(self.log_position, snapshot.schema)
             if self.log_position is not None:
                 self._assembler.restart(self.log_position.sequence)
         except BaseException:
@@ -168,20 +175,6 @@ class Copy:
                     f"ALTER TABLE {REPLICA_TABLE} ADD COLUMN lease TEXT NOT NULL DEFAULT '';"
                     f"UPDATE {REPLICA_TABLE} SET schema_shift = schema_shift - 1"
                 )
-
-    @classmethod
-    def restored(cls, path: Path, log: str, snapshot: LogSnapshot) -> "Copy":
-        """Open the file of a snapshot. Raises `CannotApply` for one of another log, and SQLite's errors."""
-        copy = cls(path, log)
-        try:
-            log_position = copy.log_position
-            if log_position is None or log_position.sequence != snapshot.sequence:
-                raise CannotApply(f"the snapshot at {snapshot.sequence} is not one of this log")
-            copy.log_position = copy._store_with_schema(log_position, snapshot.schema)
-        except BaseException:
-            copy.close()
-            raise
-        return copy
 
     def _store_with_schema(self, log_position: LogPosition, schema: int) -> LogPosition:
         """Store and return the position of a new content, at which the log has a schema version."""

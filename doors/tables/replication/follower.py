@@ -238,8 +238,6 @@ class CopyFollower:
         self._loop.call_soon_threadsafe(self._on_entry, *entry)
 
     def _on_entry(self, log_position: LogPosition, entry: Entry, content: Content | None) -> None:
-        if log_position.sequence > self.position:
-            self.log_position = log_position
         self._after_entry(log_position, entry.node)
         if content is not None:
             if self._content is not None:
@@ -257,6 +255,8 @@ class CopyFollower:
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
+        if log_position.sequence > self.position:
+            self.log_position = log_position
         if node == self._log.node and log_position.logged >= self._snapshot_due:
             self._snapshot_due = math.inf
             self.spawn(self._take_snapshot_if_due(log_position.logged))
@@ -346,7 +346,7 @@ class CopyFollower:
             remove_database(path)
             if await self._log.read_snapshot(self._name, snapshot, path):
                 _log.info("the tables of %s begin with the snapshot at %d", self._name, snapshot.sequence)
-                return await self.in_thread(Copy.restored, path, self._log.id, snapshot)
+                return await self.in_thread(Copy, path, self._log.id, snapshot)
             _log.error("the snapshot of the tables of %s at %d is corrupt", self._name, snapshot.sequence)
         if snapshots.trimmed:
             raise ReplicationError("unavailable", f"the snapshots of the tables of {self._name} are corrupt")
@@ -390,12 +390,9 @@ class CopyFollower:
         self.writing -= 1
         if log_position is None:
             self._wake.set()
-            self._notify()
-            return
-        if log_position.sequence > self.position:
-            self.log_position = log_position
-        self._after_entry(log_position, self._log.node)
-        self.announce(0)
+        else:
+            self._after_entry(log_position, self._log.node)
+            self.announce(0)
         self._notify()
 
 
