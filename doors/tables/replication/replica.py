@@ -77,7 +77,8 @@ class Replica:
         self._asked_to_check = asyncio.Event()
         self._differing: tuple[int, str] | None = None
         """Since when the last comparison found no two equal copies, and what helps."""
-        self._execute: Execute | None = None
+        self.execute: Execute | None = None
+        """Runs the requests of guests on other nodes."""
         path = data / "tables" / DATABASE_NAME
         self.copy = CopyFollower(log, name, path, threads, self)
         self.copy.spawn(self._check_regularly())
@@ -220,10 +221,6 @@ class Replica:
         await self.reach(sequence or log_position.sequence + 1)
         return sequence
 
-    def execute_with(self, execute: Execute | None) -> None:
-        """Set the function that runs the requests of guests on other nodes."""
-        self._execute = execute
-
     async def forward(self, request: DoorRequest, *, repeatable: bool) -> DoorResponse | None:
         """Run a request on the writer, or return None: this node is the writer.
 
@@ -253,14 +250,14 @@ class Replica:
                 case "last":
                     if (sequence := await self._last_as_writer()) is not None:
                         return _encode({"sequence": sequence})
-                case "write" if self._execute is not None and self.writes:
+                case "write" if self.execute is not None and self.writes:
                     resource, request_id = question["caller"]
                     caller = Caller(resource, request_id, deployment=question["deployment"])
                     path, trusted = question["path"], question["trusted"]
                     request = DoorRequest(
                         "POST", path, query="", headers=(), body=body, caller=caller, trusted=trusted
                     )
-                    response = await self._execute(request)
+                    response = await self.execute(request)
                     headers = [(name, value.decode("latin-1")) for name, value in response.headers]
                     head = {"status": response.status, "headers": headers, "written": self.written}
                     return _encode(head, response.body)
@@ -585,7 +582,7 @@ class Replicas:
 
     def start(self) -> None:
         """Replicate the tables of this process from now on."""
-        registry.activate(self._projects, self)
+        registry.active[self._projects] = self
         self._tasks = [
             self._loop.create_task(each) for each in (self._take_part(), self._write_beside_leader())
         ]
@@ -641,7 +638,7 @@ class Replicas:
 
     async def aclose(self) -> None:
         """Stop following the logs. Writing connections must be closed."""
-        registry.deactivate(self._projects)
+        registry.active.pop(self._projects, None)
         await cancel(self._tasks)
         for replica in self.opened.values():
             await replica.copy.aclose()
