@@ -13,11 +13,11 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from engine.bucket.protocols import disk_error
 from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
 from engine.fleet.node import (
@@ -174,11 +174,6 @@ class NatsServer:
 
     async def start(self) -> None:
         """Start the server and its supervision. `ready` waits for it. Raises `BucketError`."""
-        try:
-            used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-            self._max_bytes = int(DISK_SHARE * (used + shutil.disk_usage(self.folder.parent).free))
-        except OSError as error:
-            raise disk_error(self.folder, error) from error
         await self._spawn()
         self._supervisor = asyncio.create_task(self._supervise())
         self._store_watch = asyncio.create_task(self._watch_store())
@@ -203,21 +198,16 @@ class NatsServer:
 
         A server that does not listen yet, or cannot, is not healthy: another program may answer at its port.
         """
-        return self.listening and await self._status("/healthz") == b"200"
+        return self.listening and await asyncio.to_thread(self._status, "/healthz") == 200
 
-    async def _status(self, path: str) -> bytes:
-        """Return the status of a request, or nothing without an answer."""
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                reader, writer = await asyncio.open_connection(*self.node.address.monitor)
-                try:
-                    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-                    status = await reader.readline()
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError):
-            return b""
-        return (status.split(b" ")[1:2] or [b""])[0]
+    def _status(self, path: str) -> int:
+        """Return the status of a request, or 0 without an answer. Blocks."""
+        with closing(HTTPConnection(*self.node.address.monitor, timeout=REQUEST_SECONDS)) as connection:
+            try:
+                connection.request("GET", path)
+                return connection.getresponse().status
+            except (OSError, HTTPException):
+                return 0
 
     async def stop(self) -> None:
         """Stop gracefully: hand over leadership, disconnect clients, end. Kills the server after 10 s.
@@ -248,9 +238,10 @@ class NatsServer:
     async def _spawn(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+            max_bytes = int(DISK_SHARE * (used + shutil.disk_usage(self.folder).free))
             path = self.folder / "nats.conf"
-            text = configuration(self.folder.parent, self.node, self._max_bytes)
-            path.write_text(text, encoding="utf-8")
+            path.write_text(configuration(self.folder.parent, self.node, max_bytes), encoding="utf-8")
             self._process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
                 "-c",
@@ -277,21 +268,15 @@ class NatsServer:
         failed = 0
         while True:
             await asyncio.sleep(STORE_CHECK_SECONDS)
-            if not self.listening or await self._status(STORE_CHECK) != b"503":
-                failed = 0
-                continue
-            failed += 1
-            process, has_space = self._process, False
-            with suppress(OSError):
-                has_space = shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES
-            if failed >= STORE_CHECKS and process is not None and has_space:
-                failed = 0
-                self._log(
-                    "warning",
-                    f"nats-server {self.node.node} stored nothing since its disk was full; restarted",
-                )
-                with suppress(ProcessLookupError):
-                    process.terminate()
+            fails = self.listening and await asyncio.to_thread(self._status, STORE_CHECK) == 503
+            failed = failed + 1 if fails else 0
+            with suppress(OSError):  # The server may have ended.
+                if failed >= STORE_CHECKS and shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES:
+                    failed = 0
+                    text = f"nats-server {self.node.node} stored nothing since its disk was full; restarted"
+                    self._log("warning", text)
+                    assert self._process is not None
+                    self._process.terminate()
 
     async def _supervise(self) -> None:
         restarts = 0
