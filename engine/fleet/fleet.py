@@ -500,15 +500,15 @@ class Fleet:
             while error_code(await removal()) == _IN_PROGRESS:
                 await patience.pause()
         end = time.monotonic() + CURRENT_SECONDS
-        copies = await stream_copies(connection)
-        while missing := [each.name for each in copies if len(each.current - {member.id}) < COPIES]:
+        while missing := [
+            each.name for each in await stream_copies(connection) if len(each.current - {member.id}) < COPIES
+        ]:
             if time.monotonic() > end:
                 raise FleetError(
                     f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s",
                     "Look at the nodes with `svc fleet status`; the copies continue.",
                 )
             await asyncio.sleep(POLL_SECONDS)
-            copies = await stream_copies(connection)
 
     async def _present(self) -> set[str]:
         """Return the nodes that run, as this one observes them.
