@@ -79,9 +79,8 @@ class ClusterAddress:
 class NatsConnection:
     """An open connection, which reconnects to any server of the cluster."""
 
-    def __init__(self, client: "Client", address: ClusterAddress) -> None:
+    def __init__(self, client: "Client") -> None:
         self._client = client
-        self.address = address
         self._closed = False
         self._asking: set[asyncio.Future[Msg]] = set()
 
@@ -108,7 +107,7 @@ class NatsConnection:
 
         client = Client()
         client._transport = AbortingTransport()  # type: ignore[no-untyped-call]
-        connection = cls(client, address)
+        connection = cls(client)
         connecting = asyncio.ensure_future(
             client.connect(
                 list(address.servers),
@@ -160,7 +159,7 @@ class NatsConnection:
             raise BucketClosed
 
     async def request(
-        self, subject: str, content: bytes, patience: Patience, headers: Mapping[str, str] | None = None
+        self, subject: str, content: bytes, patience: Patience, headers: dict[str, str] | None = None
     ) -> dict[str, Any]:
         """Send a request until it is answered with JSON. Raises `Unavailable` and `BucketClosed`.
 
@@ -169,8 +168,7 @@ class NatsConnection:
         seconds = TRY_SECONDS
         while True:
             self.check_open()
-            fields = dict(headers) if headers else None
-            asking = asyncio.ensure_future(self._client.request(subject, content, seconds, headers=fields))
+            asking = asyncio.ensure_future(self._client.request(subject, content, seconds, headers=headers))
             seconds = min(2 * seconds, TRY_SECONDS)
             self._asking.add(asking)
             try:
@@ -221,13 +219,12 @@ class NatsConnection:
         return answer
 
     async def publish(
-        self, subject: str, content: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None
+        self, subject: str, content: bytes, *, reply: str = "", headers: dict[str, str] | None = None
     ) -> None:
         """Publish a message without waiting. Raises `ConnectionInterrupted` and `BucketClosed`."""
         self.check_open()
-        fields = dict(headers) if headers else None
         try:
-            await self._client.publish(subject, content, reply=reply, headers=fields)
+            await self._client.publish(subject, content, reply=reply, headers=headers)
         except Exception as error:
             raise ConnectionInterrupted from error
 

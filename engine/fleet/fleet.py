@@ -543,11 +543,8 @@ async def share_attempts(connection: NatsConnection, namespace: str, throttle: L
         with suppress(BucketError):  # Without the others, this node counts alone.
             await connection.publish(subject, json.dumps({**asdict(event), "sender": sender}).encode())
 
-    def announce(event: LoginEvent) -> None:
-        spawn(sending, send(event))
-
     await connection.subscribe(subject, receive)
-    throttle.announce = announce
+    throttle.announce = lambda event: spawn(sending, send(event))
 
 
 async def discard_copies(folder: Path, node: FleetNode) -> None:

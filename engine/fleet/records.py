@@ -151,8 +151,7 @@ class FleetRecords:
         """Copy what this node lacks of nodes that appear, or that had or have another connection."""
         while True:
             for node in self._presence.present() - {self.node}:
-                beat = self._presence.last.get(node)
-                session = (beat and beat.content.get("session"), self._connection.reconnects)
+                session = self._presence.last[node].content.get("session"), self._connection.reconnects
                 if self._sessions.get(node) != session:
                     self._sessions[node] = session
                     self._copy(node, *self._projects)

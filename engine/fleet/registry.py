@@ -292,8 +292,7 @@ class Registry:
         """Copy members and tokens to another store."""
         for value in await self._kv.list(FLEET_PREFIX):
             existing = await target._kv.get(value.key)
-            if existing is None or existing.value != value.value:
-                await target._kv.cas(value.key, value.value, existing.revision if existing else None)
+            await target._kv.cas(value.key, value.value, existing.revision if existing else None)
 
     async def serve(self) -> None:
         """Mark this store as that from which the fleet serves."""

@@ -96,12 +96,7 @@ class NodeOfFleet:
 
         Nodes that do not answer apply it when they follow the bucket again.
         """
-
-        async def answer(question: Document) -> dict[str, Any]:
-            await apply(question["project"])
-            return {}
-
-        self._questions.answer(REMOVE, answer)
+        self._questions.answer(REMOVE, lambda question: apply(question["project"]))
 
         async def delete(project: str) -> None:
             assert self.log is not None

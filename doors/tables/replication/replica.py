@@ -590,9 +590,12 @@ class Replicas:
     async def _take_part(self) -> None:
         while True:
             with suppress(SvcError):
-                async with self._log.take_part(lambda name, content: self._named(name).answer(content)):
+                async with self._log.take_part(self._answer):
                     await asyncio.Event().wait()
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _answer(self, name: str, content: bytes) -> bytes:
+        return await self.of(self._projects / name).answer(content)
 
     async def _write_beside_leader(self) -> None:
         """While the leader of the logs is beside this node, be the writer of the tables that it has open."""
@@ -605,7 +608,7 @@ class Replicas:
 
     async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Compare the copy of a `project` with those of others; `commit`: they take it. Raises `SvcError`."""
-        replica = self._named(question["project"])
+        replica = self.of(self._projects / question["project"])
         try:
             return {"differing": await replica.offer(commit=question["commit"])}
         except TimeoutError:
@@ -616,13 +619,13 @@ class Replicas:
     def of(self, data: Path) -> Replica:
         """Return the replica of a project's data folder."""
         replica = self.opened.get(data.name)
+        if replica is None and asyncio._get_running_loop() is self._loop:
+            replica = self.opened[data.name] = Replica(self._log, data.name, data, self._threads)
         if replica is not None:
             return replica
-        if asyncio._get_running_loop() is self._loop:
-            return self._named(data.name)
 
         async def create() -> Replica:
-            return self._named(data.name)
+            return self.of(data)
 
         return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
 
@@ -630,11 +633,6 @@ class Replicas:
         """Stop following the log of a project, whose tables are closed."""
         if (replica := self.opened.pop(name, None)) is not None:
             await replica.copy.aclose()
-
-    def _named(self, name: str) -> Replica:
-        if (replica := self.opened.get(name)) is None:
-            replica = self.opened[name] = Replica(self._log, name, self._projects / name, self._threads)
-        return replica
 
     async def aclose(self) -> None:
         """Stop following the logs. Writing connections must be closed."""
