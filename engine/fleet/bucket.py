@@ -304,7 +304,6 @@ class JetStream:
                     return None
 
     async def messages(self, subject: str, after: int = 0) -> AsyncGenerator[Message, None]:
-        """Yield the messages of a subject or filter after a sequence, in order."""
         while page := await self.page(subject, after):
             for message in page:
                 yield message
@@ -356,12 +355,10 @@ _NOT_PLAIN = re.compile(rb"[^A-Za-z0-9_-]")
 
 
 def token(part: str) -> str:
-    """Return a part of a key as one token."""
     return _NOT_PLAIN.sub(lambda match: b"=%02X" % match[0][0], part.encode()).decode() or "="
 
 
 def subject_of(key: str) -> str:
-    """Return the subject of a key."""
     return ".".join(map(token, key.split("/")))
 
 
@@ -383,7 +380,6 @@ class StreamKeyValue:
         self._stream = stream
 
     async def get(self, key: str) -> VersionedValue | None:
-        """See the protocol. Raises `Unavailable`."""
         check_name(key)
         message = await self._stream.last(subject_of(key))
         return _value(message) if message is not None else None
@@ -469,7 +465,6 @@ class StreamContents:
         return (_Record(**json.loads(value.value)), value.revision) if value is not None else None
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See the protocol. Raises `BlobMissing` and `BlobCorrupt`."""
         entry = await self._record(as_digest(digest))
         if entry is None or not entry[0].complete:
             raise BlobMissing(digest)
@@ -610,7 +605,6 @@ class StreamBlobs(StreamContents, SpooledBlobs):
 
 VALUES = "svc-kv"
 NAMESPACE = "svc"
-"""The namespace of a fleet."""
 MIN_VERSION = (2, 12)
 JETSTREAM_SECONDS = 6.0
 _LAST_ONLY: Mapping[str, object] = {"max_msgs_per_subject": 1, "discard": "old"}
@@ -664,6 +658,5 @@ class JetStreamBucket:
         return cls(connection, namespace, uploads)
 
     async def aclose(self) -> None:
-        """See the protocol."""
         await self.blobs.aclose()
         await self.connection.aclose()

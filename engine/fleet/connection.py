@@ -72,7 +72,6 @@ class ClusterAddress:
 
     @property
     def shown(self) -> str:
-        """The servers, for messages."""
         return ",".join(url.rpartition("/")[2] for url in self.servers)
 
 
@@ -154,7 +153,6 @@ class NatsConnection:
         return version.major, version.minor
 
     def check_open(self) -> None:
-        """Raise `BucketClosed` if the connection is closed."""
         if self._closed:
             raise BucketClosed
 
@@ -240,7 +238,6 @@ class NatsConnection:
 
     @property
     def reconnects(self) -> int:
-        """The number of times that the connection was lost and opened again."""
         return self._client.stats["reconnects"]
 
     async def flush(self) -> None:
@@ -251,7 +248,6 @@ class NatsConnection:
                 await self._client.flush(timeout=FLUSH_SECONDS)
 
     def new_inbox(self) -> str:
-        """Return a subject for answers to this connection."""
         return self._client.new_inbox()
 
     async def aclose(self) -> None:

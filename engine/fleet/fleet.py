@@ -319,7 +319,6 @@ class Fleet:
         return fingerprint(self.authority_certificate())
 
     def authority_certificate(self) -> str:
-        """Return the certificate of the fleet's authority, as PEM."""
         return (self.folder / AUTHORITY).read_text()
 
     async def admit(self, request: JoinRequest) -> Admission:

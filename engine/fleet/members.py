@@ -40,7 +40,6 @@ _log = logging.getLogger("svc.fleet")
 
 Receive = Callable[[str, bytes], Awaitable[bytes]]
 Document = Mapping[str, Any]
-"""A JSON object."""
 Answer = Callable[[Document], Awaitable[dict[str, Any] | None]]
 """Answers a question; None is an empty answer. Raises `SvcError`."""
 Prepare = Callable[[str, str], Awaitable[None]]
@@ -112,7 +111,6 @@ class Questions:
             await cancel([*tasks, *self._asked.values()])
 
     def answer(self, kind: str, answer: Answer) -> None:
-        """Answer the questions of a kind from now on."""
         self._answers[kind] = answer
 
     async def _receive(self, kind: str, content: bytes) -> bytes:
@@ -220,7 +218,6 @@ class Presence:
         self._subject = f"svc-nodes.{namespace}"
         self._session = secrets.token_hex(4)
         self.last: dict[str, Heartbeat] = {}
-        """The last heartbeat of each node."""
 
     async def run(self, content: Callable[[], Mapping[str, Any]]) -> None:
         """Publish heartbeats until canceled or until the connection closes."""

@@ -169,7 +169,6 @@ class NatsServer:
         self._store_watch: asyncio.Task[None] | None = None
         self._last_line = ""
         self.listening = False
-        """Whether clients can connect."""
         self._stopping = False
 
     async def start(self) -> None:
@@ -217,7 +216,6 @@ class NatsServer:
         await self._end(signal.SIGUSR2, signal.SIGTERM, signal.SIGKILL)
 
     async def kill(self) -> None:
-        """Stop at once."""
         await self._end(signal.SIGKILL)
 
     async def _end(self, *signals: signal.Signals) -> None:

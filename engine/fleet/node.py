@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 FORMAT = 3
 """Format 1 lacks `keepers`, format 2 has public keys of accounts."""
 NODE_FOLDER = "fleet"
-"""Folder of the node within the data directory."""
 NODE_FILE = "fleet.json"
 STORE = Path("nats", "store")
 """Folder of the nats-server's store within that of the node."""
@@ -48,17 +47,14 @@ class NodeAddress(NamedTuple):
 
     @property
     def join(self) -> "NodeAddress":
-        """Address for nodes that join."""
         return NodeAddress(self.host, self.port + JOIN_OFFSET)
 
     @property
     def route(self) -> "NodeAddress":
-        """Address for other nodes."""
         return NodeAddress(self.host, self.port + ROUTE_OFFSET)
 
     @property
     def monitor(self) -> "NodeAddress":
-        """Address for health checks, on loopback."""
         return NodeAddress("127.0.0.1", self.port + MONITOR_OFFSET)
 
 
@@ -87,7 +83,6 @@ class FleetNode:
     nonce: str = ""
 
     def text(self) -> str:
-        """Return the JSON form."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=2) + "\n"
 
     @classmethod
@@ -128,7 +123,6 @@ def find_node(data: Path) -> FleetNode | None:
 
 
 def node_id(number: int) -> str:
-    """Return a new id, which contains the node's number."""
     return f"n{number}-{secrets.token_hex(3)}"
 
 

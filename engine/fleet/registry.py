@@ -70,17 +70,14 @@ class Member:
 
     @property
     def address(self) -> NodeAddress:
-        """The address for clients."""
         return NodeAddress(self.host, self.port)
 
     @property
     def role(self) -> str:
-        """`keeper` or `agent`."""
         return "keeper" if self.keeper else "agent"
 
 
 def removed(id_: str) -> FleetError:
-    """Return the error of a node that was removed."""
     return FleetError(
         f"the node {id_} was removed from the fleet",
         "Delete its data directory, then join again with another token: svc serve --join TOKEN",
@@ -139,7 +136,6 @@ class JoinToken:
 
 
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$")]
-"""A host name or IP address."""
 
 
 class JoinRequest(StrictModel):
@@ -289,7 +285,6 @@ class Registry:
         return await self._kv.get(SERVES) is not None
 
     async def copy_to(self, target: "Registry") -> None:
-        """Copy members and tokens to another store."""
         for value in await self._kv.list(FLEET_PREFIX):
             existing = await target._kv.get(value.key)
             await target._kv.cas(value.key, value.value, existing.revision if existing else None)

@@ -153,12 +153,10 @@ class TablesLog(NodeLease):
         self.leader = self._stream.leader  # The server of a node has its name.
 
     async def create(self) -> None:
-        """Create the streams, unless they exist. Raises `BucketError`."""
         await self._stream.create(discard="new", allow_atomic=True, allow_rollup_hdrs=True)
         await self._contents.create(discard="new", compression="s2")
 
     async def names(self) -> list[str]:
-        """Return the names of the logs. Raises `BucketError`."""
         subjects = await self._stream.subjects("*")
         return sorted(key_of(subject) for subject in subjects)
 

@@ -84,7 +84,6 @@ class NodeOfFleet:
         return self._questions.prepare_everywhere
 
     async def remove(self, project: str) -> None:
-        """Stop copying the records and tables of a project."""
         if self.records is not None:
             self.records.remove(project)
             await self._replicas.remove(project)

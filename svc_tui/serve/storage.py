@@ -101,7 +101,6 @@ async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pa
 
 
 def _free_addresses(count: int) -> tuple[NodeAddress, ...]:
-    """Return addresses on loopback for nats-servers."""
     while True:
         first = random.randrange(10_000, MAX_PORT - count)
         addresses = tuple(NodeAddress(HOST, port) for port in range(first, first + count))
@@ -123,7 +122,6 @@ def _copy_store(source: Path, target: Path) -> None:
 RESCUE = "svc fleet rescue"
 _NODE_ID = re.compile(r"n[0-9]+-[0-9a-z]+")
 PROJECTS = "projects"
-"""Folder of the projects' data in a data directory."""
 _T = TypeVar("_T")
 
 
@@ -206,7 +204,6 @@ async def _files(data: Path, bucket: Bucket) -> AsyncIterator[list[Path]]:
 
 
 def databases(data: Path) -> list[Path]:
-    """Return the files of the projects' tables in a data directory."""
     return sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
 
 
@@ -269,7 +266,6 @@ def _copy_file(path: Path, target: Path) -> None:
 
 
 def _is_sound(path: Path) -> bool:
-    """Return whether SQLite finds no error in a database file."""
     try:
         with closing(open_replica(path)) as connection:
             return connection.execute("pragma integrity_check(1)").fetchone() == ("ok",)

@@ -84,7 +84,6 @@ def store_log_position(connection: Connection, log_position: LogPosition) -> Non
 
 
 def schema_version(connection: Connection) -> int:
-    """Return SQLite's counter of schema changes."""
     return int(connection.pragma("schema_version"))
 
 

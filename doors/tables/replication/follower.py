@@ -53,7 +53,6 @@ class CopyFollower:
         self._loop = asyncio.get_running_loop()
         self._copy: Copy | None = None
         self.log_position = CLOSED
-        """The position of the file."""
         self.digest: tuple[int, str | None] = 0, None
         """The last check: the sequence of its entry, and the digest there.
 
@@ -102,7 +101,6 @@ class CopyFollower:
 
     @property
     def opened(self) -> bool:
-        """Return whether the copy can be read."""
         return self._opened and not self._damage
 
     @property

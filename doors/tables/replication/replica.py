@@ -65,7 +65,6 @@ class Replica:
         """`_taking` is held while this node appends a lease, and while it learns that it is the writer."""
         self._asking: asyncio.Task[int] | None = None
         self._published = 0
-        """Sequence of the last entry of this node."""
         self._doubtful = False
         """Whether the log may have an entry after that of the copy although this node has the lease."""
         self._owners = 0
@@ -241,7 +240,6 @@ class Replica:
         return None
 
     async def answer(self, content: bytes) -> bytes:
-        """Answer a question of another node."""
         question, body = _decode(content)
         try:
             if self._doubtful and self.copy.log_position.lease == self._log.lease:
@@ -477,7 +475,6 @@ class Replica:
         return entries
 
     def record(self, connection: Connection, *, exclusive: bool) -> None:
-        """Send the transactions of a connection to the log."""
         Recorder(connection, self, exclusive=exclusive)
 
     def acquire(self) -> None:
@@ -630,7 +627,6 @@ class Replicas:
         return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
 
     async def remove(self, name: str) -> None:
-        """Stop following the log of a project, whose tables are closed."""
         if (replica := self.opened.pop(name, None)) is not None:
             await replica.copy.aclose()
 
