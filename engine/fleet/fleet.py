@@ -23,7 +23,7 @@ from typing import Any
 
 from engine.bucket.copy import CopyReport
 from engine.bucket.layout import mark_moved
-from engine.bucket.protocols import Bucket, BucketError, disk_error
+from engine.bucket.protocols import Bucket, BucketError, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginEvent, LoginThrottle
 from engine.control.schemas import StrictModel
@@ -394,13 +394,10 @@ class Fleet:
 
         After a `SvcError` nothing has changed.
         """
-        target = await self._connect()
-        try:
+        async with aclosing(await self._connect()) as target:
             report = await copy(target)
             await self.registry().copy_to(Registry(target.fleet, self._version))
             self.node = self.require_node().save(self.folder, state="member")
-        finally:
-            await target.aclose()
         return report
 
     async def status(self, find: FindTables | None = None, project: str = "") -> FleetOut:
@@ -563,10 +560,8 @@ async def discard_copies(folder: Path, node: FleetNode) -> None:
     if not node.keeper:
         return
     store = folder / STORE
-    try:
+    with disk_errors(store):
         await asyncio.to_thread(shutil.rmtree, store, ignore_errors=not store.exists())
-    except OSError as error:
-        raise disk_error(store, error) from error
 
 
 @dataclass(frozen=True, slots=True)

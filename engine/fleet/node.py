@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine.bucket import durable
-from engine.bucket.protocols import disk_error
+from engine.bucket.protocols import disk_error, disk_errors
 from engine.files.atomic import write_atomic
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
@@ -108,11 +108,9 @@ class FleetNode:
     def save(self, folder: Path, **changes: Any) -> "FleetNode":
         """Change fields, replace the document of the folder, and return the new node. Raises `SvcError`."""
         node = replace(self, **changes)
-        try:
+        with disk_errors(folder):
             write_atomic(folder / NODE_FILE, node.text().encode(), sync=True)
             durable.sync_folder(folder)
-        except OSError as error:
-            raise disk_error(folder, error) from error
         return node
 
 
@@ -155,7 +153,7 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, str]) -> None
 
     A folder without a document, as an interrupted call leaves it, is replaced.
     """
-    try:
+    with disk_errors(folder):
         if (folder / NODE_FILE).exists():
             raise FleetError(f"{folder} belongs to a node already", "Use another data directory.")
         new = folder.with_name(folder.name + ".new")
@@ -166,8 +164,6 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, str]) -> None
         for name, content in {**files, NODE_FILE: node.text()}.items():
             write_atomic(new / name, content.encode(), sync=True)
         durable.rename(new, folder)
-    except OSError as error:
-        raise disk_error(folder, error) from error
 
 
 def cluster_address(folder: Path, node: FleetNode, account: str = CLIENT) -> ClusterAddress:

@@ -80,7 +80,6 @@ class FleetRecords:
             self._copy(node, project)
 
     def remove(self, project: str) -> None:
-        """Store no more copies of the records of a project."""
         self._projects.pop(project, None)
 
     def publish(self, project: str, after: int, rows: Rows, series: Rows) -> None:

@@ -23,7 +23,7 @@ from pydantic import Field, TypeAdapter
 
 from engine.bucket.copy import FLEET_PREFIX
 from engine.bucket.layout import VERSION
-from engine.bucket.protocols import BucketError, KeyValue, StaleRevision, disk_error
+from engine.bucket.protocols import BucketError, KeyValue, StaleRevision, disk_errors
 from engine.control.schemas import StrictModel
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
@@ -344,21 +344,17 @@ async def join_fleet(
     except OSError as error:
         raise _unreachable(token, error) from error
     check_address(address)
-    try:
+    with disk_errors(data):
         if not (request := data / REQUEST_FILE).exists():
             write_atomic(request, secrets.token_urlsafe(32).encode(), sync=True)
         nonce = request.read_text()
-    except OSError as error:
-        raise disk_error(data, error) from error
     admission = await asyncio.to_thread(_join, token, nonce, address, version)
     node = replace(admission.node, token=token.text, nonce=nonce)
     names = (*KEEPER_FILES, CERTIFICATE, KEY)
-    try:
+    with disk_errors(data):
         write_atomic(data / SECRETS_FILE, admission.secrets_key.encode(), sync=True)
         create_node(folder, node, {name: admission.files.get(name, "") for name in names})
         request.unlink()
-    except OSError as error:
-        raise disk_error(data, error) from error
     return node
 
 
