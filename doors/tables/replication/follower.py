@@ -87,7 +87,6 @@ class CopyFollower:
         return spawn(self._tasks, work)
 
     async def aclose(self) -> None:
-        """Stop following, and close the file."""
         while self._tasks:  # The last entry may start another one.
             if self._content is not None:
                 self._content.interrupt()
@@ -170,13 +169,8 @@ class CopyFollower:
                     await self._rebuild(reason)
         except Exception as failed:
             error = failed
-        match error:
-            case SvcError():
-                return error.message
-            case Error() | OSError():
-                return storage_failure(error)
-            case CannotApply():
-                return str(error)
+        if isinstance(error, SvcError | Error | OSError | CannotApply):
+            return storage_failure(error)
         _log.error("the tables of %s cannot be replicated", self._name, exc_info=error)
         return repr(error)
 
@@ -274,7 +268,7 @@ class CopyFollower:
                 last = await self.take_snapshot()
             due = last + self._interval()
         except (SvcError, Error, OSError, TimeoutError) as error:
-            reason = error.message if isinstance(error, SvcError) else storage_failure(error)
+            reason = storage_failure(error)
             _log.warning("no snapshot of the tables of %s could be taken: %s", self._name, reason)
         finally:
             self._snapshot_due = due

@@ -25,8 +25,7 @@ from doors.tables.replication.entry import Assembler, Entry, messages_of
 from doors.tables.replication.errors import Conflict, ReplicationError, storage_failure
 from doors.tables.replication.follower import CopyFollower
 from doors.tables.replication.journal import JournalEntry, logged
-from doors.tables.replication.recorder import Recorder
-from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
+from doors.tables.sqlite.connections import DATABASE_NAME, Error
 from engine.cancellation import cancel
 from engine.door import Caller, DoorRequest, DoorResponse, Session
 from engine.errors import SvcError
@@ -89,7 +88,6 @@ class Replica:
 
     @property
     def trouble(self) -> tuple[int, str] | None:
-        """Since when (Unix time in ns) something is wrong with the copy, and what; None while it is right."""
         return self.copy.trouble or self._differing
 
     async def reach(self, sequence: int) -> None:
@@ -473,9 +471,6 @@ class Replica:
         while messages := self._call(self._log.read(self._name, assembler.after)):
             entries += logged(messages, assembler)
         return entries
-
-    def record(self, connection: Connection, *, exclusive: bool) -> None:
-        Recorder(connection, self, exclusive=exclusive)
 
     def acquire(self) -> None:
         """Become the writer until `release`. Raises `ReplicationError`."""
