@@ -48,7 +48,6 @@ from engine.bucket.protocols import (
 )
 from engine.fleet.connection import (
     PATIENCE_SECONDS,
-    TRY_SECONDS,
     ClusterAddress,
     NatsConnection,
     Patience,
@@ -268,40 +267,21 @@ class JetStream:
         content = json.dumps({**body, "max_bytes": PAGE_BYTES}).encode()
         patience = Patience(f"a read of {self.name}")
         while True:
+            messages: list[Message] = []
             with suppress(ConnectionInterrupted):
-                inbox = self._connection.new_inbox()
-                answers = await self._connection.subscribe(inbox)
-                try:
-                    await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, reply=inbox)
-                    if (page := await self._collect(answers)) is not None:
-                        return page
-                finally:
-                    with suppress(Exception):
-                        await answers.unsubscribe()
+                answering = self._connection.answers(f"$JS.API.DIRECT.GET.{self.name}", content)
+                async with aclosing(answering) as answers:
+                    async for answer in answers:
+                        headers = answer.headers or {}
+                        if (status := headers.get("Status")) in ("204", "404"):
+                            return messages, status == "204" and headers.get("Nats-Num-Pending", "0") != "0"
+                        if status is not None:
+                            break
+                        sequence, stored = int(headers["Nats-Sequence"]), headers.get("Nats-Time-Stamp", "")
+                        name = headers["Nats-Subject"].removeprefix(self._root)
+                        messages.append(Message(sequence, answer.data, stored, subject=name, headers=headers))
             self._connection.check_open()
             await patience.pause()
-
-    async def _collect(self, answers: Any) -> tuple[list[Message], bool] | None:
-        """Return the messages of one direct get, or `None` if it broke off."""
-        messages: list[Message] = []
-        while True:
-            try:
-                answer = await answers.next_msg(timeout=TRY_SECONDS)
-            except Exception:
-                return None
-            headers = answer.headers or {}
-            match headers.get("Status"):
-                case None:
-                    sequence, stored = int(headers["Nats-Sequence"]), headers.get("Nats-Time-Stamp", "")
-                    name = headers["Nats-Subject"].removeprefix(self._root)
-                    message = Message(sequence, answer.data, stored, subject=name, headers=headers)
-                    messages.append(message)
-                case "204":
-                    return messages, int(headers.get("Nats-Num-Pending", "0")) > 0
-                case "404":
-                    return messages, False
-                case _:
-                    return None
 
     async def messages(self, subject: str, after: int = 0) -> AsyncGenerator[Message, None]:
         while page := await self.page(subject, after):

@@ -8,7 +8,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -216,13 +216,11 @@ class NatsConnection:
             raise refused(method, answer)
         return answer
 
-    async def publish(
-        self, subject: str, content: bytes, *, reply: str = "", headers: dict[str, str] | None = None
-    ) -> None:
+    async def publish(self, subject: str, content: bytes, *, headers: dict[str, str] | None = None) -> None:
         """Publish a message without waiting. Raises `ConnectionInterrupted` and `BucketClosed`."""
         self.check_open()
         try:
-            await self._client.publish(subject, content, reply=reply, headers=headers)
+            await self._client.publish(subject, content, headers=headers)
         except Exception as error:
             raise ConnectionInterrupted from error
 
@@ -247,8 +245,19 @@ class NatsConnection:
             for _ in range(2):
                 await self._client.flush(timeout=FLUSH_SECONDS)
 
-    def new_inbox(self) -> str:
-        return self._client.new_inbox()
+    async def answers(self, subject: str, content: bytes) -> "AsyncGenerator[Msg, None]":
+        """Send a request once, and yield its answers. Raises as `publish` does, also if one is late."""
+        inbox = self._client.new_inbox()
+        subscription = await self.subscribe(inbox)
+        try:
+            await self._client.publish(subject, content, reply=inbox)
+            while True:
+                yield await subscription.next_msg(timeout=TRY_SECONDS)
+        except Exception as error:
+            raise ConnectionInterrupted from error
+        finally:
+            with suppress(Exception):
+                await subscription.unsubscribe()
 
     async def aclose(self) -> None:
         """Finish running requests and close the connection."""
