@@ -150,7 +150,7 @@ class FleetRecords:
         """Copy what this node lacks of nodes that appear, or that had or have another connection."""
         while True:
             for node in self._presence.present() - {self.node}:
-                session = self._presence.last[node].content.get("session"), self._connection.reconnects
+                session = self._presence.last[node][1].get("session"), self._connection.reconnects
                 if self._sessions.get(node) != session:
                     self._sessions[node] = session
                     self._copy(node, *self._projects)
