@@ -99,12 +99,9 @@ class FleetRecords:
             self._unsent.put_nowait((kind, project, content))
 
     async def start(self) -> None:
-        """Publish and copy new records from now on. Raises `BucketError`."""
+        """Publish new records, and copy those that this node lacks, from now on. Raises `BucketError`."""
         await self._connection.subscribe(f"{self._subject}.*.*.*", self._receive)
         spawn(self._tasks, self._send())
-
-    def catch_up(self) -> None:
-        """Copy older records, too, now and whenever this node may lack some."""
         spawn(self._tasks, self._watch())
 
     async def aclose(self) -> None:
