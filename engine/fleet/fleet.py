@@ -4,7 +4,6 @@ A fleet is founded by a service with a data directory, which continues to serve 
 has joined, all start their nats-servers. Then the founder stops serving, and copies its storage. Its state
 `member`, stored after the copy, decides: before that the founder serves its folder at the next start, after
 that the fleet.
-
 """
 
 import asyncio
@@ -190,7 +189,6 @@ class Fleet:
         """Stop the nats-server, after the bucket was closed."""
         if self._server is not None:
             await self._server.stop()
-            self._server = None
 
     def _spawn(self, work: Awaitable[None], name: str) -> None:
         async def run() -> None:
@@ -403,12 +401,12 @@ class Fleet:
     async def status(self, find: FindTables | None = None, project: str = "") -> FleetOut:
         """Return the state of all members as this node observes it, and of tables. Raises `SvcError`."""
         node = self.require_node()
-        reading = asyncio.ensure_future(self.registry().members())
-        await asyncio.wait([reading], timeout=READ_SECONDS if self._members else None)
-        if not reading.done():  # Without a majority, the members are those of the last call.
-            await cancel([reading])
-        elif reading.exception() is None or not self._members:
-            self._members = reading.result()
+        try:
+            async with asyncio.timeout(READ_SECONDS if self._members else None):
+                self._members = await self.registry().members()
+        except (BucketError, TimeoutError):  # Without a majority, the members are those of the last call.
+            if not self._members:
+                raise
         tables = await find([each.id for each in self._members], project) if find is not None else Tables()
         return FleetOut(
             fleet=node.fleet,
@@ -557,8 +555,6 @@ async def discard_copies(folder: Path, node: FleetNode) -> None:
     for each in copies:
         if len(each.current - {node.node}) < COPIES - 1:
             raise FleetError(f"{each.name} has no two current copies on other keepers", _START_OTHERS)
-    if not node.keeper:
-        return
     store = folder / STORE
     with disk_errors(store):
         await asyncio.to_thread(shutil.rmtree, store, ignore_errors=not store.exists())

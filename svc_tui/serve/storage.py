@@ -203,7 +203,6 @@ def databases(data: Path) -> list[Path]:
 
 
 async def _tables_log(data: Path, bucket: JetStreamBucket) -> TablesLog:
-    """Return the log of the tables of the fleet whose node has a data directory. Raises `SvcError`."""
     node = FleetNode.read(data / NODE_FOLDER)
     log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, set)
     await log.create()

@@ -154,7 +154,13 @@ class Copy:
     def _read(self) -> LogPosition | None:
         """Return the position, or None for a file that belongs to another log or to none."""
         if is_replica(self._connection):
-            self._add_lease_column()
+            columns = self._connection.execute("SELECT name FROM pragma_table_info(?)", (REPLICA_TABLE,)).get
+            if "lease" not in columns:  # An earlier svc wrote the file.
+                with self._connection:
+                    self._connection.execute(
+                        f"ALTER TABLE {REPLICA_TABLE} ADD COLUMN lease TEXT NOT NULL DEFAULT '';"
+                        f"UPDATE {REPLICA_TABLE} SET schema_shift = schema_shift - 1"
+                    )
             log_position = read_log_position(self._connection)
             return log_position if log_position.log == self._log else None
         if self._connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
@@ -164,16 +170,6 @@ class Copy:
             self._connection.execute(CREATE)
             store_log_position(self._connection, log_position)
         return log_position
-
-    def _add_lease_column(self) -> None:
-        """Change the table of a file that an earlier svc wrote."""
-        columns = self._connection.execute("SELECT name FROM pragma_table_info(?)", (REPLICA_TABLE,)).get
-        if "lease" not in columns:
-            with self._connection:
-                self._connection.execute(
-                    f"ALTER TABLE {REPLICA_TABLE} ADD COLUMN lease TEXT NOT NULL DEFAULT '';"
-                    f"UPDATE {REPLICA_TABLE} SET schema_shift = schema_shift - 1"
-                )
 
     def _store_with_schema(self, log_position: LogPosition, schema: int) -> LogPosition:
         """Store and return the position of a new content, at which the log has a schema version."""
