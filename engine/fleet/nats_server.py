@@ -14,7 +14,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from http.client import HTTPConnection, HTTPException
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -197,16 +196,19 @@ class NatsServer:
 
         A server that does not listen yet, or cannot, is not healthy: another program may answer at its port.
         """
-        return self.listening and await asyncio.to_thread(self._status, "/healthz") == 200
+        return self.listening and await self._status("/healthz") == b"200"
 
-    def _status(self, path: str) -> int:
-        """Return the status of a request, or 0 without an answer. Blocks."""
-        with closing(HTTPConnection(*self.node.address.monitor, timeout=REQUEST_SECONDS)) as connection:
-            try:
-                connection.request("GET", path)
-                return connection.getresponse().status
-            except (OSError, HTTPException):
-                return 0
+    async def _status(self, path: str) -> bytes:
+        """Return the status of a request, or nothing without an answer."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                reader, writer = await asyncio.open_connection(*self.node.address.monitor)
+                with closing(writer):
+                    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                    status = await reader.readline()
+        except (OSError, TimeoutError):
+            return b""
+        return (status.split(b" ")[1:2] or [b""])[0]
 
     async def stop(self) -> None:
         """Stop gracefully: hand over leadership, disconnect clients, end. Kills the server after 10 s.
@@ -266,7 +268,7 @@ class NatsServer:
         failed = 0
         while True:
             await asyncio.sleep(STORE_CHECK_SECONDS)
-            fails = self.listening and await asyncio.to_thread(self._status, STORE_CHECK) == 503
+            fails = self.listening and await self._status(STORE_CHECK) == b"503"
             failed = failed + 1 if fails else 0
             with suppress(OSError):  # The server may have ended.
                 if failed >= STORE_CHECKS and shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES:
