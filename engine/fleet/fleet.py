@@ -52,6 +52,7 @@ from engine.fleet.registry import (
     AGENT_FILES,
     KEEPER_FILES,
     KEEPERS,
+    MAX_ADDRESSES,
     MEMBERS,
     Admission,
     JoinRequest,
@@ -116,7 +117,6 @@ class Fleet:
         self.complete = asyncio.Event()
         """Set once the fleet is to get the data of this service, which is to stop for `move`."""
         self.draining = asyncio.Event()
-        """Set once this node takes no more requests."""
         self.drained = asyncio.Event()
         """To be set when the last request has ended."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -307,7 +307,8 @@ class Fleet:
                 f"Run this on the machine of another node: {node.nodes[0].host}",
             )
         others = [address for address in node.nodes if address != node.address]
-        token = JoinToken.create((node.address, *others), self._fingerprint())
+        addresses = (node.address, *others)[:MAX_ADDRESSES]
+        token = JoinToken(addresses=addresses, authority=self._fingerprint())
         await self.registry().add_token(token, lifetime_ns, keeper=keeper)
         return token
 

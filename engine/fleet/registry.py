@@ -94,17 +94,12 @@ def _compatible(version: str, other: str) -> bool:
 class JoinToken:
     """Lets a machine join. `addresses` are those of nodes that accept it.
 
-    `authority` is the SHA-256 of the certificate of their authority, `secret` is random.
+    `authority` is the SHA-256 of the certificate of their authority, `secret` has 256 random bits.
     """
 
     addresses: tuple[NodeAddress, ...]
     authority: str
-    secret: str
-
-    @classmethod
-    def create(cls, addresses: tuple[NodeAddress, ...], authority: str) -> "JoinToken":
-        """Return a token with a new secret of 256 bits."""
-        return cls(addresses=addresses[:MAX_ADDRESSES], authority=authority, secret=secrets.token_urlsafe(32))
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
     @classmethod
     def parse(cls, text: str) -> "JoinToken":
