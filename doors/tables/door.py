@@ -22,7 +22,7 @@ from doors.tables.guest.reader import MAX_WAITING, PER_FILE, THREADS, NotAQuery,
 from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.replication.registry import find_replica, is_active
+from doors.tables.replication.registry import active, find_replica
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
     DISPLAY_PATH,
@@ -151,7 +151,7 @@ class ProjectTables:
         self.last_used = 0
         """The value of `TablesDoor.clock` at the last request."""
         # A replica gets its commits again, from the log of the fleet.
-        if not is_active() and (count := lost_commits(self.path)):
+        if not active and (count := lost_commits(self.path)):
             body = (
                 f"the write-ahead log of the tables was damaged: {count} committed transactions after the"
                 f" damage could not be read and are lost; the file is {self.path}. Check the disk, and"
@@ -198,7 +198,7 @@ class ProjectTables:
         return parsed
 
     def _answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        if is_active() and (replica := find_replica(self.path)) is not None:
+        if (replica := find_replica(self.path)) is not None:
             return self._answer_replicated(replica, parsed, request)
         if self._database is None:
             return self._open_and_answer(parsed, request)
@@ -209,7 +209,7 @@ class ProjectTables:
     ) -> DoorResponse:
         """Answer reads on the local copy once it has all that was written, writes on the node that writes."""
         try:
-            replica.execute_with(self._answer_forwarded)
+            replica.execute = self._answer_forwarded
             if parsed.kind == "query" or (parsed.kind == "batch" and parsed.tables is None):
                 stale_ok = request.caller.stale_reads if parsed.stale_ok is None else parsed.stale_ok
                 if await replica.open(fresh=not stale_ok, written=request.session.written):
@@ -280,7 +280,7 @@ class ProjectTables:
 
         Once there is a value, the copy of a node follows the log. Raises `TablesError`.
         """
-        if fresh and is_active() and (replica := find_replica(self.path)) is not None:
+        if fresh and (replica := find_replica(self.path)) is not None:
             await replica.open(fresh=True)
         try:
             value = await asyncio.to_thread(first_value, self.path, sql)
@@ -341,8 +341,8 @@ class ProjectTables:
     async def aclose(self) -> None:
         """Finish writes, stop reads and close the file, which is not opened again."""
         self._is_closed = True
-        if is_active() and (replica := find_replica(self.path)) is not None:
-            replica.execute_with(None)
+        if (replica := find_replica(self.path)) is not None:
+            replica.execute = None
         if self._opening is not None:
             await asyncio.wait([self._opening])
         self.close_in_background()

@@ -36,7 +36,6 @@ class Authority:
 
     @classmethod
     def create(cls, fleet: str) -> "Authority":
-        """Return a new authority, valid for ten years."""
         name = _name(f"svc fleet {fleet}")
         return cls(_certify(name, name, None, (x509.BasicConstraints(True, 0), True), _key_usage(signs=True)))
 

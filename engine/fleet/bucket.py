@@ -48,7 +48,6 @@ from engine.bucket.protocols import (
 )
 from engine.fleet.connection import (
     PATIENCE_SECONDS,
-    TRY_SECONDS,
     ClusterAddress,
     NatsConnection,
     Patience,
@@ -56,6 +55,7 @@ from engine.fleet.connection import (
     refused,
 )
 from engine.fleet.errors import ConnectionInterrupted, Unavailable, UnsuitableCluster
+from engine.replication import LogMessage
 
 PAGE_MESSAGES = 256
 PAGE_BYTES = 4 << 20
@@ -73,7 +73,6 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 BATCH = "Svc-Batch"
 """Header: the id of a batch, the same in each try."""
-_STORED = "Nats-Time-Stamp"
 MAX_BATCH_MESSAGES = 1000
 _NO_MESSAGE = 10037
 _NO_PEERS, _NOT_READY = 10005, 10008
@@ -81,19 +80,12 @@ _NAME_IN_USE = 10058
 _NO_STREAM = 10059
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(LogMessage):
     """A stored message. `subject` is below the subject of the stream."""
 
     subject: str
-    sequence: int
     headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def time(self) -> str:
-        """When the message was stored (RFC 3339)."""
-        return self.headers.get(_STORED, "")
 
 
 class JetStream:
@@ -236,7 +228,7 @@ class JetStream:
     async def last_stored(self, subject: str) -> str:
         """Return when the last message of a subject or filter was stored (RFC 3339, UTC); empty for none."""
         message = await self.last(subject)
-        return message.headers[_STORED] if message is not None else ""
+        return message.time if message is not None else ""
 
     async def _get(self, body: Mapping[str, Any], seconds: float | None = None) -> Message | None:
         answer = await self._connection.api(
@@ -246,14 +238,13 @@ class JetStream:
             return None
         message = answer["message"]
         text = base64.b64decode(message.get("hdrs", "")).decode()
-        headers = dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line)
-        headers[_STORED] = message["time"]
         self._last_sequence = max(self._last_sequence, message["seq"])
         return Message(
-            message["subject"].removeprefix(self._root),
             message["seq"],
-            headers,
             base64.b64decode(message.get("data", "")),
+            message["time"],
+            subject=message["subject"].removeprefix(self._root),
+            headers=dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line),
         )
 
     async def page(self, subject: str, after: int) -> list[Message]:
@@ -276,60 +267,27 @@ class JetStream:
         content = json.dumps({**body, "max_bytes": PAGE_BYTES}).encode()
         patience = Patience(f"a read of {self.name}")
         while True:
+            messages: list[Message] = []
             with suppress(ConnectionInterrupted):
-                inbox = self._connection.new_inbox()
-                answers = await self._connection.subscribe(inbox)
-                try:
-                    await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, reply=inbox)
-                    if (page := await self._collect(answers)) is not None:
-                        return page
-                finally:
-                    with suppress(Exception):
-                        await answers.unsubscribe()
+                answering = self._connection.answers(f"$JS.API.DIRECT.GET.{self.name}", content)
+                async with aclosing(answering) as answers:
+                    async for answer in answers:
+                        headers = answer.headers or {}
+                        if (status := headers.get("Status")) in ("204", "404"):
+                            return messages, status == "204" and headers.get("Nats-Num-Pending", "0") != "0"
+                        if status is not None:
+                            break
+                        sequence, stored = int(headers["Nats-Sequence"]), headers.get("Nats-Time-Stamp", "")
+                        name = headers["Nats-Subject"].removeprefix(self._root)
+                        messages.append(Message(sequence, answer.data, stored, subject=name, headers=headers))
             self._connection.check_open()
             await patience.pause()
 
-    async def _collect(self, answers: Any) -> tuple[list[Message], bool] | None:
-        """Return the messages of one direct get, or `None` if it broke off."""
-        messages: list[Message] = []
-        while True:
-            try:
-                answer = await answers.next_msg(timeout=TRY_SECONDS)
-            except Exception:
-                return None
-            headers = answer.headers or {}
-            match headers.get("Status"):
-                case None:
-                    name = headers["Nats-Subject"].removeprefix(self._root)
-                    messages.append(Message(name, int(headers["Nats-Sequence"]), headers, answer.data))
-                case "204":
-                    return messages, int(headers.get("Nats-Num-Pending", "0")) > 0
-                case "404":
-                    return messages, False
-                case _:
-                    return None
-
     async def messages(self, subject: str, after: int = 0) -> AsyncGenerator[Message, None]:
-        """Yield the messages of a subject or filter after a sequence, in order."""
         while page := await self.page(subject, after):
             for message in page:
                 yield message
             after = page[-1].sequence
-
-    async def follow(self, subject: str, after: int) -> AsyncGenerator[Message, None]:
-        """Yield messages of a subject or filter after a sequence, and new ones, until the bucket closes."""
-        try:
-            event = asyncio.Event()
-            async with self.news(subject, lambda _: event.set()):
-                while True:
-                    event.clear()
-                    async for message in self.messages(subject, after):
-                        yield message
-                        after = message.sequence
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(event.wait(), NEWS_SECONDS)
-        except BucketClosed:
-            return
 
     @asynccontextmanager
     async def news(self, subject: str, on_news: Callable[[int], None]) -> AsyncGenerator[None, None]:
@@ -377,12 +335,10 @@ _NOT_PLAIN = re.compile(rb"[^A-Za-z0-9_-]")
 
 
 def token(part: str) -> str:
-    """Return a part of a key as one token."""
     return _NOT_PLAIN.sub(lambda match: b"=%02X" % match[0][0], part.encode()).decode() or "="
 
 
 def subject_of(key: str) -> str:
-    """Return the subject of a key."""
     return ".".join(map(token, key.split("/")))
 
 
@@ -404,7 +360,6 @@ class StreamKeyValue:
         self._stream = stream
 
     async def get(self, key: str) -> VersionedValue | None:
-        """See the protocol. Raises `Unavailable`."""
         check_name(key)
         message = await self._stream.last(subject_of(key))
         return _value(message) if message is not None else None
@@ -439,10 +394,17 @@ class StreamKeyValue:
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[tuple[str, VersionedValue | None], None]:
         """Yield keys with this prefix that change after a revision, and their values; end with the bucket."""
-        async for message in self._stream.follow(filter_of(prefix), after):
-            key = key_of(message.subject)
-            if key.startswith(prefix):
-                yield key, _value(message)
+        filter_, event = filter_of(prefix), asyncio.Event()
+        with suppress(BucketClosed):
+            async with self._stream.news(filter_, lambda _: event.set()):
+                while True:
+                    event.clear()
+                    async for message in self._stream.messages(filter_, after):
+                        if (key := key_of(message.subject)).startswith(prefix):
+                            yield key, _value(message)
+                        after = message.sequence
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(event.wait(), NEWS_SECONDS)
 
 
 def _value(message: Message) -> VersionedValue | None:
@@ -483,7 +445,6 @@ class StreamContents:
         return (_Record(**json.loads(value.value)), value.revision) if value is not None else None
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See the protocol. Raises `BlobMissing` and `BlobCorrupt`."""
         entry = await self._record(as_digest(digest))
         if entry is None or not entry[0].complete:
             raise BlobMissing(digest)
@@ -624,7 +585,6 @@ class StreamBlobs(StreamContents, SpooledBlobs):
 
 VALUES = "svc-kv"
 NAMESPACE = "svc"
-"""The namespace of a fleet."""
 MIN_VERSION = (2, 12)
 JETSTREAM_SECONDS = 6.0
 _LAST_ONLY: Mapping[str, object] = {"max_msgs_per_subject": 1, "discard": "old"}
@@ -678,6 +638,5 @@ class JetStreamBucket:
         return cls(connection, namespace, uploads)
 
     async def aclose(self) -> None:
-        """See the protocol."""
         await self.blobs.aclose()
         await self.connection.aclose()

@@ -8,7 +8,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -72,16 +72,14 @@ class ClusterAddress:
 
     @property
     def shown(self) -> str:
-        """The servers, for messages."""
         return ",".join(url.rpartition("/")[2] for url in self.servers)
 
 
 class NatsConnection:
     """An open connection, which reconnects to any server of the cluster."""
 
-    def __init__(self, client: "Client", address: ClusterAddress) -> None:
+    def __init__(self, client: "Client") -> None:
         self._client = client
-        self.address = address
         self._closed = False
         self._asking: set[asyncio.Future[Msg]] = set()
 
@@ -108,7 +106,7 @@ class NatsConnection:
 
         client = Client()
         client._transport = AbortingTransport()  # type: ignore[no-untyped-call]
-        connection = cls(client, address)
+        connection = cls(client)
         connecting = asyncio.ensure_future(
             client.connect(
                 list(address.servers),
@@ -155,12 +153,11 @@ class NatsConnection:
         return version.major, version.minor
 
     def check_open(self) -> None:
-        """Raise `BucketClosed` if the connection is closed."""
         if self._closed:
             raise BucketClosed
 
     async def request(
-        self, subject: str, content: bytes, patience: Patience, headers: Mapping[str, str] | None = None
+        self, subject: str, content: bytes, patience: Patience, headers: dict[str, str] | None = None
     ) -> dict[str, Any]:
         """Send a request until it is answered with JSON. Raises `Unavailable` and `BucketClosed`.
 
@@ -169,8 +166,7 @@ class NatsConnection:
         seconds = TRY_SECONDS
         while True:
             self.check_open()
-            fields = dict(headers) if headers else None
-            asking = asyncio.ensure_future(self._client.request(subject, content, seconds, headers=fields))
+            asking = asyncio.ensure_future(self._client.request(subject, content, seconds, headers=headers))
             seconds = min(2 * seconds, TRY_SECONDS)
             self._asking.add(asking)
             try:
@@ -220,14 +216,11 @@ class NatsConnection:
             raise refused(method, answer)
         return answer
 
-    async def publish(
-        self, subject: str, content: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def publish(self, subject: str, content: bytes, *, headers: dict[str, str] | None = None) -> None:
         """Publish a message without waiting. Raises `ConnectionInterrupted` and `BucketClosed`."""
         self.check_open()
-        fields = dict(headers) if headers else None
         try:
-            await self._client.publish(subject, content, reply=reply, headers=fields)
+            await self._client.publish(subject, content, headers=headers)
         except Exception as error:
             raise ConnectionInterrupted from error
 
@@ -243,7 +236,6 @@ class NatsConnection:
 
     @property
     def reconnects(self) -> int:
-        """The number of times that the connection was lost and opened again."""
         return self._client.stats["reconnects"]
 
     async def flush(self) -> None:
@@ -253,9 +245,19 @@ class NatsConnection:
             for _ in range(2):
                 await self._client.flush(timeout=FLUSH_SECONDS)
 
-    def new_inbox(self) -> str:
-        """Return a subject for answers to this connection."""
-        return self._client.new_inbox()
+    async def answers(self, subject: str, content: bytes) -> "AsyncGenerator[Msg, None]":
+        """Send a request once, and yield its answers. Raises as `publish` does, also if one is late."""
+        inbox = self._client.new_inbox()
+        subscription = await self.subscribe(inbox)
+        try:
+            await self._client.publish(subject, content, reply=inbox)
+            while True:
+                yield await subscription.next_msg(timeout=TRY_SECONDS)
+        except Exception as error:
+            raise ConnectionInterrupted from error
+        finally:
+            with suppress(Exception):
+                await subscription.unsubscribe()
 
     async def aclose(self) -> None:
         """Finish running requests and close the connection."""

@@ -4,7 +4,6 @@ A fleet is founded by a service with a data directory, which continues to serve 
 has joined, all start their nats-servers. Then the founder stops serving, and copies its storage. Its state
 `member`, stored after the copy, decides: before that the founder serves its folder at the next start, after
 that the fleet.
-
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from typing import Any
 
 from engine.bucket.copy import CopyReport
 from engine.bucket.layout import mark_moved
-from engine.bucket.protocols import Bucket, BucketError, disk_error
+from engine.bucket.protocols import Bucket, BucketError, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.control.auth.login_throttle import LoginEvent, LoginThrottle
 from engine.control.schemas import StrictModel
@@ -53,6 +52,7 @@ from engine.fleet.registry import (
     AGENT_FILES,
     KEEPER_FILES,
     KEEPERS,
+    MAX_ADDRESSES,
     MEMBERS,
     Admission,
     JoinRequest,
@@ -117,7 +117,6 @@ class Fleet:
         self.complete = asyncio.Event()
         """Set once the fleet is to get the data of this service, which is to stop for `move`."""
         self.draining = asyncio.Event()
-        """Set once this node takes no more requests."""
         self.drained = asyncio.Event()
         """To be set when the last request has ended."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -190,7 +189,6 @@ class Fleet:
         """Stop the nats-server, after the bucket was closed."""
         if self._server is not None:
             await self._server.stop()
-            self._server = None
 
     def _spawn(self, work: Awaitable[None], name: str) -> None:
         async def run() -> None:
@@ -309,7 +307,8 @@ class Fleet:
                 f"Run this on the machine of another node: {node.nodes[0].host}",
             )
         others = [address for address in node.nodes if address != node.address]
-        token = JoinToken.create((node.address, *others), self._fingerprint())
+        addresses = (node.address, *others)[:MAX_ADDRESSES]
+        token = JoinToken(addresses=addresses, authority=self._fingerprint())
         await self.registry().add_token(token, lifetime_ns, keeper=keeper)
         return token
 
@@ -319,7 +318,6 @@ class Fleet:
         return fingerprint(self.authority_certificate())
 
     def authority_certificate(self) -> str:
-        """Return the certificate of the fleet's authority, as PEM."""
         return (self.folder / AUTHORITY).read_text()
 
     async def admit(self, request: JoinRequest) -> Admission:
@@ -395,24 +393,21 @@ class Fleet:
 
         After a `SvcError` nothing has changed.
         """
-        target = await self._connect()
-        try:
+        async with aclosing(await self._connect()) as target:
             report = await copy(target)
             await self.registry().copy_to(Registry(target.fleet, self._version))
             self.node = self.require_node().save(self.folder, state="member")
-        finally:
-            await target.aclose()
         return report
 
     async def status(self, find: FindTables | None = None, project: str = "") -> FleetOut:
         """Return the state of all members as this node observes it, and of tables. Raises `SvcError`."""
         node = self.require_node()
-        reading = asyncio.ensure_future(self.registry().members())
-        await asyncio.wait([reading], timeout=READ_SECONDS if self._members else None)
-        if not reading.done():  # Without a majority, the members are those of the last call.
-            await cancel([reading])
-        elif reading.exception() is None or not self._members:
-            self._members = reading.result()
+        try:
+            async with asyncio.timeout(READ_SECONDS if self._members else None):
+                self._members = await self.registry().members()
+        except (BucketError, TimeoutError):  # Without a majority, the members are those of the last call.
+            if not self._members:
+                raise
         tables = await find([each.id for each in self._members], project) if find is not None else Tables()
         return FleetOut(
             fleet=node.fleet,
@@ -500,15 +495,15 @@ class Fleet:
             while error_code(await removal()) == _IN_PROGRESS:
                 await patience.pause()
         end = time.monotonic() + CURRENT_SECONDS
-        copies = await stream_copies(connection)
-        while missing := [each.name for each in copies if len(each.current - {member.id}) < COPIES]:
+        while missing := [
+            each.name for each in await stream_copies(connection) if len(each.current - {member.id}) < COPIES
+        ]:
             if time.monotonic() > end:
                 raise FleetError(
                     f"{missing[0]} has fewer than {COPIES} copies after {CURRENT_SECONDS:g} s",
                     "Look at the nodes with `svc fleet status`; the copies continue.",
                 )
             await asyncio.sleep(POLL_SECONDS)
-            copies = await stream_copies(connection)
 
     async def _present(self) -> set[str]:
         """Return the nodes that run, as this one observes them.
@@ -543,11 +538,8 @@ async def share_attempts(connection: NatsConnection, namespace: str, throttle: L
         with suppress(BucketError):  # Without the others, this node counts alone.
             await connection.publish(subject, json.dumps({**asdict(event), "sender": sender}).encode())
 
-    def announce(event: LoginEvent) -> None:
-        spawn(sending, send(event))
-
     await connection.subscribe(subject, receive)
-    throttle.announce = announce
+    throttle.announce = lambda event: spawn(sending, send(event))
 
 
 async def discard_copies(folder: Path, node: FleetNode) -> None:
@@ -564,13 +556,9 @@ async def discard_copies(folder: Path, node: FleetNode) -> None:
     for each in copies:
         if len(each.current - {node.node}) < COPIES - 1:
             raise FleetError(f"{each.name} has no two current copies on other keepers", _START_OTHERS)
-    if not node.keeper:
-        return
     store = folder / STORE
-    try:
+    with disk_errors(store):
         await asyncio.to_thread(shutil.rmtree, store, ignore_errors=not store.exists())
-    except OSError as error:
-        raise disk_error(store, error) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +40,6 @@ _log = logging.getLogger("svc.fleet")
 
 Receive = Callable[[str, bytes], Awaitable[bytes]]
 Document = Mapping[str, Any]
-"""A JSON object."""
 Answer = Callable[[Document], Awaitable[dict[str, Any] | None]]
 """Answers a question; None is an empty answer. Raises `SvcError`."""
 Prepare = Callable[[str, str], Awaitable[None]]
@@ -112,7 +111,6 @@ class Questions:
             await cancel([*tasks, *self._asked.values()])
 
     def answer(self, kind: str, answer: Answer) -> None:
-        """Answer the questions of a kind from now on."""
         self._answers[kind] = answer
 
     async def _receive(self, kind: str, content: bytes) -> bytes:
@@ -200,18 +198,6 @@ TABLES = "tables"
 """Kind of the question how the tables of a `project` ("": of all) are: `lag_ms` and `troubles`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """The last heartbeat of a node: when it arrived (monotonic seconds), its content, and its clock.
-
-    `skew_ns` is how far the node's clock was ahead of this one's.
-    """
-
-    arrived: float
-    content: Mapping[str, Any]
-    skew_ns: int
-
-
 class Presence:
     """Publishes this node's heartbeats, and records those of all nodes."""
 
@@ -219,37 +205,32 @@ class Presence:
         self._connection, self.node = connection, node
         self._subject = f"svc-nodes.{namespace}"
         self._session = secrets.token_hex(4)
-        self.last: dict[str, Heartbeat] = {}
-        """The last heartbeat of each node."""
+        self.last: dict[str, tuple[float, Document]] = {}
+        """The last heartbeat of each node: when it arrived (monotonic seconds), and its content."""
 
     async def run(self, content: Callable[[], Mapping[str, Any]]) -> None:
         """Publish heartbeats until canceled or until the connection closes."""
 
         async def receive(message: Any) -> None:
-            document = json.loads(message.data)
-            skew = document["time_ns"] - time.time_ns()
-            self.last[message.subject.rpartition(".")[2]] = Heartbeat(time.monotonic(), document, skew)
+            self.last[message.subject.rpartition(".")[2]] = time.monotonic(), json.loads(message.data)
 
-        subscription = await self._connection.subscribe(f"{self._subject}.*", receive)
-        try:
-            while True:
-                try:
-                    session = f"{self._session}-{self._connection.reconnects}"
-                    beat = {**content(), "time_ns": time.time_ns(), "session": session}
-                    await self._connection.publish(f"{self._subject}.{self.node}", json.dumps(beat).encode())
-                except BucketError:  # The next heartbeat may reach another server.
-                    self._connection.check_open()
-                await asyncio.sleep(HEARTBEAT_SECONDS)
-        finally:
-            await subscription.unsubscribe()
+        await self._connection.subscribe(f"{self._subject}.*", receive)
+        while True:
+            try:
+                session = f"{self._session}-{self._connection.reconnects}"
+                beat = {**content(), "time_ns": time.time_ns(), "session": session}
+                await self._connection.publish(f"{self._subject}.{self.node}", json.dumps(beat).encode())
+            except BucketError:  # The next heartbeat may reach another server.
+                self._connection.check_open()
+            await asyncio.sleep(HEARTBEAT_SECONDS)
 
     def present(self, *, starting: bool = False) -> set[str]:
         """Return the nodes that are present and serve, or those that start."""
         oldest = time.monotonic() - PRESENT_SECONDS
         return {
             node
-            for node, beat in self.last.items()
-            if beat.arrived > oldest and bool(beat.content.get("starting")) is starting
+            for node, (arrived, content) in self.last.items()
+            if arrived > oldest and bool(content.get("starting")) is starting
         }
 
 
@@ -349,19 +330,21 @@ def observe(member: Member, this: str, presence: Presence | None, tables: Tables
     """Return a member as the node `this` observes it. `presence` is `None` before the fleet serves."""
     beat = presence.last.get(member.id) if presence is not None else None
     present = member.id in presence.present() if presence is not None else member.id == this
-    seen_ns = time.time_ns() - int((time.monotonic() - beat.arrived) * 1e9) if beat is not None else None
+    arrived, content = beat or (0.0, {})
+    seen_ns = time.time_ns() - int((time.monotonic() - arrived) * 1e9)
+    skew = round((content["time_ns"] - seen_ns) / 1e9, 1) if beat is not None else None
     answer = tables.answers.get(member.id, {})
     return NodeOut(
         id=member.id,
         address=str(member.address),
         role=member.role,
-        version=beat.content["version"] if beat is not None else member.version,
+        version=content.get("version", member.version),
         present=present,
         starting=presence is not None and member.id in presence.present(starting=True),
-        draining=present and beat is not None and bool(beat.content.get("draining")),
+        draining=present and bool(content.get("draining")),
         this=member.id == this,
-        skew_seconds=round(beat.skew_ns / 1e9, 1) if beat is not None and present else None,
-        seen=format_utc(seen_ns) if seen_ns is not None else None,
+        skew_seconds=skew if present else None,
+        seen=format_utc(seen_ns) if beat is not None else None,
         lag_ms=answer.get("lag_ms") if tables.leader else None,
         leads=member.id == tables.leader,
         copies=[CopyOut(**copy) for copy in answer.get("troubles", ())],

@@ -13,11 +13,10 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from engine.bucket.protocols import disk_error
 from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
 from engine.fleet.node import (
@@ -169,16 +168,10 @@ class NatsServer:
         self._store_watch: asyncio.Task[None] | None = None
         self._last_line = ""
         self.listening = False
-        """Whether clients can connect."""
         self._stopping = False
 
     async def start(self) -> None:
         """Start the server and its supervision. `ready` waits for it. Raises `BucketError`."""
-        try:
-            used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-            self._max_bytes = int(DISK_SHARE * (used + shutil.disk_usage(self.folder.parent).free))
-        except OSError as error:
-            raise disk_error(self.folder, error) from error
         await self._spawn()
         self._supervisor = asyncio.create_task(self._supervise())
         self._store_watch = asyncio.create_task(self._watch_store())
@@ -210,11 +203,9 @@ class NatsServer:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 reader, writer = await asyncio.open_connection(*self.node.address.monitor)
-                try:
+                with closing(writer):
                     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     status = await reader.readline()
-                finally:
-                    writer.close()
         except (OSError, TimeoutError):
             return b""
         return (status.split(b" ")[1:2] or [b""])[0]
@@ -227,7 +218,6 @@ class NatsServer:
         await self._end(signal.SIGUSR2, signal.SIGTERM, signal.SIGKILL)
 
     async def kill(self) -> None:
-        """Stop at once."""
         await self._end(signal.SIGKILL)
 
     async def _end(self, *signals: signal.Signals) -> None:
@@ -248,9 +238,10 @@ class NatsServer:
     async def _spawn(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+            max_bytes = int(DISK_SHARE * (used + shutil.disk_usage(self.folder).free))
             path = self.folder / "nats.conf"
-            text = configuration(self.folder.parent, self.node, self._max_bytes)
-            path.write_text(text, encoding="utf-8")
+            path.write_text(configuration(self.folder.parent, self.node, max_bytes), encoding="utf-8")
             self._process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
                 "-c",
@@ -277,21 +268,15 @@ class NatsServer:
         failed = 0
         while True:
             await asyncio.sleep(STORE_CHECK_SECONDS)
-            if not self.listening or await self._status(STORE_CHECK) != b"503":
-                failed = 0
-                continue
-            failed += 1
-            process, has_space = self._process, False
-            with suppress(OSError):
-                has_space = shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES
-            if failed >= STORE_CHECKS and process is not None and has_space:
-                failed = 0
-                self._log(
-                    "warning",
-                    f"nats-server {self.node.node} stored nothing since its disk was full; restarted",
-                )
-                with suppress(ProcessLookupError):
-                    process.terminate()
+            fails = self.listening and await self._status(STORE_CHECK) == b"503"
+            failed = failed + 1 if fails else 0
+            with suppress(OSError):  # The server may have ended.
+                if failed >= STORE_CHECKS and shutil.disk_usage(self.folder).free >= MIN_FREE_BYTES:
+                    failed = 0
+                    text = f"nats-server {self.node.node} stored nothing since its disk was full; restarted"
+                    self._log("warning", text)
+                    assert self._process is not None
+                    self._process.terminate()
 
     async def _supervise(self) -> None:
         restarts = 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine.bucket import durable
-from engine.bucket.protocols import disk_error
+from engine.bucket.protocols import disk_error, disk_errors
 from engine.files.atomic import write_atomic
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 FORMAT = 3
 """Format 1 lacks `keepers`, format 2 has public keys of accounts."""
 NODE_FOLDER = "fleet"
-"""Folder of the node within the data directory."""
 NODE_FILE = "fleet.json"
 STORE = Path("nats", "store")
 """Folder of the nats-server's store within that of the node."""
@@ -48,17 +47,14 @@ class NodeAddress(NamedTuple):
 
     @property
     def join(self) -> "NodeAddress":
-        """Address for nodes that join."""
         return NodeAddress(self.host, self.port + JOIN_OFFSET)
 
     @property
     def route(self) -> "NodeAddress":
-        """Address for other nodes."""
         return NodeAddress(self.host, self.port + ROUTE_OFFSET)
 
     @property
     def monitor(self) -> "NodeAddress":
-        """Address for health checks, on loopback."""
         return NodeAddress("127.0.0.1", self.port + MONITOR_OFFSET)
 
 
@@ -87,7 +83,6 @@ class FleetNode:
     nonce: str = ""
 
     def text(self) -> str:
-        """Return the JSON form."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=2) + "\n"
 
     @classmethod
@@ -113,11 +108,9 @@ class FleetNode:
     def save(self, folder: Path, **changes: Any) -> "FleetNode":
         """Change fields, replace the document of the folder, and return the new node. Raises `SvcError`."""
         node = replace(self, **changes)
-        try:
+        with disk_errors(folder):
             write_atomic(folder / NODE_FILE, node.text().encode(), sync=True)
             durable.sync_folder(folder)
-        except OSError as error:
-            raise disk_error(folder, error) from error
         return node
 
 
@@ -128,7 +121,6 @@ def find_node(data: Path) -> FleetNode | None:
 
 
 def node_id(number: int) -> str:
-    """Return a new id, which contains the node's number."""
     return f"n{number}-{secrets.token_hex(3)}"
 
 
@@ -161,7 +153,7 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, str]) -> None
 
     A folder without a document, as an interrupted call leaves it, is replaced.
     """
-    try:
+    with disk_errors(folder):
         if (folder / NODE_FILE).exists():
             raise FleetError(f"{folder} belongs to a node already", "Use another data directory.")
         new = folder.with_name(folder.name + ".new")
@@ -172,8 +164,6 @@ def create_node(folder: Path, node: FleetNode, files: Mapping[str, str]) -> None
         for name, content in {**files, NODE_FILE: node.text()}.items():
             write_atomic(new / name, content.encode(), sync=True)
         durable.rename(new, folder)
-    except OSError as error:
-        raise disk_error(folder, error) from error
 
 
 def cluster_address(folder: Path, node: FleetNode, account: str = CLIENT) -> ClusterAddress:

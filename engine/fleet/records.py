@@ -80,7 +80,6 @@ class FleetRecords:
             self._copy(node, project)
 
     def remove(self, project: str) -> None:
-        """Store no more copies of the records of a project."""
         self._projects.pop(project, None)
 
     def publish(self, project: str, after: int, rows: Rows, series: Rows) -> None:
@@ -100,12 +99,9 @@ class FleetRecords:
             self._unsent.put_nowait((kind, project, content))
 
     async def start(self) -> None:
-        """Publish and copy new records from now on. Raises `BucketError`."""
+        """Publish new records, and copy those that this node lacks, from now on. Raises `BucketError`."""
         await self._connection.subscribe(f"{self._subject}.*.*.*", self._receive)
         spawn(self._tasks, self._send())
-
-    def catch_up(self) -> None:
-        """Copy older records, too, now and whenever this node may lack some."""
         spawn(self._tasks, self._watch())
 
     async def aclose(self) -> None:
@@ -151,8 +147,7 @@ class FleetRecords:
         """Copy what this node lacks of nodes that appear, or that had or have another connection."""
         while True:
             for node in self._presence.present() - {self.node}:
-                beat = self._presence.last.get(node)
-                session = (beat and beat.content.get("session"), self._connection.reconnects)
+                session = self._presence.last[node][1].get("session"), self._connection.reconnects
                 if self._sessions.get(node) != session:
                     self._sessions[node] = session
                     self._copy(node, *self._projects)

@@ -23,7 +23,7 @@ from pydantic import Field, TypeAdapter
 
 from engine.bucket.copy import FLEET_PREFIX
 from engine.bucket.layout import VERSION
-from engine.bucket.protocols import BucketError, KeyValue, StaleRevision, disk_error
+from engine.bucket.protocols import BucketError, KeyValue, StaleRevision, disk_errors
 from engine.control.schemas import StrictModel
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
@@ -70,17 +70,14 @@ class Member:
 
     @property
     def address(self) -> NodeAddress:
-        """The address for clients."""
         return NodeAddress(self.host, self.port)
 
     @property
     def role(self) -> str:
-        """`keeper` or `agent`."""
         return "keeper" if self.keeper else "agent"
 
 
 def removed(id_: str) -> FleetError:
-    """Return the error of a node that was removed."""
     return FleetError(
         f"the node {id_} was removed from the fleet",
         "Delete its data directory, then join again with another token: svc serve --join TOKEN",
@@ -97,17 +94,12 @@ def _compatible(version: str, other: str) -> bool:
 class JoinToken:
     """Lets a machine join. `addresses` are those of nodes that accept it.
 
-    `authority` is the SHA-256 of the certificate of their authority, `secret` is random.
+    `authority` is the SHA-256 of the certificate of their authority, `secret` has 256 random bits.
     """
 
     addresses: tuple[NodeAddress, ...]
     authority: str
-    secret: str
-
-    @classmethod
-    def create(cls, addresses: tuple[NodeAddress, ...], authority: str) -> "JoinToken":
-        """Return a token with a new secret of 256 bits."""
-        return cls(addresses=addresses[:MAX_ADDRESSES], authority=authority, secret=secrets.token_urlsafe(32))
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
     @classmethod
     def parse(cls, text: str) -> "JoinToken":
@@ -139,7 +131,6 @@ class JoinToken:
 
 
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$")]
-"""A host name or IP address."""
 
 
 class JoinRequest(StrictModel):
@@ -289,11 +280,9 @@ class Registry:
         return await self._kv.get(SERVES) is not None
 
     async def copy_to(self, target: "Registry") -> None:
-        """Copy members and tokens to another store."""
         for value in await self._kv.list(FLEET_PREFIX):
             existing = await target._kv.get(value.key)
-            if existing is None or existing.value != value.value:
-                await target._kv.cas(value.key, value.value, existing.revision if existing else None)
+            await target._kv.cas(value.key, value.value, existing.revision if existing else None)
 
     async def serve(self) -> None:
         """Mark this store as that from which the fleet serves."""
@@ -350,21 +339,17 @@ async def join_fleet(
     except OSError as error:
         raise _unreachable(token, error) from error
     check_address(address)
-    try:
+    with disk_errors(data):
         if not (request := data / REQUEST_FILE).exists():
             write_atomic(request, secrets.token_urlsafe(32).encode(), sync=True)
         nonce = request.read_text()
-    except OSError as error:
-        raise disk_error(data, error) from error
     admission = await asyncio.to_thread(_join, token, nonce, address, version)
     node = replace(admission.node, token=token.text, nonce=nonce)
     names = (*KEEPER_FILES, CERTIFICATE, KEY)
-    try:
+    with disk_errors(data):
         write_atomic(data / SECRETS_FILE, admission.secrets_key.encode(), sync=True)
         create_node(folder, node, {name: admission.files.get(name, "") for name in names})
         request.unlink()
-    except OSError as error:
-        raise disk_error(data, error) from error
     return node
 
 

@@ -47,10 +47,10 @@ _log = logging.getLogger("svc.fleet")
 
 
 class NodeLease:
-    """The lease of this node, and what it observes of other leases. Use it on one event loop."""
+    """The lease of this node, and what it observes of other leases."""
 
     def __init__(self, stream: JetStream, node: str) -> None:
-        self._stream, self._node = stream, node
+        self._stream, self.node = stream, node
         self._id = ""
         self._sequence = 0
         """Sequence of the last message of this node's subject."""
@@ -59,13 +59,11 @@ class NodeLease:
         """The last message that was seen of each node, and when (monotonic seconds)."""
 
     @property
-    def name(self) -> str:
-        """The lease, `NODE.ID`; empty without one."""
-        return f"{self._node}.{self._id}" if self._id else ""
+    def lease(self) -> str:
+        return f"{self.node}.{self._id}" if self._id else ""
 
     def holds(self, lease: str) -> bool:
-        """Return whether a lease is this one and cannot have ended. Call it on any thread."""
-        return lease != "" and lease == self.name and time.monotonic() < self._until
+        return lease != "" and lease == self.lease and time.monotonic() < self._until
 
     @asynccontextmanager
     async def held(self) -> AsyncGenerator[None, None]:
@@ -97,27 +95,23 @@ class NodeLease:
 
     async def _store(self, content: bytes) -> bool:
         sequence = await self._stream.publish(
-            SUBJECT + self._node, content, expected=self._sequence, headers=_REPLACE, seconds=LEASE_SECONDS
+            SUBJECT + self.node, content, expected=self._sequence, headers=_REPLACE, seconds=LEASE_SECONDS
         )
         self._sequence = sequence or self._sequence
         return sequence is not None
 
     async def _read_own(self) -> None:
         """Note what was stored: a renewal whose answer was lost, or the end of the lease."""
-        message = await self._stream.last(SUBJECT + self._node, LEASE_SECONDS)
+        message = await self._stream.last(SUBJECT + self.node, LEASE_SECONDS)
         self._sequence = message.sequence if message is not None else 0
         if self._id and (message is None or message.content != self._id.encode()):
             _log.warning("another node has ended the lease of this node, which did not answer")
             self._id = ""
 
     async def is_over(self, lease: str) -> bool:
-        """Return whether a lease has ended. Repeated calls end one that is not renewed meanwhile.
-
-        Raises `BucketError`.
-        """
         node, _, id_ = lease.partition(".")
-        if node == self._node:
-            return lease != self.name
+        if node == self.node:
+            return lease != self.lease
         message = await self._stream.last(SUBJECT + node, LEASE_SECONDS)
         if message is None or message.content != id_.encode():
             return True
@@ -133,7 +127,7 @@ class NodeLease:
         return end is not None
 
 
-class TablesLog:
+class TablesLog(NodeLease):
     """See `engine.replication.ReplicatedLog`."""
 
     max_messages = MAX_BATCH_MESSAGES
@@ -147,25 +141,22 @@ class TablesLog:
         present: Callable[[], set[str]],
     ) -> None:
         """Use streams that exist (`create`). `present` returns the nodes that are present."""
-        self.id, self.node = fleet, node
+        super().__init__(JetStream(connection, STREAM, namespace), node)
+        self.id = fleet
         self._connection, self._namespace, self._present = connection, namespace, present
-        self._stream = JetStream(connection, STREAM, namespace)
         self._contents = JetStream(connection, SNAPSHOTS, namespace)
         self._records = JetStream(connection, RECORDS, f"{namespace}.snapshots")
         self._files = JetStream(connection, RECORDS, f"{namespace}.snapshot-files")
         self._kv = StreamKeyValue(self._records)
-        self._lease = NodeLease(self._stream, node)
-        self.holds, self.is_over = self._lease.holds, self._lease.is_over
         self._calls = Questions(connection, f"{namespace}.tables", node, present)
         self.send = self._calls.call
+        self.leader = self._stream.leader  # The server of a node has its name.
 
     async def create(self) -> None:
-        """Create the streams, unless they exist. Raises `BucketError`."""
         await self._stream.create(discard="new", allow_atomic=True, allow_rollup_hdrs=True)
         await self._contents.create(discard="new", compression="s2")
 
     async def names(self) -> list[str]:
-        """Return the names of the logs. Raises `BucketError`."""
         subjects = await self._stream.subjects("*")
         return sorted(key_of(subject) for subject in subjects)
 
@@ -186,8 +177,7 @@ class TablesLog:
         return await self._stream.publish_batch(token(name), contents, expected=expected)
 
     async def read(self, name: str, after: int) -> Sequence[LogMessage]:
-        page = await self._stream.page(token(name), after)
-        return [LogMessage(message.sequence, message.content, message.time) for message in page]
+        return await self._stream.page(token(name), after)
 
     async def last(self, name: str) -> int:
         message = await self._stream.last(token(name), LAST_SECONDS)
@@ -199,17 +189,9 @@ class TablesLog:
     def others(self) -> list[str]:
         return sorted(self._present() - {self.node})
 
-    async def leader(self, seconds: float | None = None) -> str:
-        """See the protocol. The server of a node has its name."""
-        return await self._stream.leader(seconds)
-
-    @property
-    def lease(self) -> str:
-        return self._lease.name
-
     @asynccontextmanager
     async def take_part(self, answer: Callable[[str, bytes], Awaitable[bytes]]) -> AsyncGenerator[None, None]:
-        async with self._calls.serve(answer), self._lease.held():
+        async with self._calls.serve(answer), self.held():
             yield
 
     # -- snapshots ---------------------------------------------------------------------------------------

@@ -37,11 +37,8 @@ class AbortingTransport(TcpTransport):
 
     async def wait_closed(self) -> None:
         """Wait until the connection is closed, or abort it."""
-        writer = self._io_writer
-        if writer is None:
-            return
         try:
-            await asyncio.wait_for(writer.wait_closed(), CLOSE_SECONDS)
+            await asyncio.wait_for(super().wait_closed(), CLOSE_SECONDS)  # type: ignore[no-untyped-call]
         except TimeoutError:
             self.abort()
 

@@ -267,7 +267,7 @@ def restore_file(
         for piece in store.read(snapshot.name):
             file.write(piece)
     stored = LogSnapshot(sequence=snapshot.sequence, schema=snapshot.schema, logged=0, digest="", size=0)
-    copy = Copy.restored(path, snapshot.journal, stored)
+    copy = Copy(path, snapshot.journal, stored)
     sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
     try:
         for entry in _following(store, snapshot, parts):

@@ -93,7 +93,6 @@ class ObservedFleet:
 
     @property
     def lag_ms(self) -> int | None:
-        """The longest lag of a node, or None."""
         return max((node.lag_ms for node in self.nodes if node.lag_ms is not None), default=None)
 
     def summary(self) -> str:

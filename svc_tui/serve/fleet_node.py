@@ -84,7 +84,6 @@ class NodeOfFleet:
         return self._questions.prepare_everywhere
 
     async def remove(self, project: str) -> None:
-        """Stop copying the records and tables of a project."""
         if self.records is not None:
             self.records.remove(project)
             await self._replicas.remove(project)
@@ -96,12 +95,7 @@ class NodeOfFleet:
 
         Nodes that do not answer apply it when they follow the bucket again.
         """
-
-        async def answer(question: Document) -> dict[str, Any]:
-            await apply(question["project"])
-            return {}
-
-        self._questions.answer(REMOVE, answer)
+        self._questions.answer(REMOVE, lambda question: apply(question["project"]))
 
         async def delete(project: str) -> None:
             assert self.log is not None

@@ -274,8 +274,6 @@ class Runtime:
             follow(
                 self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS, REMOVALS), deployer.refresh
             )
-            assert self.peers.records is not None and node.presence is not None
-            self.peers.records.catch_up()
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
             deployer.ready_elsewhere = self.peers.prepare_everywhere(deployer.prepare)
         if self._settings.serving:

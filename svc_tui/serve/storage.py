@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -32,7 +32,7 @@ from doors.tables.sqlite.connections import (
 from engine.bucket import durable, layout
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Bucket, disk_error
+from engine.bucket.protocols import Bucket, disk_errors
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.database_files import copy_database, remove_database
@@ -59,7 +59,6 @@ from engine.service.secrets import KEY_PREFIX, SecretStore
 from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
 from engine.timeline.record import format_utc
 
-HOST = "127.0.0.1"
 READY_SECONDS = 120.0
 _STREAMS = Path("jetstream", "SVC", "streams")
 
@@ -85,12 +84,10 @@ async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pa
         for keeper, address in zip(node.keepers, addresses, strict=True):
             folder = work / keeper / NODE_FOLDER
             own = replace(node, node=keeper, address=address, nodes=addresses)
-            try:
+            with disk_errors(work):
                 folder.parent.mkdir()
                 create_keeper(folder, own, authority, client, system)
                 await asyncio.to_thread(_copy_store, store, folder / STORE)
-            except OSError as error:
-                raise disk_error(work, error) from error
             server = NatsServer(folder, own, lambda level, line: None)
             await server.start()
             stack.push_async_callback(server.kill)
@@ -101,10 +98,9 @@ async def _revived(data: Path, node: FleetNode, work: Path) -> AsyncGenerator[Pa
 
 
 def _free_addresses(count: int) -> tuple[NodeAddress, ...]:
-    """Return addresses on loopback for nats-servers."""
     while True:
         first = random.randrange(10_000, MAX_PORT - count)
-        addresses = tuple(NodeAddress(HOST, port) for port in range(first, first + count))
+        addresses = tuple(NodeAddress("127.0.0.1", port) for port in range(first, first + count))
         with suppress(FleetError):
             for address in addresses:
                 check_address(address)
@@ -123,7 +119,6 @@ def _copy_store(source: Path, target: Path) -> None:
 RESCUE = "svc fleet rescue"
 _NODE_ID = re.compile(r"n[0-9]+-[0-9a-z]+")
 PROJECTS = "projects"
-"""Folder of the projects' data in a data directory."""
 _T = TypeVar("_T")
 
 
@@ -139,10 +134,8 @@ async def open_bucket(data: Path, opened_by: str) -> AsyncIterator[Bucket]:
         bucket = FolderBucket(data, opened_by)
     else:
         raise SvcError(f"{data} is not a bucket", "Pass the data directory of a service, or a backup.")
-    try:
+    async with aclosing(bucket):
         yield bucket
-    finally:
-        await bucket.aclose()
 
 
 async def copy_storage(
@@ -206,12 +199,10 @@ async def _files(data: Path, bucket: Bucket) -> AsyncIterator[list[Path]]:
 
 
 def databases(data: Path) -> list[Path]:
-    """Return the files of the projects' tables in a data directory."""
     return sorted(data.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
 
 
 async def _tables_log(data: Path, bucket: JetStreamBucket) -> TablesLog:
-    """Return the log of the tables of the fleet whose node has a data directory. Raises `SvcError`."""
     node = FleetNode.read(data / NODE_FOLDER)
     log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, set)
     await log.create()
@@ -269,7 +260,6 @@ def _copy_file(path: Path, target: Path) -> None:
 
 
 def _is_sound(path: Path) -> bool:
-    """Return whether SQLite finds no error in a database file."""
     try:
         with closing(open_replica(path)) as connection:
             return connection.execute("pragma integrity_check(1)").fetchone() == ("ok",)
@@ -302,7 +292,7 @@ async def rescue(
     complete once it has its name; `data` stays as it is. Raises `SvcError`.
     """
     node = await _survivor(data, keepers)
-    try:
+    with disk_errors(target):
         if target.exists() and any(target.iterdir()):
             raise FleetError(f"{target} is not empty", "Name a new folder.")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -316,8 +306,6 @@ async def rescue(
                 write_atomic(copy / KEY_FILE, key.read_bytes(), sync=True)
             durable.rename(copy, target)
             return rescued
-    except OSError as error:
-        raise disk_error(target, error) from error
 
 
 async def _survivor(data: Path, keepers: Sequence[str]) -> FleetNode:
@@ -369,11 +357,8 @@ async def _copy(
     log = await _tables_log(served, bucket)
     entries, values = (JetStream(bucket.connection, name, bucket.namespace) for name in (STREAM, VALUES))
     contact, changed = await entries.last_stored(">"), await values.last_stored(">")
-    folder = FolderBucket(target, RESCUE)
-    try:
+    async with aclosing(FolderBucket(target, RESCUE)) as folder:
         report = await copy_storage(served, bucket, folder, progress)
-    finally:
-        await folder.aclose()
     tables, newer = {name: await entries.last_stored(token(name)) for name in await log.names()}, []
     for path in databases(data):
         name = path.parent.parent.name

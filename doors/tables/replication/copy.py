@@ -84,7 +84,6 @@ def store_log_position(connection: Connection, log_position: LogPosition) -> Non
 
 
 def schema_version(connection: Connection) -> int:
-    """Return SQLite's counter of schema changes."""
     return int(connection.pragma("schema_version"))
 
 
@@ -128,8 +127,11 @@ OnEntry = Callable[[LogPosition, Entry, Content | None], None]
 class Copy:
     """A database file at a position of the log. One thread at a time uses it."""
 
-    def __init__(self, path: Path, log: str) -> None:
-        """Open or create the file. Raises SQLite's errors."""
+    def __init__(self, path: Path, log: str, snapshot: LogSnapshot | None = None) -> None:
+        """Open the file, which may be that of a snapshot, or create it. Raises SQLite's errors.
+
+        Raises `CannotApply` for the snapshot of another log.
+        """
         self.path, self._log = path, log
         self._connection: Connection = open_replica(path)
         self.close = self._connection.close
@@ -139,6 +141,10 @@ class Copy:
         self._image_bytes = 0
         try:
             self.log_position = self._read()
+            if snapshot is not None:
+                if self.log_position is None or self.log_position.sequence != snapshot.sequence:
+                    raise CannotApply(f"the snapshot at {snapshot.sequence} is not one of this log")
+                self.log_position = self._store_with_schema(self.log_position, snapshot.schema)
             if self.log_position is not None:
                 self._assembler.restart(self.log_position.sequence)
         except BaseException:
@@ -148,7 +154,13 @@ class Copy:
     def _read(self) -> LogPosition | None:
         """Return the position, or None for a file that belongs to another log or to none."""
         if is_replica(self._connection):
-            self._add_lease_column()
+            columns = self._connection.execute("SELECT name FROM pragma_table_info(?)", (REPLICA_TABLE,)).get
+            if "lease" not in columns:  # An earlier svc wrote the file.
+                with self._connection:
+                    self._connection.execute(
+                        f"ALTER TABLE {REPLICA_TABLE} ADD COLUMN lease TEXT NOT NULL DEFAULT '';"
+                        f"UPDATE {REPLICA_TABLE} SET schema_shift = schema_shift - 1"
+                    )
             log_position = read_log_position(self._connection)
             return log_position if log_position.log == self._log else None
         if self._connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
@@ -158,30 +170,6 @@ class Copy:
             self._connection.execute(CREATE)
             store_log_position(self._connection, log_position)
         return log_position
-
-    def _add_lease_column(self) -> None:
-        """Change the table of a file that an earlier svc wrote."""
-        columns = self._connection.execute("SELECT name FROM pragma_table_info(?)", (REPLICA_TABLE,)).get
-        if "lease" not in columns:
-            with self._connection:
-                self._connection.execute(
-                    f"ALTER TABLE {REPLICA_TABLE} ADD COLUMN lease TEXT NOT NULL DEFAULT '';"
-                    f"UPDATE {REPLICA_TABLE} SET schema_shift = schema_shift - 1"
-                )
-
-    @classmethod
-    def restored(cls, path: Path, log: str, snapshot: LogSnapshot) -> "Copy":
-        """Open the file of a snapshot. Raises `CannotApply` for one of another log, and SQLite's errors."""
-        copy = cls(path, log)
-        try:
-            log_position = copy.log_position
-            if log_position is None or log_position.sequence != snapshot.sequence:
-                raise CannotApply(f"the snapshot at {snapshot.sequence} is not one of this log")
-            copy.log_position = copy._store_with_schema(log_position, snapshot.schema)
-        except BaseException:
-            copy.close()
-            raise
-        return copy
 
     def _store_with_schema(self, log_position: LogPosition, schema: int) -> LogPosition:
         """Store and return the position of a new content, at which the log has a schema version."""

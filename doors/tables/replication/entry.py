@@ -139,7 +139,6 @@ class Assembler:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self.after = 0
-        """Sequence of the last message."""
 
     def add(self, message: LogMessage) -> bytes | None:
         """Add the next message; return the entry if this was its last one."""

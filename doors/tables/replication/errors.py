@@ -44,8 +44,12 @@ STORAGE_ERRORS = (
 
 
 def storage_failure(error: Exception) -> str:
-    """Return the cause of an error of SQLite or the operating system, and its remedy."""
+    """Return the cause of an error of svc, SQLite or the operating system, and its remedy."""
     match error:
+        case SvcError():
+            return error.message
+        case CannotApply():
+            return str(error)
         case apsw.FullError() | OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return "the disk of this node is full: free space on it"
         case apsw.CantOpenError() | apsw.PermissionsError() | apsw.ReadOnlyError():

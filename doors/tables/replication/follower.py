@@ -53,7 +53,6 @@ class CopyFollower:
         self._loop = asyncio.get_running_loop()
         self._copy: Copy | None = None
         self.log_position = CLOSED
-        """The position of the file."""
         self.digest: tuple[int, str | None] = 0, None
         """The last check: the sequence of its entry, and the digest there.
 
@@ -88,7 +87,6 @@ class CopyFollower:
         return spawn(self._tasks, work)
 
     async def aclose(self) -> None:
-        """Stop following, and close the file."""
         while self._tasks:  # The last entry may start another one.
             if self._content is not None:
                 self._content.interrupt()
@@ -102,7 +100,6 @@ class CopyFollower:
 
     @property
     def opened(self) -> bool:
-        """Return whether the copy can be read."""
         return self._opened and not self._damage
 
     @property
@@ -172,13 +169,8 @@ class CopyFollower:
                     await self._rebuild(reason)
         except Exception as failed:
             error = failed
-        match error:
-            case SvcError():
-                return error.message
-            case Error() | OSError():
-                return storage_failure(error)
-            case CannotApply():
-                return str(error)
+        if isinstance(error, SvcError | Error | OSError | CannotApply):
+            return storage_failure(error)
         _log.error("the tables of %s cannot be replicated", self._name, exc_info=error)
         return repr(error)
 
@@ -238,8 +230,6 @@ class CopyFollower:
         self._loop.call_soon_threadsafe(self._on_entry, *entry)
 
     def _on_entry(self, log_position: LogPosition, entry: Entry, content: Content | None) -> None:
-        if log_position.sequence > self.position:
-            self.log_position = log_position
         self._after_entry(log_position, entry.node)
         if content is not None:
             if self._content is not None:
@@ -257,6 +247,8 @@ class CopyFollower:
         self._notify()
 
     def _after_entry(self, log_position: LogPosition, node: str) -> None:
+        if log_position.sequence > self.position:
+            self.log_position = log_position
         if node == self._log.node and log_position.logged >= self._snapshot_due:
             self._snapshot_due = math.inf
             self.spawn(self._take_snapshot_if_due(log_position.logged))
@@ -276,7 +268,7 @@ class CopyFollower:
                 last = await self.take_snapshot()
             due = last + self._interval()
         except (SvcError, Error, OSError, TimeoutError) as error:
-            reason = error.message if isinstance(error, SvcError) else storage_failure(error)
+            reason = storage_failure(error)
             _log.warning("no snapshot of the tables of %s could be taken: %s", self._name, reason)
         finally:
             self._snapshot_due = due
@@ -346,7 +338,7 @@ class CopyFollower:
             remove_database(path)
             if await self._log.read_snapshot(self._name, snapshot, path):
                 _log.info("the tables of %s begin with the snapshot at %d", self._name, snapshot.sequence)
-                return await self.in_thread(Copy.restored, path, self._log.id, snapshot)
+                return await self.in_thread(Copy, path, self._log.id, snapshot)
             _log.error("the snapshot of the tables of %s at %d is corrupt", self._name, snapshot.sequence)
         if snapshots.trimmed:
             raise ReplicationError("unavailable", f"the snapshots of the tables of {self._name} are corrupt")
@@ -390,12 +382,9 @@ class CopyFollower:
         self.writing -= 1
         if log_position is None:
             self._wake.set()
-            self._notify()
-            return
-        if log_position.sequence > self.position:
-            self.log_position = log_position
-        self._after_entry(log_position, self._log.node)
-        self.announce(0)
+        else:
+            self._after_entry(log_position, self._log.node)
+            self.announce(0)
         self._notify()
 
 

@@ -62,9 +62,7 @@ class Recorder:
         self._session: Any = None
         self._parts: list[Part] = []
         self._origins: list[Origin] = []
-        """Those of the parts."""
         self.origin: Origin = Origin()
-        """That of what is written now."""
         self._requests: list[str] = []
         self._undo: list[tuple[int, str, bool]] = []
         self._pending: tuple[str, bytes, Mapping[int, tuple[str, str]], Mapping[str, bytes]] | None = None
@@ -274,7 +272,6 @@ class Recorder:
         self.origin = origin._replace(requests=self._requests)
 
     def end_rows(self) -> None:
-        """Trace statements again."""
         self._connection.exec_trace = self
 
     def check_schema(self) -> None:
@@ -372,7 +369,6 @@ class Recorder:
             self._replica.release()
 
     def close(self) -> None:
-        """End the recording of a connection that closes."""
         self._discard()
         self._sentinel.close()
         self._replica.close()
@@ -395,7 +391,6 @@ def _undo_of(
 
 
 def not_replicable(reason: str, hint: str = "Nothing was changed.") -> ReplicationError:
-    """Return the error of a transaction or table."""
     return ReplicationError("not-replicable", f"a fleet does not replicate {reason}", hint)
 
 

@@ -10,30 +10,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from doors.tables.replication.replica import Replica, Replicas
 
-_active: "dict[Path, Replicas]" = {}
+active: "dict[Path, Replicas]" = {}
+"""The replicas of the projects in a folder."""
 _folders = lru_cache(1024)(lambda path: path.parents[1:3])
 """The folders of a file's project and of all projects, which each request of a guest needs."""
 
 
-def activate(projects: Path, replicas: "Replicas") -> None:
-    """Replicate the tables of the projects in a folder."""
-    _active[projects] = replicas
-
-
-def deactivate(projects: Path) -> None:
-    """Stop replication for new connections."""
-    _active.pop(projects, None)
-
-
-def is_active() -> bool:
-    """Return whether any tables of this process are replicated."""
-    return bool(_active)
-
-
 def find_replica(path: Path) -> "Replica | None":
     """Return the replica of a database file, or None if it is not replicated."""
-    if not _active:
+    if not active:
         return None
     data, projects = _folders(path)
-    replicas = _active.get(projects)
+    replicas = active.get(projects)
     return replicas.of(data) if replicas is not None else None

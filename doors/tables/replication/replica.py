@@ -25,8 +25,7 @@ from doors.tables.replication.entry import Assembler, Entry, messages_of
 from doors.tables.replication.errors import Conflict, ReplicationError, storage_failure
 from doors.tables.replication.follower import CopyFollower
 from doors.tables.replication.journal import JournalEntry, logged
-from doors.tables.replication.recorder import Recorder
-from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
+from doors.tables.sqlite.connections import DATABASE_NAME, Error
 from engine.cancellation import cancel
 from engine.door import Caller, DoorRequest, DoorResponse, Session
 from engine.errors import SvcError
@@ -65,7 +64,6 @@ class Replica:
         """`_taking` is held while this node appends a lease, and while it learns that it is the writer."""
         self._asking: asyncio.Task[int] | None = None
         self._published = 0
-        """Sequence of the last entry of this node."""
         self._doubtful = False
         """Whether the log may have an entry after that of the copy although this node has the lease."""
         self._owners = 0
@@ -77,7 +75,8 @@ class Replica:
         self._asked_to_check = asyncio.Event()
         self._differing: tuple[int, str] | None = None
         """Since when the last comparison found no two equal copies, and what helps."""
-        self._execute: Execute | None = None
+        self.execute: Execute | None = None
+        """Runs the requests of guests on other nodes."""
         path = data / "tables" / DATABASE_NAME
         self.copy = CopyFollower(log, name, path, threads, self)
         self.copy.spawn(self._check_regularly())
@@ -89,7 +88,6 @@ class Replica:
 
     @property
     def trouble(self) -> tuple[int, str] | None:
-        """Since when (Unix time in ns) something is wrong with the copy, and what; None while it is right."""
         return self.copy.trouble or self._differing
 
     async def reach(self, sequence: int) -> None:
@@ -220,10 +218,6 @@ class Replica:
         await self.reach(sequence or log_position.sequence + 1)
         return sequence
 
-    def execute_with(self, execute: Execute | None) -> None:
-        """Set the function that runs the requests of guests on other nodes."""
-        self._execute = execute
-
     async def forward(self, request: DoorRequest, *, repeatable: bool) -> DoorResponse | None:
         """Run a request on the writer, or return None: this node is the writer.
 
@@ -244,7 +238,6 @@ class Replica:
         return None
 
     async def answer(self, content: bytes) -> bytes:
-        """Answer a question of another node."""
         question, body = _decode(content)
         try:
             if self._doubtful and self.copy.log_position.lease == self._log.lease:
@@ -253,14 +246,14 @@ class Replica:
                 case "last":
                     if (sequence := await self._last_as_writer()) is not None:
                         return _encode({"sequence": sequence})
-                case "write" if self._execute is not None and self.writes:
+                case "write" if self.execute is not None and self.writes:
                     resource, request_id = question["caller"]
                     caller = Caller(resource, request_id, deployment=question["deployment"])
                     path, trusted = question["path"], question["trusted"]
                     request = DoorRequest(
                         "POST", path, query="", headers=(), body=body, caller=caller, trusted=trusted
                     )
-                    response = await self._execute(request)
+                    response = await self.execute(request)
                     headers = [(name, value.decode("latin-1")) for name, value in response.headers]
                     head = {"status": response.status, "headers": headers, "written": self.written}
                     return _encode(head, response.body)
@@ -479,10 +472,6 @@ class Replica:
             entries += logged(messages, assembler)
         return entries
 
-    def record(self, connection: Connection, *, exclusive: bool) -> None:
-        """Send the transactions of a connection to the log."""
-        Recorder(connection, self, exclusive=exclusive)
-
     def acquire(self) -> None:
         """Become the writer until `release`. Raises `ReplicationError`."""
         self._call(self._acquire())
@@ -585,7 +574,7 @@ class Replicas:
 
     def start(self) -> None:
         """Replicate the tables of this process from now on."""
-        registry.activate(self._projects, self)
+        registry.active[self._projects] = self
         self._tasks = [
             self._loop.create_task(each) for each in (self._take_part(), self._write_beside_leader())
         ]
@@ -593,9 +582,12 @@ class Replicas:
     async def _take_part(self) -> None:
         while True:
             with suppress(SvcError):
-                async with self._log.take_part(lambda name, content: self._named(name).answer(content)):
+                async with self._log.take_part(self._answer):
                     await asyncio.Event().wait()
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _answer(self, name: str, content: bytes) -> bytes:
+        return await self.of(self._projects / name).answer(content)
 
     async def _write_beside_leader(self) -> None:
         """While the leader of the logs is beside this node, be the writer of the tables that it has open."""
@@ -608,7 +600,7 @@ class Replicas:
 
     async def offer(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Compare the copy of a `project` with those of others; `commit`: they take it. Raises `SvcError`."""
-        replica = self._named(question["project"])
+        replica = self.of(self._projects / question["project"])
         try:
             return {"differing": await replica.offer(commit=question["commit"])}
         except TimeoutError:
@@ -619,29 +611,23 @@ class Replicas:
     def of(self, data: Path) -> Replica:
         """Return the replica of a project's data folder."""
         replica = self.opened.get(data.name)
+        if replica is None and asyncio._get_running_loop() is self._loop:
+            replica = self.opened[data.name] = Replica(self._log, data.name, data, self._threads)
         if replica is not None:
             return replica
-        if asyncio._get_running_loop() is self._loop:
-            return self._named(data.name)
 
         async def create() -> Replica:
-            return self._named(data.name)
+            return self.of(data)
 
         return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
 
     async def remove(self, name: str) -> None:
-        """Stop following the log of a project, whose tables are closed."""
         if (replica := self.opened.pop(name, None)) is not None:
             await replica.copy.aclose()
 
-    def _named(self, name: str) -> Replica:
-        if (replica := self.opened.get(name)) is None:
-            replica = self.opened[name] = Replica(self._log, name, self._projects / name, self._threads)
-        return replica
-
     async def aclose(self) -> None:
         """Stop following the logs. Writing connections must be closed."""
-        registry.deactivate(self._projects)
+        registry.active.pop(self._projects, None)
         await cancel(self._tasks)
         for replica in self.opened.values():
             await replica.copy.aclose()

@@ -137,7 +137,9 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
         limit_size(connection, path, storage_quota(path))
         if (replica := find_replica(path)) is not None:
             connection.execute("pragma synchronous = normal")
-            replica.record(connection, exclusive=exclusive)
+            from doors.tables.replication.recorder import Recorder
+
+            Recorder(connection, replica, exclusive=exclusive)
         elif path.parts[-2:] == (DATA_FOLDER, DATABASE_NAME):
             from doors.tables.replication.journal import Journal
 

@@ -44,7 +44,7 @@ class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: OrderedDict[tuple[str, str], _Count] = OrderedDict()
-        self.announce: Callable[[LoginEvent], None] = lambda event: None
+        self.announce: Callable[[LoginEvent], object] = lambda event: None
 
     def __len__(self) -> int:
         return len(self._counts)

@@ -61,7 +61,6 @@ class Node:
         self.usage_recorder = UsageRecorder(usage, self.bus, failed, interval=0.01, publish=publish_usage)
         self.files = ProjectFiles(timeline, usage, self.bus, self.recorder, self.usage_recorder)
         self.records.follow(PROJECT, self.files)
-        self.records.catch_up()
 
     async def stop(self) -> None:
         self.recorder.close()

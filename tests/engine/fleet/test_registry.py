@@ -16,7 +16,7 @@ from engine.fleet.registry import TOKEN_PREFIX, JoinRequest, JoinToken, Member, 
 
 HOUR_NS = 3600 * 10**9
 NOW_NS = 1_800_000_000 * 10**9
-TOKEN = JoinToken.create((NodeAddress("fd00::1", 4300),), "ab" * 32)
+TOKEN = JoinToken(addresses=(NodeAddress("fd00::1", 4300),), authority="ab" * 32)
 REQUEST = JoinRequest(
     secret=TOKEN.secret,
     nonce="first",
@@ -83,7 +83,7 @@ def test_unsuitable_node_is_refused_without_using_the_token(
 
 def test_token_admits_one_node_until_it_expires(tmp_path: Path) -> None:
     async def test(registry: Registry, clock: Clock) -> None:
-        other = JoinToken.create(TOKEN.addresses, TOKEN.authority)
+        other = JoinToken(addresses=TOKEN.addresses, authority=TOKEN.authority)
         await registry.add_token(other, HOUR_NS)
         first, again = await asyncio.gather(registry.admit(REQUEST), registry.admit(REQUEST))
         assert first == again
@@ -165,7 +165,7 @@ def test_node_starts_with_a_version_next_to_that_of_the_others(
 def test_token_for_a_keeper_admits_up_to_five(tmp_path: Path) -> None:
     async def test(registry: Registry, clock: Clock) -> None:
         async def join(number: int, *, keeper: bool) -> bool:
-            token = JoinToken.create(TOKEN.addresses, TOKEN.authority)
+            token = JoinToken(addresses=TOKEN.addresses, authority=TOKEN.authority)
             await registry.add_token(token, HOUR_NS, keeper=keeper)
             request = changed(REQUEST, secret=token.secret, nonce=str(number), port=4222 + number)
             return (await registry.admit(request)).keeper
