@@ -6,7 +6,7 @@ The engine fixes the project when it opens the Door; no request can name another
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import KINDS, GuestProblem
 from doors.tables.guest.protocol import SqlRequest, has_many_values, read_request
-from doors.tables.guest.reader import MAX_WAITING, PER_FILE, THREADS, NotAQuery, Reader
+from doors.tables.guest.reader import MAX_WAITING, PER_FILE, THREADS, NotAQuery, Reader, TooSlow
 from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
@@ -26,7 +26,7 @@ from doors.tables.replication.registry import active, find_replica
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
     DISPLAY_PATH,
-    MAX_BYTES,
+    Clock,
     first_value,
     set_storage_quota,
 )
@@ -68,23 +68,17 @@ class TablesDoor(Door):
     def __init__(
         self,
         *,
-        max_bytes: int = MAX_BYTES,
-        max_open: int = MAX_OPEN,
-        max_written: int = MAX_WRITTEN_BYTES,
         replay: ReplayTime | None = None,
         tables: Sequence[DoorTables] = (),
         counts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Limit each database file to `max_bytes`, and the number of open files to `max_open`.
+        """`replay` is the time of statements in a replay.
 
-        The running statements of a project write at most about `max_written` bytes of temporary data.
-        `replay` is the time of statements in a replay. `tables` are those of other Doors, `counts` the tables
-        of them that `measure` reads.
+        `tables` are those of other Doors, `counts` the tables of them that `measure` reads.
         """
         self.replay, self.tables = replay, tables
+        self.new_clock = Clock if replay is None else replay.clock
         self.measure = partial(measure, counts=counts)
-        self._limits = max_bytes, max_written
-        self._max_open = max_open
         self._open: set[ProjectTables] = set()
         self.freed = asyncio.Event()
         """Wakes the projects that wait in `make_room`."""
@@ -95,7 +89,7 @@ class TablesDoor(Door):
 
     def open(self, context: DoorContext) -> "ProjectTables":
         """Open the Door for one project, and log commits that it lost. The first request opens its file."""
-        return ProjectTables(self, context, *self._limits)
+        return ProjectTables(self, context)
 
     async def make_room(self, tables: "ProjectTables") -> None:
         """Register a file that is about to be opened. Close the least recently used ones beyond the limit.
@@ -103,7 +97,7 @@ class TablesDoor(Door):
         While none is idle and the limit of open files is near, wait for the end of a request.
         """
         most = share_of_files(FILES)
-        while len(self._open) >= min(self._max_open, most):
+        while len(self._open) >= min(MAX_OPEN, most):
             idle = (each for each in self._open if each.idle)
             if (oldest := min(idle, key=lambda each: each.last_used, default=None)) is not None:
                 oldest.close_in_background()
@@ -135,11 +129,10 @@ class TablesDoor(Door):
 class ProjectTables:
     """The Door of one project. It implements `engine.door.OpenDoor`."""
 
-    def __init__(self, door: TablesDoor, context: DoorContext, max_bytes: int, max_written: int) -> None:
+    def __init__(self, door: TablesDoor, context: DoorContext) -> None:
         self._door = door
         self._context = context
         self.path = context.folder / DATABASE_NAME
-        self._limits = max_bytes, max_written
         self._database: OpenDatabase | None = None
         self._opening: asyncio.Future[OpenDatabase] | None = None
         self._users = 0
@@ -177,7 +170,6 @@ class ProjectTables:
             return self._refuse(problem, request)
 
     async def _read_and_answer(self, request: DoorRequest) -> DoorResponse:
-        """Answer a request of many values."""
         try:
             answer = self._answer(await self._read_in_thread(request), request)
         except GuestProblem as problem:
@@ -264,9 +256,7 @@ class ProjectTables:
         if self._is_closed:
             raise GuestProblem("unavailable", "the tables are closed: the project was removed")
         await self._door.make_room(self)
-        loop, door = asyncio.get_running_loop(), self._door
-        opened = partial(OpenDatabase, self.path, *self._limits, door.threads, on_idle=door.freed.set)
-        return await loop.run_in_executor(None, partial(opened, replay=door.replay, tables=door.tables))
+        return await asyncio.get_running_loop().run_in_executor(None, OpenDatabase, self.path, self._door)
 
     def _on_opened(self, opening: "asyncio.Future[OpenDatabase]") -> None:
         self._opening = None
@@ -353,28 +343,15 @@ class ProjectTables:
 class OpenDatabase:
     """One open database. `answer` runs on the event loop's thread, `close` on any."""
 
-    def __init__(
-        self,
-        path: Path,
-        max_bytes: int,
-        max_written: int,
-        threads: FairThreads,
-        *,
-        replay: ReplayTime | None = None,
-        tables: Sequence[DoorTables] = (),
-        on_idle: Callable[[], None],
-    ) -> None:
-        """Open or create the file, which takes milliseconds. Raises `GuestProblem`.
-
-        `on_idle` is called at the end of the last request in progress.
-        """
+    def __init__(self, path: Path, door: TablesDoor) -> None:
+        """Open or create the file, which takes milliseconds. Raises `GuestProblem`."""
         self.in_progress = 0
-        self._on_idle = on_idle
-        self._written = _WrittenBytesLimit(max_written)
+        self._door = door
+        self._written = _WrittenBytesLimit()
         self._check_timer: asyncio.TimerHandle | None = None
-        self._writer = Writer(path, max_bytes, replay, tables)
+        self._writer = Writer(path, door.new_clock(), door.tables)
         try:
-            self._reader = Reader(path, threads, replay)
+            self._reader = Reader(path, door.threads, door.new_clock)
         except BaseException:
             self._writer.close()
             raise
@@ -390,25 +367,19 @@ class OpenDatabase:
         if request.kind == "exec" or (request.kind == "batch" and request.tables is not None):
             return self._track(self._writer.write(request, refuse))
         try:
-            answer = self._reader.answer(request)
+            return self._reader.answer(request)
         except NotAQuery:
             if not writes:
                 raise
             return self._track(self._writer.write(request, refuse))
-        if isinstance(answer, DoorResponse):
-            return answer
-        task = answer.get_loop().create_task(self._finish_read(answer, request, refuse, writes))
-        # A task that is canceled before its first step never awaits, and so never cancels, the statement.
-        task.add_done_callback(lambda _: answer.cancel())
-        return self._track(task)
+        except TooSlow:
+            return self._track(asyncio.ensure_future(self._read(request, refuse, writes)))
 
-    async def _finish_read(
-        self, answer: "asyncio.Future[DoorResponse]", request: SqlRequest, refuse: Refuse, writes: bool
-    ) -> DoorResponse:
-        """Return the answer of a read on a thread. A batch that turns out to write runs on the writer."""
+    async def _read(self, request: SqlRequest, refuse: Refuse, writes: bool) -> DoorResponse:
+        """Read on a thread. A batch that turns out to write runs on the writer."""
         try:
             try:
-                return await answer
+                return await self._reader.answer_on_thread(request)
             except NotAQuery:
                 if not writes:
                     raise
@@ -433,7 +404,7 @@ class OpenDatabase:
     def _on_done(self, _future: object) -> None:
         self.in_progress -= 1
         if not self.in_progress:
-            self._on_idle()
+            self._door.freed.set()
 
     def close(self) -> None:
         """Finish writes, stop reads and close the file."""
@@ -448,8 +419,7 @@ class _WrittenBytesLimit:
     its own, and Linux counts the bytes that a thread writes. Other systems have no such limit.
     """
 
-    def __init__(self, limit: int = MAX_WRITTEN_BYTES) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._counts: dict[GuestSession, tuple[int, int]] = {}
         """By running session: the number of its request, and what its thread had written before."""
 
@@ -464,6 +434,6 @@ class _WrittenBytesLimit:
                     number, before = session.request_number, total
                 counts[session], written[session] = (number, before), total - before
         self._counts = counts
-        if sum(written.values()) > self._limit:
+        if sum(written.values()) > MAX_WRITTEN_BYTES:
             session = max(written, key=lambda each: written[each])
             session.stop_writing(counts[session][0])

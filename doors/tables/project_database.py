@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from doors.tables.replication.entry import Origin
 from doors.tables.replication.registry import find_replica
-from doors.tables.sqlite.errors import Connection
+from doors.tables.sqlite.errors import Connection, atomic
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from engine.door import Caller, Session
 
@@ -38,13 +38,5 @@ class ProjectDatabase:
         origin = Origin("edit", user=user)
         if caller is not None:
             origin = Origin("request", caller.deployment, requests=(caller.request_id,))
-        with open_for_writing(self._data, origin=origin) as connection:
-            connection.execute("begin immediate")
-            try:
-                result = work(connection)
-                connection.execute("commit")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("rollback")
-                raise
-            return result
+        with open_for_writing(self._data, origin=origin) as connection, atomic(connection):
+            return work(connection)

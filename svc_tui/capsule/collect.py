@@ -358,7 +358,6 @@ def _without_values(document: dict[str, Any], redactor: Redactor) -> dict[str, A
 
 
 def _replaced(document: dict[str, Any], names: Sequence[str], redactor: Redactor) -> dict[str, Any]:
-    """Return a document without the values of credentials in the named members."""
     return document | {name: redactor.everywhere(document[name]) for name in names if name in document}
 
 

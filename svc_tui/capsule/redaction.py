@@ -39,7 +39,6 @@ class Redactor(Redaction):
         self._added = frozenset(map(folded, added))
         self._exempt = frozenset(map(folded, exempt))
         self._replacements: dict[str, str] = {}
-        self._values: dict[str, str] = {}
         self._columns: set[str] = set()
         self._names: dict[str, tuple[str, str]] = {}
         self._pattern: re.Pattern[str] | None = None
@@ -61,9 +60,9 @@ class Redactor(Redaction):
         if value in ("", REDACTED_VALUE):
             return value
         self.hits[location, name] += 1
-        known = value in self._values
+        known = value in self._names
         text = self._replace(value, ("value", name), everywhere=location != "column" or self._has_room)
-        if location == "column" and not known and value in self._values:
+        if location == "column" and not known and value in self._names:
             self._columns.add(value)
         return text
 
@@ -73,8 +72,7 @@ class Redactor(Redaction):
 
     def _replace(self, value: str, match: tuple[str, str], *, everywhere: bool = True) -> str:
         text = self._replacements.setdefault(value, f"[redacted {len(self._replacements) + 1}]")
-        if everywhere and len(value) >= MIN_VALUE_CHARS and value not in self._values:
-            self._values[value] = text
+        if everywhere and len(value) >= MIN_VALUE_CHARS and value not in self._names:
             self._names[value] = match
             self._pattern = None
         return text
@@ -106,20 +104,20 @@ class Redactor(Redaction):
 
     def values(self) -> Mapping[str, str]:
         """Return the replacements of values that are replaced wherever they occur."""
-        return self._values
+        return {value: self._replacements[value] for value in self._names}
 
     def forget_unused(self, texts: str) -> None:
         """Stop replacing the values of columns that do not occur in the texts of a request."""
         unused = [value for value in self._columns if not any(form in texts for form in _forms(value))]
         for value in unused:
-            del self._values[value]
+            del self._names[value]
         self._columns.clear()
         self._pattern = None
 
     def text(self, text: str) -> str:
         """Return a text without the values of credentials."""
         if self._pattern is None:
-            self._value_of = {form: value for value in reversed(self._values) for form in _forms(value)}
+            self._value_of = {form: value for value in reversed(self._names) for form in _forms(value)}
             forms = sorted(self._value_of, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, forms)) or "(?!)")
         return self._pattern.sub(lambda match: self._replacement(match[0]), text)
@@ -138,22 +136,14 @@ class Redactor(Redaction):
         return sorted(
             {
                 self._names[value][1]
-                for value in self.values()
+                for value in self._names
                 if any(form.encode() in content for form in _forms(value) for content in contents)
             }
         )
 
     def data(self, body: bytes) -> bytes:
         """Return a body without the values of credentials; other bytes stay as they are."""
-        return self.text(body.decode("latin-1")).encode("latin-1") if body.isascii() else self._bytes(body)
-
-    def _bytes(self, body: bytes) -> bytes:
-        for value in self.values():
-            for form in map(str.encode, _forms(value)):
-                if form in body:
-                    self.hits[self._names[value]] += body.count(form)
-                    body = body.replace(form, self._replacements[value].encode())
-        return body
+        return self.text(body.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def everywhere(self, value: Any) -> Any:
         """Return a JSON value without the values of credentials."""

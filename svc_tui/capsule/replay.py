@@ -188,7 +188,6 @@ async def _chunks(body: bytes) -> AsyncGenerator[bytes, None]:
 
 
 def _restore(tables: Path, data: Path) -> None:
-    """Import the tables, which are untrusted, into the data folder."""
     with tables.open("rb") as source, open_for_writing(data) as connection:
         # A redacted value may break the rule of its column.
         connection.execute("pragma ignore_check_constraints = on")

@@ -1,17 +1,17 @@
 """The routes for import, preview and export of tables. Imports report their progress as NDJSON."""
 
 import asyncio
-import io
 import json
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import KW_ONLY, asdict, dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from pydantic import Field
 from quart import Response, request
@@ -27,6 +27,7 @@ from doors.tables.sqlite.errors import Connection, TablesError, fold
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from doors.tables.types.infer import PREVIEW_ROWS, Header, preview, preview_pasted
 from doors.tables.types.registry import TypeName
+from engine.cancellation import finish
 from engine.control import ndjson
 from engine.control.access import Role
 from engine.control.app import Routes, principal, require, sends, takes
@@ -35,105 +36,52 @@ from engine.control.schemas import QueryModel
 from engine.errors import SvcError
 from engine.files.reserve import check_room
 
-_BUFFERED_CHUNKS = 4
-_CHUNK_BYTES = 64 << 10
-
-Producer = Callable[["Stream"], None]
+Produce = Callable[[Callable[[], bool]], Iterator[bytes]]
+"""Returns a generator of the pieces of a response body, which ends early if a function returns true."""
 
 
-class StreamDisconnected(Exception):
-    """The client has disconnected."""
+class Stream:
+    """A response body that a generator produces on a thread of its own: it takes as long as its client."""
 
-
-class Stream(io.RawIOBase):
-    """A response body that a function writes on its own thread, with backpressure."""
-
-    def __init__(self, produce: Producer, on_end: Callable[[], None]) -> None:
-        """`produce` writes to its argument, and may raise. `on_end` is called on the event loop after it."""
-        super().__init__()
-        self._produce, self._on_end = produce, on_end
-        self._loop = asyncio.get_running_loop()
-        self._chunks: asyncio.Queue[bytes | BaseException] = asyncio.Queue(_BUFFERED_CHUNKS)
-        """The last one is empty, or the error of the function."""
-        self._ended = asyncio.Event()
+    def __init__(self, produce: Produce, transfer: ExitStack) -> None:
+        """Begin. `transfer` is closed at the end."""
+        self._disconnected = False
+        self._pieces = produce(lambda: self._disconnected)
+        self._thread = ThreadPoolExecutor(1, "tables-stream")
+        self._transfer = transfer
         self._first = b""
-        self._discards = False
-        self.disconnected = False
-        """True once the client has disconnected."""
 
     async def start(self) -> None:
-        """Start, and wait for the first chunk. Raises the function's error before that chunk."""
-        # Its own thread: it takes as long as the client takes to read.
-        threading.Thread(target=self._run, name="tables-stream", daemon=True).start()
+        """Wait for the first piece. Raises the generator's error before it."""
         try:
             self._first = await self._next()
         except BaseException:
-            await self._stop()
+            await self.aclose()
             raise
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield all chunks. Raises the function's error. Close the generator on disconnect."""
-        try:
-            chunk = self._first
-            while chunk:
-                yield chunk
-                chunk = await self._next()
-        finally:
-            await self._stop()
+    def __aiter__(self) -> "Stream":
+        return self
 
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        """Send a chunk on the thread, and return its length. Raises `StreamDisconnected`."""
-        if data and not self._discards:
-            self.check()
-            self._put(bytes(data))
-        return len(data)
-
-    def discard(self) -> None:
-        """Ignore further chunks."""
-        self._discards = True
-
-    def check(self) -> None:
-        """Raise `StreamDisconnected` if the client has disconnected."""
-        if self.disconnected:
-            raise StreamDisconnected
-
-    def buffered(self) -> io.BufferedWriter:
-        """Return a buffered writer, which must be flushed at the end."""
-        return io.BufferedWriter(self, _CHUNK_BYTES)
-
-    def _put(self, chunk: bytes | BaseException) -> None:
-        asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
-
-    def _run(self) -> None:
-        last: bytes | BaseException = b""
-        try:
-            self._produce(self)
-        except StreamDisconnected:
-            pass
-        except BaseException as error:
-            last = error
-        with suppress(RuntimeError):  # The service has stopped, and its event loop is closed.
-            self._loop.call_soon_threadsafe(self._on_end)
-            self._put(last)
-            self._loop.call_soon_threadsafe(self._ended.set)
+    async def __anext__(self) -> bytes:
+        piece, self._first = self._first or await self._next(), b""
+        if not piece:
+            raise StopAsyncIteration
+        return piece
 
     async def _next(self) -> bytes:
-        chunk = await self._chunks.get()
-        if isinstance(chunk, BaseException):
-            raise chunk
-        return chunk
+        return await asyncio.get_running_loop().run_in_executor(self._thread, next, self._pieces, b"")
 
-    async def _stop(self) -> None:
-        """Stop the thread at its next chunk, and wait for it."""
-        self.disconnected = True
-        while not self._ended.is_set():
-            while not self._chunks.empty():
-                self._chunks.get_nowait()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), 0.05)
+    async def aclose(self) -> None:
+        """Stop the statement in progress, and wait for the end of the generator."""
+        self._disconnected = True
+        with self._transfer:
+            ended = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+            self._thread.shutdown(wait=False)
+            await finish(ended)
+
+    def _close(self) -> None:
+        with suppress(SvcError):  # The interrupt of a statement.
+            self._pieces.close()  # type: ignore[attr-defined]
 
 
 MAX_TRANSFERS = 8
@@ -150,8 +98,8 @@ MEDIA_TYPES: dict[Format, str] = {
     "db": "application/vnd.sqlite3",
 }
 _MULTI_TABLE_FORMATS = ("sql", "db")
-Save = Callable[[Connection, BinaryIO, Callable[[], bool]], Iterator[FileProgress]]
-"""Writes a file and yields its progress, until a function returns true."""
+Save = Callable[[Connection, Callable[[], bool]], Iterator[bytes]]
+"""Yields the pieces of a file, until a function returns true."""
 
 
 class ImportQuery(QueryModel):
@@ -231,9 +179,9 @@ class Transfers:
     def __init__(self) -> None:
         self._running: Counter[Path] = Counter()
 
-    @asynccontextmanager
-    async def start(self, data: Path) -> AsyncIterator[Callable[[Producer], Awaitable[Stream]]]:
-        """Yield a function that starts the stream of a transfer, which is counted until its thread ends.
+    @contextmanager
+    def start(self, data: Path) -> Iterator[ExitStack]:
+        """Yield the stack of a transfer, which is counted until it is closed.
 
         Raises `SvcError` above `MAX_TRANSFERS`.
         """
@@ -244,25 +192,9 @@ class Transfers:
                 code="unavailable",
             )
         self._running[data] += 1
-        started = False
-
-        async def stream(produce: Producer) -> Stream:
-            nonlocal started
-            result = Stream(produce, lambda: self._end(data))
-            started = True
-            await result.start()
-            return result
-
-        try:
-            yield stream
-        finally:
-            if not started:
-                self._end(data)
-
-    def _end(self, data: Path) -> None:
-        self._running[data] -= 1
-        if not self._running[data]:
-            del self._running[data]
+        with ExitStack() as transfer:
+            transfer.callback(self._running.subtract, (data,))
+            yield transfer
 
 
 def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None:
@@ -276,11 +208,11 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         """Import the file in the body; needs the role deployer, or owner to create tables."""
         creates = query_args.create or query_args.format in _MULTI_TABLE_FORMATS
         data = require_data_dir(projects, project, "owner" if creates else "deployer")
-        async with transfers.start(data) as start:
-            file = await _spool_body(data)
+        with transfers.start(data) as transfer:
+            file = transfer.enter_context(await _spool_body(data))
             origin = Origin("import", user=principal().name)
-            stream = await start(_with_file(file, lambda sink: _load(data, file, query_args, origin, sink)))
-        return ndjson.ndjson_response(stream.chunks())
+            stream = await _stream(transfer, partial(_load, data, file, query_args, origin))
+        return ndjson.ndjson_response(stream)
 
     @routes.post("/v1/projects/<project>/import/preview")
     @takes("application/octet-stream")
@@ -288,10 +220,10 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
         """Infer columns and first rows of the file in the body, without changes; needs the role viewer."""
         data = require_data_dir(projects, project, "viewer")
-        async with transfers.start(data) as start:
-            file = await _spool_body(data)
-            stream = await start(_with_file(file, lambda sink: _preview(file, query_args, sink)))
-        return Response(stream.chunks(), content_type="application/json")
+        with transfers.start(data) as transfer:
+            file = transfer.enter_context(await _spool_body(data))
+            stream = await _stream(transfer, lambda _: _preview(file, query_args))
+        return Response(stream, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/export")
     @sends(*MEDIA_TYPES.values())
@@ -300,19 +232,24 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         data = require_data_dir(projects, project, "viewer")
         tables = [query_args.table] if isinstance(query_args.table, str) else query_args.table
         format = query_args.format
-        return await export_response(
-            transfers,
-            data,
-            format,
-            lambda connection, output, stopped: save(connection, output, format, tables, stopped=stopped),
-        )
+        return await export_response(transfers, data, format, partial(save, format=format, tables=tables))
 
 
 async def export_response(transfers: Transfers, data: Path, format: Format, save: Save) -> Response:
-    """Return a streaming response with the file that `save` writes."""
-    async with transfers.start(data) as start:
-        stream = await start(lambda sink: _save(data, save, sink))
-    return Response(stream.chunks(), content_type=MEDIA_TYPES[format])
+    """Return a streaming response with the file that `save` yields."""
+
+    def pieces(stopped: Callable[[], bool]) -> Iterator[bytes]:
+        with open_for_reading(data) as connection:
+            yield from save(connection, stopped)
+
+    with transfers.start(data) as transfer:
+        return Response(await _stream(transfer, pieces), content_type=MEDIA_TYPES[format])
+
+
+async def _stream(transfer: ExitStack, produce: Produce) -> Stream:
+    stream = Stream(produce, transfer.pop_all())
+    await stream.start()
+    return stream
 
 
 def require_data_dir(projects: Projects, project: str, role: Role) -> Path:
@@ -322,7 +259,6 @@ def require_data_dir(projects: Projects, project: str, role: Role) -> Path:
 
 
 async def _spool_body(data: Path) -> BinaryIO:
-    """Write the request body to an unnamed file in the project's data folder."""
     folder = database_path(data).parent
     with _disk_errors():
         file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115
@@ -358,40 +294,28 @@ def _disk_errors() -> Iterator[None]:
         ) from error
 
 
-def _with_file(file: BinaryIO, write: Callable[[Stream], None]) -> Callable[[Stream], None]:
-    def run(sink: Stream) -> None:
-        with file:
-            write(sink)
-
-    return run
-
-
-def _load(data: Path, file: BinaryIO, query: ImportQuery, origin: Origin, sink: Stream) -> None:
+def _load(
+    data: Path, file: BinaryIO, query: ImportQuery, origin: Origin, stopped: Callable[[], bool]
+) -> Iterator[bytes]:
     last, reported_at = FileProgress(0), 0.0
     try:
         with _disk_errors(), open_for_writing(data, origin=origin) as connection:
             _check(query, {fold(name) for name in read(connection)})
             steps: Iterator[FileProgress] = load(
-                connection,
-                file,
-                query.format,
-                table=query.table,
-                replace=query.replace,
-                stopped=lambda: sink.disconnected,
+                connection, file, query.format, table=query.table, replace=query.replace, stopped=stopped
             )
             with closing(steps):  # type: ignore[type-var]
                 for last in steps:
-                    sink.check()
                     if time.monotonic() - reported_at > PROGRESS_SECONDS:
-                        sink.write(_line(last, done=False))
+                        yield _line(last, done=False)
                         reported_at = time.monotonic()
     except SvcError as error:
         if not reported_at:
             raise
         members = {"title": error.message, "code": error.code, "hint": error.hint}
-        sink.write(ndjson.line({"error": members}))
+        yield ndjson.line({"error": members})
         return
-    sink.write(_line(last, done=True))
+    yield _line(last, done=True)
 
 
 def _check(query: ImportQuery, existing: set[str]) -> None:
@@ -414,7 +338,7 @@ def _line(progress: FileProgress, *, done: bool) -> bytes:
     return ndjson.line({"done": done} | asdict(progress))
 
 
-def _preview(file: BinaryIO, query: PreviewQuery, sink: Stream) -> None:
+def _preview(file: BinaryIO, query: PreviewQuery) -> Iterator[bytes]:
     inferred = (
         preview_pasted(file, query.header, query.rows)
         if query.format == "tsv"
@@ -426,19 +350,4 @@ def _preview(file: BinaryIO, query: PreviewQuery, sink: Stream) -> None:
     ]
     rows = inferred.rows[: query.rows]
     document = {"columns": columns, "rows": rows, "count": inferred.count, "header": inferred.header}
-    with sink.buffered() as output:
-        output.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _save(data: Path, save: Save, sink: Stream) -> None:
-    output = sink.buffered()
-    try:
-        with open_for_reading(data) as connection:
-            for _ in save(connection, output, lambda: sink.disconnected):
-                pass
-        output.flush()
-    except BaseException:
-        sink.discard()  # Buffered data would be the first chunk of a successful response.
-        raise
-    finally:
-        output.detach()
+    yield json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")

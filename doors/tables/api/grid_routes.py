@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -94,13 +95,8 @@ class Grids:
 
     async def use(self, data: Path, id: str, work: Callable[[Grid], _T]) -> _T:
         """Return the result of `work` on the grid's thread. Raises `NotFound`, and the errors of `work`."""
-        entry = self._find(data, id)
-
-        def do() -> _T:
-            assert entry.grid is not None
-            return work(entry.grid)
-
-        return await self._run(id, entry, do)
+        entry, grid = self._find(data, id)
+        return await self._run(id, entry, lambda: work(grid))
 
     def close(self, data: Path, id: str) -> None:
         """Close a grid. Raises `NotFound`."""
@@ -127,11 +123,11 @@ class Grids:
             if not entry.in_use and id in self._open:
                 entry.close_timer = loop.call_later(IDLE_SECONDS, self._close, id)
 
-    def _find(self, data: Path, id: str) -> _OpenGrid:
+    def _find(self, data: Path, id: str) -> tuple[_OpenGrid, Grid]:
         entry = self._open.get(id)
         if entry is None or entry.data != data or entry.grid is None:
             raise _closed()
-        return entry
+        return entry, entry.grid
 
     def _close(self, id: str) -> None:
         entry = self._open.pop(id, None)
@@ -315,12 +311,8 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         """Export the current rows of the grid in its order; needs the role viewer."""
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
         view = await grids.use(folder, grid, _current_view)
-        return await export_response(
-            transfers,
-            folder,
-            format,
-            lambda connection, output, stopped: save_view(connection, output, format, view, stopped),
-        )
+        save = partial(save_view, format=format, view=view)
+        return await export_response(transfers, folder, format, save)
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
     async def refresh_grid(project: str, grid: str, data: RefreshQuery) -> RefreshResult:

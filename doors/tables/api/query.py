@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,15 +13,15 @@ from typing import Any, Literal, TypeVar
 
 from doors.tables.guest.authorizer import FILES, TRANSACTIONS, WRITES, GuestAuthorizer
 from doors.tables.guest.errors import GUEST_ERRORS, explain_full, name_references, to_problem
-from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
+from doors.tables.guest.plan import ARRAYS_HINT, Plan, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import Connection, Cursor, apsw
-from doors.tables.sqlite.errors import TablesError, transaction
-from doors.tables.sqlite.tokens import ParsedStatement, tokens
+from doors.tables.sqlite.errors import TablesError, atomic, transaction
+from doors.tables.sqlite.tokens import ParsedStatement, first_word
 from doors.tables.types.grid_cell import full_cell
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
@@ -30,7 +31,6 @@ from engine.files.sql_functions import DENIED_FUNCTIONS
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from engine.files.statement_memory import StatementMemory
 
-_INTERRUPT_SECONDS = 0.05
 _T = TypeVar("_T")
 _threads = ProjectThreads("tables-owner", threads=64)
 
@@ -43,53 +43,24 @@ async def run_with_connection(
     A canceled caller waits until the statement in progress has been interrupted. Raises `SvcError` when too
     many calls wait.
     """
-    running = _Running()
+    started, canceled = threading.Event(), threading.Event()
+
+    def run() -> _T:
+        started.set()
+        if canceled.is_set():
+            raise InterruptedError
+        with opened as connection, StatementLimit(connection, math.inf, stopped=canceled.is_set):
+            return work(connection)
+
+    call = asyncio.ensure_future(_threads.run(str(data), run))
     try:
-        return await _threads.run(str(data), lambda: running.run(opened, work))
+        return await asyncio.shield(call)
     except asyncio.CancelledError:
-        while running.cancel():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(running.ended.wait(), _INTERRUPT_SECONDS)
+        canceled.set()
+        if not started.is_set():
+            call.cancel()  # It leaves the queue.
+        await asyncio.wait([call])
         raise
-
-
-class _Running:
-    """Work on a connection, which another thread can cancel."""
-
-    def __init__(self) -> None:
-        self.ended = asyncio.Event()
-        """Set when the work has ended."""
-        self._loop = asyncio.get_running_loop()
-        self._connection: Connection | None = None
-        self._active = self._canceled = False
-        self._lock = threading.Lock()
-        """Guards against the interrupt of a closed connection."""
-
-    def run(self, opened: AbstractContextManager[Connection], work: Callable[[Connection], _T]) -> _T:
-        with self._lock:
-            if self._canceled:
-                raise InterruptedError
-            self._active = True
-        try:
-            with opened as connection:
-                with self._lock:
-                    self._connection = connection
-                try:
-                    return work(connection)
-                finally:
-                    with self._lock:
-                        self._connection = None
-        finally:
-            self._active = False
-            self._loop.call_soon_threadsafe(self.ended.set)
-
-    def cancel(self) -> bool:
-        """Interrupt the statement that runs now. Return whether the work is still in progress."""
-        with self._lock:
-            self._canceled = True
-            if self._connection is not None:
-                self._connection.interrupt()
-            return self._active
 
 
 TIMEOUT_SECONDS = 30.0
@@ -103,7 +74,6 @@ MAX_READ_BYTES = MAX_WRITTEN_BYTES // PER_PROJECT
 """Maximum bytes of temporary data of a statement that reads."""
 MAX_COLLECTED_BYTES = 128 << 20
 """Maximum memory of the values that a statement collects."""
-_SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _READING_PRAGMAS = """
     collation_list compile_options data_version foreign_key_check foreign_key_list freelist_count
     function_list index_info index_list index_xinfo integrity_check module_list page_count page_size
@@ -141,8 +111,7 @@ class Result:
 
 def changes_schema(sql: str) -> bool:
     """Return whether a statement begins like a schema change."""
-    first = next(tokens(sql), None)
-    return first is not None and first.is_word(*_SCHEMA_WORDS)
+    return first_word(sql) in ("create", "alter", "drop")
 
 
 def run(
@@ -157,14 +126,18 @@ def run(
     authorizer = _OwnerAuthorizer(writes=write)
     limits = StatementLimit(connection, TIMEOUT_SECONDS, written=_max_written(write), memory=memory)
     try:
-        connection.authorizer = authorizer
-        with _transaction(connection, authorizer, write), limits:
-            plan = _make_plan(connection, authorizer, sql)
-            connection.limit(apsw.SQLITE_LIMIT_LENGTH, min(plan.max_value, MAX_VALUE_BYTES))
-            connection.set_last_insert_rowid(0)
-            values = plan.bind(parameters(list(params)))
-            with memory if plan.collects else nullcontext():
-                rows, truncated = _rows(connection, plan, values, limit, cells)
+        with atomic(connection, "begin immediate" if write else "begin"), limits:
+            types = types_in(read(connection))
+            connection.authorizer = authorizer
+            try:
+                plan = _make_plan(connection, authorizer, sql, types)
+                connection.limit(apsw.SQLITE_LIMIT_LENGTH, min(plan.max_value, MAX_VALUE_BYTES))
+                connection.set_last_insert_rowid(0)
+                values = plan.bind(parameters(list(params)))
+                with memory if plan.collects else nullcontext():
+                    rows, truncated = _rows(connection, plan, values, limit, cells)
+            finally:
+                connection.authorizer = None
             changes = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
@@ -188,11 +161,8 @@ def run(
                 code="too-large",
             ) from error
         problem = to_problem(error, sql, authorizer.refusal, list(params))
-        connection.authorizer = None
         name_references(problem, connection, sql)
         raise _to_error(explain_full(problem, Path(connection.filename))) from error
-    finally:
-        connection.authorizer = None
 
 
 def _max_written(write: bool) -> int:
@@ -200,10 +170,7 @@ def _max_written(write: bool) -> int:
     return MAX_WRITTEN_BYTES if write else MAX_READ_BYTES
 
 
-def _make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str) -> Plan:
-    authorizer.unrestricted = True
-    types = types_in(read(connection))
-    authorizer.unrestricted = False
+def _make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, types: TypeOf) -> Plan:
     try:
         return make_plan(connection, authorizer, sql, types)
     except GuestProblem as problem:
@@ -212,24 +179,6 @@ def _make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str) ->
         if problem.code == "not-allowed" and authorizer.refusal is None:
             raise _kind_refused() from problem
         raise
-
-
-@contextmanager
-def _transaction(connection: Connection, authorizer: GuestAuthorizer, write: bool) -> Iterator[None]:
-    _execute_internal(connection, authorizer, "begin immediate" if write else "begin")
-    try:
-        yield
-        _execute_internal(connection, authorizer, "commit")
-    except BaseException:
-        if connection.in_transaction:
-            _execute_internal(connection, authorizer, "rollback")
-        raise
-
-
-def _execute_internal(connection: Connection, authorizer: GuestAuthorizer, sql: str) -> None:
-    authorizer.unrestricted = True
-    connection.execute(sql)
-    authorizer.unrestricted = False
 
 
 def _rows(
@@ -272,7 +221,6 @@ def _document(
 
 
 def _change_schema(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
-    """Change the schema by the rules of migrations."""
     if params:
         raise TablesError(
             "a statement that changes the schema takes no parameters", "Write the value into it."
@@ -348,7 +296,6 @@ class _OwnerAuthorizer(GuestAuthorizer):
 
 
 def _reads_only() -> GuestProblem:
-    """Return the problem of a statement that writes in a request that only reads."""
     return GuestProblem(
         "writes-in-query",
         "the statement writes, but the request only reads",

@@ -27,12 +27,11 @@ from quart_schema import (
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes
 from doors.tables.api.file_routes import require_data_dir
-from doors.tables.api.history_routes import add_history_routes
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema, run_with_connection
 from doors.tables.api.query import run as run_sql
 from doors.tables.migrations import RECORD, Migration, applied
 from doors.tables.replication.entry import Origin
-from doors.tables.replication.history import At, tables_at
+from doors.tables.replication.history import MAX_WRITES, At, History, Reverted, find_writes, revert, tables_at
 from doors.tables.rows import changeset
 from doors.tables.rows.changeset import DeleteRow, InsertRow, Outcome, UpdateRow
 from doors.tables.schema import change
@@ -210,8 +209,8 @@ def list_types() -> TypeList:
 
 def list_tables(connection: Connection) -> TableList:
     """Return all tables."""
-    count = _counter(connection)
-    return TableList([_view(table, count) for table in read(connection).values()])
+    end = time.monotonic() + COUNT_SECONDS
+    return TableList([_view(connection, table, end) for table in read(connection).values()])
 
 
 def list_migrations(connection: Connection) -> MigrationList:
@@ -222,31 +221,21 @@ def list_migrations(connection: Connection) -> MigrationList:
     return MigrationList([AppliedMigration(*row) for row in applied_rows])
 
 
-def _counter(connection: Connection) -> Callable[[Table], int | None]:
-    """Return a function that counts the rows of a table, within one time limit for all calls."""
-    end = time.monotonic() + COUNT_SECONDS
-
-    def count(table: Table) -> int | None:
-        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
-        try:
-            return int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
-        except Error:
-            # The time limit was exceeded, or a view refers to a missing table.
-            return None
-        finally:
-            connection.set_progress_handler(None)
-
-    return count
-
-
-def _view(table: Table, count: Callable[[Table], int | None]) -> TableModel:
-    key, rows = list(table.key), count(table)
+def _view(connection: Connection, table: Table, end: float) -> TableModel:
+    """Return a table, whose rows are counted until a time in seconds of `monotonic`."""
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
+    try:
+        count = int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
+    except Error:
+        count = None  # The time has passed, or a view refers to a missing table.
+    finally:
+        connection.set_progress_handler(None)
     return TableModel(
         table.name,
         table.kind,
         note=table.note,
-        key=key,
-        rows=rows,
+        key=list(table.key),
+        rows=count,
         columns=table.columns,
         indexes=table.indexes,
     )
@@ -329,6 +318,27 @@ class SqlQuery(StrictModel):
     at: At | None = None
 
 
+class HistoryQuery(QueryModel):
+    """A row: its table and key as JSON text (`[12]`), and one column of it or all. Or a request by its id."""
+
+    table: str = ""
+    key: str = "[]"
+    column: str = ""
+    request: str = ""
+    limit: int = Field(default=100, ge=1, le=MAX_WRITES)
+
+
+class RevertQuery(StrictModel):
+    """An entry of the history. With `plan` nothing is changed.
+
+    Rows that have changed since are conflicts: nothing is changed or, with `skip`, other rows are.
+    """
+
+    entry: str
+    plan: bool = False
+    conflicts: Literal["refuse", "skip"] = "refuse"
+
+
 class MigrationFile(StrictModel):
     """One migration: `tables/0001-users.sql`, and its text."""
 
@@ -369,7 +379,8 @@ def blueprint(projects: Projects) -> Routes:
         """Show one table; needs the role viewer."""
 
         def show(connection: Connection) -> TableModel:
-            return _view(find(read(connection), query_args.name, "not-found"), _counter(connection))
+            found = find(read(connection), query_args.name, "not-found")
+            return _view(connection, found, time.monotonic() + COUNT_SECONDS)
 
         return await _read(require_data_dir(projects, project, "viewer"), show)
 
@@ -417,8 +428,29 @@ def blueprint(projects: Projects) -> Routes:
     file_routes.add_routes(routes, projects, transfers)
     grid_routes.add_routes(routes, projects, transfers)
     add_row_routes(routes, projects)
-    add_history_routes(routes, projects)
+    _add_history_routes(routes, projects)
     return routes
+
+
+def _add_history_routes(routes: Routes, projects: Projects) -> None:
+
+    @routes.get("/v1/projects/<project>/tables/history")
+    async def history(project: str, query_args: HistoryQuery) -> History:
+        """Return what wrote a row, or what a request wrote, newest first; needs the role viewer."""
+        folder = require_data_dir(projects, project, "viewer")
+        search = query_args.model_dump() | {"key": grid_routes.read_key(query_args.key)}
+        return await _read(folder, lambda connection: find_writes(connection, **search))
+
+    @routes.post("/v1/projects/<project>/tables/revert")
+    async def revert_entry(project: str, data: RevertQuery) -> Reverted:
+        """Undo an entry of the history in one transaction; needs the role deployer, to plan viewer."""
+        folder = require_data_dir(projects, project, "viewer" if data.plan else "deployer")
+        skip = data.conflicts == "skip"
+
+        def work(connection: Connection) -> Reverted:
+            return revert(connection, data.entry, plan=data.plan, skip=skip)
+
+        return await _write(folder, work, "revert")
 
 
 def _run_sql(connection: Connection, query: SqlQuery) -> bytes:

@@ -147,7 +147,6 @@ def _internal_parts(connection: Connection, tables: Sequence[str] | None) -> tup
 
 
 def _dependent_sql(connection: Connection, folded_names: set[str]) -> tuple[str, ...]:
-    """Return the SQL of indexes, views and triggers of these tables, each kind in the order of names."""
     items = rows(
         connection,
         "SELECT name, tbl_name, sql FROM sqlite_schema"

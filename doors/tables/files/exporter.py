@@ -1,14 +1,14 @@
-"""Export of tables to a file, as a generator that yields the progress."""
+"""Export of tables to a file, as a generator of its pieces."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 from doors.tables.files import csv_file
 from doors.tables.files.copy_tables import Contents, Part, contents_of, copy
-from doors.tables.files.format import STEP, FileProgress, Format, RowsFormat
+from doors.tables.files.format import Format, RowsFormat
 from doors.tables.files.json_file import text_json
 from doors.tables.grid.view_sql import GridQuery, clauses
 from doors.tables.schema.rows import row_name
@@ -18,6 +18,7 @@ from doors.tables.sqlite.errors import (
     Error,
     InterruptError,
     TablesError,
+    atomic,
     literal,
     open_file,
     quoted,
@@ -36,29 +37,25 @@ MAX_ROW_BYTES = 128 << 20
 _HEAD = "-- Tables of a svc project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
 _TAIL = "COMMIT;\n"
 _BLOCK = 1 << 16
+_ERROR_PREFIX = "cannot export the tables"
 
 
 def save(
-    connection: Connection,
-    output: BinaryIO,
-    format: Format,
-    tables: Sequence[str] = (),
-    *,
-    stopped: Callable[[], bool] = lambda: False,
-) -> Iterator[FileProgress]:
-    """Write a snapshot of tables to a file; yield the progress.
+    connection: Connection, stopped: Callable[[], bool], format: Format, tables: Sequence[str] = ()
+) -> Iterator[bytes]:
+    """Yield the pieces of a file with a snapshot of tables. Raises `TablesError`.
 
     `csv`, `json` and `jsonl` take one table or view; `sql` and `db` take any number, and all if `tables` is
     empty. Memory use is constant. The connection may be read-only and must not be in a transaction. Its
-    statements are interrupted once `stopped` returns true. Raises `TablesError`, and the errors of `output`.
+    statements are interrupted once `stopped` returns true.
     """
-    error_prefix = "cannot export the tables"
-    with _snapshot(connection, error_prefix, stopped):
-        if format in ("sql", "db"):
-            write = _save_dump if format == "sql" else _save_database
-            yield from write(connection, output, tables)
+    with _snapshot(connection, stopped):
+        if format == "sql":
+            yield from _joined(_dump(connection, contents_of(connection, tables)))
+        elif format == "db":
+            yield from _database(connection, tables)
         elif len(tables) == 1:
-            yield from _save_rows(connection, output, format, GridQuery(table=tables[0]))
+            yield from _joined(_rows_text(connection, format, GridQuery(table=tables[0])))
         else:
             raise TablesError(
                 f"a {format} file holds one table, not {len(tables) or 'all'}",
@@ -67,41 +64,42 @@ def save(
 
 
 def save_view(
-    connection: Connection,
-    output: BinaryIO,
-    format: RowsFormat,
-    view: GridQuery,
-    stopped: Callable[[], bool],
-) -> Iterator[FileProgress]:
-    """Export the rows of a view in its order, which is a stable sort."""
-    with _snapshot(connection, "cannot export the table", stopped):
-        yield from _save_rows(connection, output, format, view)
+    connection: Connection, stopped: Callable[[], bool], format: RowsFormat, view: GridQuery
+) -> Iterator[bytes]:
+    """Yield the pieces of a file with the rows of a view in its order, which is a stable sort."""
+    with _snapshot(connection, stopped):
+        yield from _joined(_rows_text(connection, format, view))
+
+
+def _joined(texts: Iterable[str]) -> Iterator[bytes]:
+    """Yield texts in pieces of at least 64 KiB."""
+    parts: list[str] = []
+    size = 0
+    for text in texts:
+        parts.append(text)
+        size += len(text)
+        if size >= _BLOCK:
+            yield "".join(parts).encode()
+            parts, size = [], 0
+    yield "".join(parts).encode()
 
 
 @contextmanager
-def _snapshot(connection: Connection, error_prefix: str, stopped: Callable[[], bool]) -> Iterator[None]:
+def _snapshot(connection: Connection, stopped: Callable[[], bool]) -> Iterator[None]:
     """Read from one snapshot of the database, without blocking writers."""
-    if connection.in_transaction:
-        raise ValueError("the connection is in a transaction already")
     try:
-        connection.execute("BEGIN")
-        try:
-            with StatementLimit(connection, math.inf, stopped=stopped):
-                yield
-        finally:
-            connection.execute("ROLLBACK")
+        with atomic(connection, "begin"), StatementLimit(connection, math.inf, stopped=stopped):
+            yield
     except UnicodeDecodeError:
         raise TablesError(
-            f"{error_prefix}: there is a text that is not UTF-8",
+            f"{_ERROR_PREFIX}: there is a text that is not UTF-8",
             "Find it: WHERE typeof(c) = 'text' AND length(CAST(c AS blob)) > length(c); make it a blob.",
         ) from None
     except Error as error:
-        raise wrap_error(error, error_prefix) from error
+        raise wrap_error(error, _ERROR_PREFIX) from error
 
 
-def _save_rows(
-    connection: Connection, output: BinaryIO, format: Format, view: GridQuery
-) -> Iterator[FileProgress]:
+def _rows_text(connection: Connection, format: Format, view: GridQuery) -> Iterator[str]:
     table = find(read(connection), view.table)
     columns = [column for column in table.columns if not column.generated]
     if not columns:
@@ -119,27 +117,17 @@ def _save_rows(
     read_rows = connection.execute if table.kind == "table" else partial(_rows_of_view, connection)
     types = [column.type for column in columns]
     keys = [f"{text_json(column.name)}:" for column in columns]
-    header = csv_file.format_header([column.name for column in columns])
-    size = output.write({"csv": header, "json": "["}.get(format, "").encode())
-    count = 0
-    lines: list[str] = []
+    yield {"csv": csv_file.format_header([column.name for column in columns]), "json": "["}.get(format, "")
+    separator = ""
     for row in read_rows(sql, view_clauses.values):
         if format == "csv":
-            lines.append(
-                csv_file.format_row([text_cell(value, type) for value, type in zip(row, types, strict=True)])
-            )
-        else:
-            cells = (key + json_cell(value, type) for key, value, type in zip(keys, row, types, strict=True))
-            object = "{" + ",".join(cells) + "}"
-            lines.append(f"{object}\n" if format == "jsonl" else f"{',' if count else ''}\n{object}")
-        count += 1
-        if len(lines) >= STEP:
-            size += output.write("".join(lines).encode())
-            lines.clear()
-            yield FileProgress(count, size, table=table.name)
-    size += output.write("".join(lines).encode())
-    size += output.write(b"\n]\n" if format == "json" else b"")
-    yield FileProgress(count, size, table=table.name)
+            yield csv_file.format_row([text_cell(*each) for each in zip(row, types, strict=True)])
+            continue
+        cells = (key + json_cell(value, type) for key, value, type in zip(keys, row, types, strict=True))
+        object = "{" + ",".join(cells) + "}"
+        yield f"{object}\n" if format == "jsonl" else f"{separator}\n{object}"
+        separator = ","
+    yield "\n]\n" if format == "json" else ""
 
 
 def _rows_of_view(connection: Connection, sql: str, values: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -162,65 +150,40 @@ def _rows_of_view(connection: Connection, sql: str, values: Sequence[Any]) -> It
         raise TablesError(message, "Add an index for the view.", code="timeout") from error
 
 
-def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
-    contents = contents_of(connection, tables)
-    size = count = 0
-    for table, sql, rows in _dump(connection, contents):
-        size += output.write(sql.encode())
-        count += rows
-        if rows and count % STEP == 0:
-            yield FileProgress(count, size, table=table)
-    yield FileProgress(count, size, skipped=contents.skipped)
-
-
-def _dump(connection: Connection, contents: Contents) -> Iterator[tuple[str, str, int]]:
-    """Yield the dump in pieces: the name of the table, the SQL, and its number of rows."""
-    yield "", _HEAD, 0
+def _dump(connection: Connection, contents: Contents) -> Iterator[str]:
+    yield _HEAD
     for part in contents.internal:
-        create_sql = part.sql.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
-        yield part.name, f"{create_sql};\n", 0
+        yield part.sql.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1) + ";\n"
         yield from _dump_rows(connection, part, "INSERT OR REPLACE")
     for part in contents.tables:
-        yield part.name, f"{part.sql};\n", 0
+        yield f"{part.sql};\n"
         yield from _dump_rows(connection, part, "INSERT")
         if part.last is not None:
             name = literal(part.name)
-            yield part.name, f"DELETE FROM sqlite_sequence WHERE name = {name};\n", 0
-            yield part.name, f"INSERT INTO sqlite_sequence VALUES ({name}, {part.last});\n", 0
+            yield f"DELETE FROM sqlite_sequence WHERE name = {name};\n"
+            yield f"INSERT INTO sqlite_sequence VALUES ({name}, {part.last});\n"
     for part in contents.virtual:
-        yield part.name, f"{part.sql};\n", 0
+        yield f"{part.sql};\n"
         yield from _dump_rows(connection, part, "INSERT", number=True)
         if part.refill:
-            yield part.name, f"{part.refill};\n", 0
+            yield f"{part.refill};\n"
     for sql in contents.dependents:
-        yield "", f"{sql};\n", 0
-    yield "", _TAIL, 0
+        yield f"{sql};\n"
+    yield _TAIL
 
 
-def _dump_rows(
-    connection: Connection, part: Part, verb: str, *, number: bool = False
-) -> Iterator[tuple[str, str, int]]:
+def _dump_rows(connection: Connection, part: Part, verb: str, *, number: bool = False) -> Iterator[str]:
     head = f"{verb} INTO {quoted(part.name)} ({part.names(number=number)}) VALUES ("
     for row in connection.execute(part.select(number=number)):
-        yield part.name, f"{head}{', '.join(map(literal, row))});\n", 1
+        yield f"{head}{', '.join(map(literal, row))});\n"
 
 
-def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
-    """Write a database file, built as a temporary file. The same tables give the same bytes."""
-    contents = contents_of(connection, tables)
-    error_prefix = "cannot export the tables"
+def _database(connection: Connection, tables: Sequence[str]) -> Iterator[bytes]:
+    """Yield a database file, built as a temporary file. The same tables give the same bytes."""
     with temporary_folder("svc-export-") as folder:
         path = folder / "tables.db"
-        target = open_file(path, create=True)
-        last = FileProgress(0)
-        try:
-            with transaction(target, error_prefix):
-                for last in copy(connection, target, contents, error_prefix):
-                    yield last
-        finally:
-            target.close()
-        size = 0
+        with closing(open_file(path, create=True)) as target, transaction(target, _ERROR_PREFIX):
+            for _ in copy(connection, target, contents_of(connection, tables), _ERROR_PREFIX):
+                pass
         with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                size += output.write(block)
-    yield FileProgress(last.rows, size, skipped=contents.skipped)
+            yield from iter(partial(file.read, _BLOCK), b"")

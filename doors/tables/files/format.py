@@ -86,9 +86,6 @@ class FileLines:
         except UnicodeDecodeError as error:
             raise not_text(self.line, raw[error.start]) from None
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.next, "")
-
 
 def chunks(source: BinaryIO) -> Iterator[str]:
     """Yield a whole file in pieces of text that end anywhere. Raises `TablesError`."""

@@ -25,7 +25,6 @@ from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
-    Error,
     TablesError,
     Value,
     fold,
@@ -33,8 +32,9 @@ from doors.tables.sqlite.errors import (
     open_file,
     quoted,
     rows,
+    scalar,
     transaction,
-    wrap_error,
+    wrapped_errors,
 )
 from doors.tables.sqlite.tokens import statements
 from doors.tables.types.grid_cell import from_csv, from_json
@@ -65,7 +65,7 @@ def load_rows(
         count, last = 0, 0
         insert = f"INSERT INTO {_STAGING} VALUES ({', '.join('?' * (len(columns) + 1))})"
         while chunk := list(islice(records, STEP)):
-            with _wrap_errors(error_prefix):
+            with wrapped_errors(error_prefix):
                 connection.executemany(insert, ((line, *values) for line, _, values in chunk))
             count, last = count + len(chunk), chunk[-1][1]
             yield FileProgress(count, min(last, total), total, table.name)
@@ -156,23 +156,13 @@ def _conversion_error(
 
 
 @contextmanager
-def _wrap_errors(error_prefix: str) -> Iterator[None]:
-    try:
-        yield
-    except Error as error:
-        raise wrap_error(error, error_prefix) from error
-
-
-@contextmanager
 def _staging_table(connection: Connection, width: int, error_prefix: str) -> Iterator[None]:
     """Create a staging table in a temporary file of SQLite, without locking the database."""
-    if connection.in_transaction:
-        raise ValueError("the connection is in a transaction already")
     names = ", ".join(["line", *(f"c{index}" for index in range(width))])
-    with _wrap_errors(error_prefix):
+    with wrapped_errors(error_prefix):
         connection.execute(f"CREATE TABLE {_STAGING} ({names})")
     try:
-        with _wrap_errors(error_prefix):
+        with wrapped_errors(error_prefix):
             connection.execute("BEGIN")
         yield
     finally:
@@ -235,22 +225,21 @@ def load(
     format: Format,
     *,
     table: str = "",
-    columns: Sequence[Column] = (),
     replace: bool = False,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[FileProgress]:
     """Import a seekable file into tables; yield the progress.
 
     `csv`, `json` and `jsonl` files are appended to one `table`; `replace` deletes its rows first. A missing
-    table is created from `columns`, or from the columns that `preview` infers. `sql` and `db` files contain
-    their tables; `replace` drops those of the same names. Statements are interrupted once `stopped` is true.
+    table is created with the columns that `preview` infers. `sql` and `db` files contain their tables;
+    `replace` drops those of the same names. Statements are interrupted once `stopped` is true.
 
     The import is atomic: if the generator raises `TablesError` or is closed early, nothing is imported.
     Other writers wait only for the final transaction. Memory use is constant. The connection is unrestricted,
     unlike those of guests, and not in a transaction.
     """
     if format in ("sql", "db"):
-        if table or columns:
+        if table:
             raise TablesError(f"a {format} file defines its own tables", "Omit the name of the table.")
         copy_tables = _import_dump if format == "sql" else _import_database
         with StatementLimit(connection, math.inf, stopped=stopped):
@@ -261,12 +250,9 @@ def load(
     existing = {fold(name): each for name, each in read(connection).items()}.get(fold(table))
     if existing is None:
         check_name(table, "a table")
-        new_columns = tuple(columns) or preview(source, format).columns
-        if not new_columns:
+        target = Table(table, preview(source, format).columns)
+        if not target.columns:
             raise TablesError("the file has no rows, so its columns are unknown", "Create the table first.")
-        target = Table(table, new_columns)
-    elif columns:
-        raise TablesError(f"table {existing.name} already exists", "Leave its columns out.", code="conflict")
     elif existing.kind != "table":
         raise TablesError(f"{existing.name} is not a table", "Import into a table.")
     else:
@@ -307,18 +293,18 @@ def _import_database(
         with path.open("wb") as copy_file:
             while block := source.read(_BLOCK):
                 copy_file.write(block)
-        try:
-            with closing(open_file(path)) as uploaded, StatementLimit(uploaded, math.inf, stopped=stopped):
-                if problems := rows(uploaded, "pragma quick_check(3)"):
-                    texts = [row[0] for row in problems if row[0] != "ok"]
-                    if texts:
-                        raise TablesError(
-                            f"{error_prefix}: the file is damaged: {texts[0]}",
-                            "Use an intact copy; `sqlite3 FILE .recover` extracts the readable rows.",
-                        )
-                yield from _copy_into(connection, uploaded, replace)
-        except Error as error:
-            raise wrap_error(error, error_prefix) from error
+        with (
+            wrapped_errors(error_prefix),
+            closing(open_file(path)) as uploaded,
+            StatementLimit(uploaded, math.inf, stopped=stopped),
+        ):
+            problem = scalar(uploaded, "pragma quick_check(3)")
+            if problem != "ok":
+                raise TablesError(
+                    f"{error_prefix}: the file is damaged: {problem}",
+                    "Use an intact copy; `sqlite3 FILE .recover` extracts the readable rows.",
+                )
+            yield from _copy_into(connection, uploaded, replace)
 
 
 def _copy_into(connection: Connection, source: Connection, replace: bool) -> Iterator[FileProgress]:

@@ -50,7 +50,7 @@ def objects(source: BinaryIO, format: Literal["json", "jsonl"]) -> Iterator[tupl
     """Yield the line of each object, the bytes read so far, and its fields. Raises `TablesError`."""
     if format == "jsonl":
         lines = FileLines(source)
-        for text in lines:
+        for text in iter(lines.next, ""):
             if text.strip():
                 yield lines.line, lines.bytes, _single_object(text, lines.line)
         return

@@ -20,7 +20,7 @@ from doors.tables.sqlite.errors import (
     rows,
     transaction,
     used_tables,
-    wrap_error,
+    wrapped_errors,
 )
 from doors.tables.sqlite.owner import open_for_reading
 
@@ -178,13 +178,10 @@ def _columns(connection: Connection) -> list[tuple[str, str, bool]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Connection]:
-    try:
-        with closing(open_file(path, create=True)) as connection:
-            connection.execute("pragma foreign_keys = off")
-            connection.execute("pragma ignore_check_constraints = on")
-            connection.execute("pragma secure_delete = on")
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-            yield connection
-            connection.execute("vacuum")
-    except Error as error:
-        raise wrap_error(error, "cannot redact the tables") from error
+    with wrapped_errors("cannot redact the tables"), closing(open_file(path, create=True)) as connection:
+        connection.execute("pragma foreign_keys = off")
+        connection.execute("pragma ignore_check_constraints = on")
+        connection.execute("pragma secure_delete = on")
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        yield connection
+        connection.execute("vacuum")

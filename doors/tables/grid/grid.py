@@ -25,6 +25,7 @@ from doors.tables.sqlite.errors import (
     InterruptError,
     TablesError,
     Value,
+    atomic,
     fold,
     quoted,
     rows,
@@ -53,7 +54,7 @@ class Order:
     `source` and `single` are FROM clauses for windows and for single rows, both with the row as `t`.
     `position` is an SQL expression: `first` for the first row, one more for each next row. `columns` and
     `handle` are expressions of a row's columns and of its identity; the handle is NULL in `source` for a
-    deleted row. `top` is the highest rowid, None without rowids. With `dense`, the rowid is the position.
+    deleted row. `top` is the highest rowid, None without rowids; `added` counts the rows above a rowid.
     """
 
     count: int
@@ -64,8 +65,8 @@ class Order:
     columns: tuple[str, ...]
     handle: tuple[str, ...]
     top: int | None = None
+    added: str = f"SELECT count(*) FROM temp.{ORDER_TABLE} WHERE h0 > ?"
     first: int = 1
-    dense: bool = False
 
 
 def materialize(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
@@ -89,8 +90,8 @@ def materialize(connection: Connection, table: Table, identity: Identity, clause
                 columns=columns,
                 handle=handle,
                 top=top,
+                added=f"SELECT count(*) FROM {main} WHERE {handle[0]} > ?",
                 first=first if count else 1,
-                dense=True,
             )
     order = (clauses.order or " ORDER BY ") + ", " * bool(clauses.order) + ", ".join(handle)
     parts = ", ".join(f"{part} AS h{number}" for number, part in enumerate(handle))
@@ -134,15 +135,6 @@ def positions(
         [value for each in handles for value in each],
     )
     return {row[1:]: row[0] - 1 for row in ordered}
-
-
-def count_added(connection: Connection, table: Table, order: Order, top: int) -> int:
-    """Return how many rows of an order have a rowid above `top`."""
-    if order.dense:
-        sql = f"SELECT count(*) FROM main.{quoted(table.name)} t WHERE {order.handle[0]} > ?"
-    else:
-        sql = f"SELECT count(*) FROM temp.{ORDER_TABLE} WHERE h0 > ?"
-    return int(scalar(connection, sql, top))
 
 
 def _count(connection: Connection) -> int:
@@ -277,20 +269,19 @@ class Grid:
     def full_cell(self, key: Cells, column: str) -> Any:
         """Return one complete cell of a row. Raises `TablesError`, also `RowNotFound`."""
         index = self.table.columns.index(self.table.column(column))
-        expression = self._order.columns[index]
+        expression = selected(self._order.columns[index], cut=MAX_CELL_BYTES)
+        sql = f"SELECT {expression} FROM {self._order.single} WHERE {self._key_condition(key)}"
         with self._snapshot():
-            size = self._select_by_key(f"octet_length({expression})", key)
-            if size and (size[0] or 0) > MAX_CELL_BYTES:
-                raise TablesError(
-                    f"the cell has more than {MAX_CELL_BYTES >> 20} MiB",
-                    "Export the table to get the complete cell.",
-                )
-            result = size and self._select_by_key(
-                selected(expression, cut=MAX_CELL_BYTES, as_bytes=True), key
-            )
-        if not result:
+            found = rows(self._connection, sql, *self._key_values(key))
+        if not found:
             raise RowNotFound("the row is gone", "Refresh the grid.")
-        return cell(Selected(*result), self.table.columns[index].type, cut=MAX_CELL_BYTES)
+        result = Selected(*found[0])
+        if (result.size or 0) > MAX_CELL_BYTES:
+            raise TablesError(
+                f"the cell has more than {MAX_CELL_BYTES >> 20} MiB",
+                "Export the table to get the complete cell.",
+            )
+        return cell(result, self.table.columns[index].type, cut=MAX_CELL_BYTES)
 
     def refresh(self, known_rows: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[RowState]]:
         """Materialize the order again; return the number of added rows, and the states of rows.
@@ -303,12 +294,8 @@ class Grid:
         else:
             with self._snapshot():
                 order, data_version = self._materialize()
-                previous_top = self._order.top
-                added = (
-                    None
-                    if previous_top is None
-                    else count_added(self._connection, self.table, order, previous_top)
-                )
+                top = self._order.top
+                added = None if top is None else int(scalar(self._connection, order.added, top))
             self._order, self._data_version = order, data_version
         with self._snapshot():
             return added, self._row_states(known_rows)
@@ -365,28 +352,13 @@ class Grid:
         keys: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Return rows of `leading`, then `selected` of the key columns (with `keys`) and of all columns."""
-        for as_bytes in (False, True):
-            parts = [*leading]
-            if keys:
-                parts += [
-                    selected(each, cut=MAX_CELL_BYTES, as_bytes=as_bytes) for each in self._key_expressions()
-                ]
-            parts += [selected(each, cut=CUT, as_bytes=as_bytes) for each in self._order.columns]
-            try:
-                return rows(
-                    self._connection, f"SELECT {', '.join(parts)} FROM {source} WHERE {condition}", *values
-                )
-            except UnicodeDecodeError:
-                continue
-        raise AssertionError("bytes need no decoding")
-
-    def _select_by_key(self, expression: str, key: Cells) -> tuple[Any, ...] | None:
-        sql = f"SELECT {expression} FROM {self._order.single} WHERE {self._key_condition(key)}"
-        matching = rows(self._connection, sql, *self._key_values(key))
-        return matching[0] if matching else None
+        key = self._key_expressions() if keys else ()
+        parts = [*leading, *(selected(each, cut=MAX_CELL_BYTES) for each in key)]
+        parts += [selected(each, cut=CUT) for each in self._order.columns]
+        sql = f"SELECT {', '.join(parts)} FROM {source} WHERE {condition}"
+        return rows(self._connection, sql, *values)
 
     def _key_expressions(self) -> Sequence[str]:
-        """Return the expressions of a row's key."""
         if not self.identity.key:
             return self._order.handle
         columns = dict(zip((each.name for each in self.table.columns), self._order.columns, strict=True))
@@ -414,18 +386,15 @@ class Grid:
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
         """Read one snapshot. With `check`, raise `TablesError` if the table's columns have changed."""
         try:
-            self._connection.execute("BEGIN")
             try:
-                if check:
-                    self._require_unchanged()
-                with self._limit, self._memory:  # A view may collect values.
-                    yield
-                    if self._limit.is_over_limit() and self._limit.oversized:
-                        raise FullError  # A short statement ends between two checks.
-                self._connection.execute("COMMIT")
+                with atomic(self._connection, "begin"):
+                    if check:
+                        self._require_unchanged()
+                    with self._limit, self._memory:  # A view may collect values.
+                        yield
+                        if self._limit.is_over_limit() and self._limit.oversized:
+                            raise FullError  # A short statement ends between two checks.
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
                 self._order_bytes = self._connection.pragma("page_count", schema="temp") * self._page_bytes
                 self._space.set(self, self._order_bytes)
         except (InterruptError, FullError) as error:

@@ -140,7 +140,6 @@ def _not_unicode(sql: str, params: Sequence[Value]) -> GuestProblem:
 def _first_parameter(
     params: Sequence[Value], is_invalid: Callable[[Value], bool], otherwise: str = "a parameter"
 ) -> str:
-    """Return the name of the first wrong parameter."""
     return next((f"${number}" for number, value in enumerate(params, 1) if is_invalid(value)), otherwise)
 
 

@@ -142,13 +142,17 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
         )
     count, order = _parameters(compiled["names"], sql)
     names, duplicate = _shared(column[0] for column in compiled["columns"])
+    types = tuple(type_of(table, origin) if origin else "" for *_, table, origin in compiled["columns"])
+    to_json = ((index, TYPES[type].to_json) for index, type in enumerate(types) if type)
+    converters = tuple((index, convert) for index, convert in to_json if convert is not None)
+    blobs = [name for name, type in dict(zip(names, types, strict=True)).items() if _is_blob(type)]
     return Plan(
         sql=sql,
         count=count,
         order=order,
         names=names,
-        types=(types := _types(compiled["columns"], type_of)),
-        objects=RowFormat(names, _converters(types), _blobs(names, types)),
+        types=types,
+        objects=RowFormat(names, converters, _blobs_member(blobs)),
         duplicate=duplicate,
         writes=not compiled["readonly"],
         heavy=authorizer.heavy,
@@ -208,20 +212,6 @@ def _shared(names: Iterable[str]) -> tuple[tuple[str, ...], str]:
     if len(unique) == len(shared):
         return shared, ""
     return shared, next(name for name, count in Counter(shared).items() if count > 1)
-
-
-def _types(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[str, ...]:
-    return tuple(type_of(table, origin) if origin else "" for _, _, _, table, origin in columns)
-
-
-def _converters(types: Sequence[str]) -> tuple[tuple[int, Convert], ...]:
-    typed = ((index, TYPES[type].to_json) for index, type in enumerate(types) if type)
-    return tuple((index, to_json) for index, to_json in typed if to_json is not None)
-
-
-def _blobs(names: Sequence[str], types: Sequence[str]) -> bytes:
-    last = dict(zip(names, types, strict=True))
-    return _blobs_member([name for name, type in last.items() if _is_blob(type)])
 
 
 def _is_blob(type: str) -> bool:

@@ -208,10 +208,6 @@ def result(changes: int, last_id: int, rows: bytes) -> bytes:
     return b'{"changes":%d,"last_id":%d}' % (changes, last_id)
 
 
-def query_response(rows: bytes) -> DoorResponse:
-    return DoorResponse(200, b'{"rows":%b}' % rows)
-
-
 def response(kind: Kind, results: Sequence[bytes]) -> DoorResponse:
     """Return the response to an exec or a batch."""
     return DoorResponse(200, b'{"results":[%b]}' % b",".join(results) if kind == "batch" else results[0])

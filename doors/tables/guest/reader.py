@@ -4,7 +4,6 @@ A read starts on the event loop with a deadline of a few milliseconds. One that 
 thread, which is safe because reads have no side effects.
 """
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -14,19 +13,10 @@ from time import perf_counter_ns
 
 from doors.tables.guest.authorizer import writes_in_query
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
-from doors.tables.guest.plan import Plan
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import (
-    SqlRequest,
-    add_statement,
-    describe,
-    query_response,
-    response,
-    result,
-)
+from doors.tables.guest.protocol import SqlRequest, describe, response
 from doors.tables.guest.session import MAX_CACHED_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
-from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import DoorResponse
 from engine.fair_threads import FairThreads, QueueFull
 from engine.recurring import Recurring
@@ -51,18 +41,18 @@ class NotAQuery(Exception):
     """A batch has a statement that writes, so it has to run on the writer."""
 
 
-class _TooSlow(Exception):
+class TooSlow(Exception):
     """A read exceeds the limits of the event loop and has to run on a thread."""
 
 
 class Reader:
     """The readers of one file. Call its methods on one thread; `close` on any."""
 
-    def __init__(self, path: Path, threads: FairThreads, replay: ReplayTime | None = None) -> None:
+    def __init__(self, path: Path, threads: FairThreads, new_clock: Callable[[], Clock]) -> None:
         """Open an existing file. Raises `GuestProblem`."""
         self._path = path
         self._threads = threads
-        self._replay = replay
+        self._new_clock = new_clock
         self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
         self.sessions: list[GuestSession] = []
         self._idle: list[GuestSession] = []
@@ -72,34 +62,29 @@ class Reader:
         self._runs = Recurring(self._close_idle)
 
     def _open(self, steps: int = 0, max_value: int = MAX_VALUE) -> GuestSession:
-        replay = self._replay
-        clock = Clock() if replay is None else Clock(replay.seconds)
+        clock = self._new_clock()
         try:
-            connection = open_reader(self._path, clock, max_value, None if replay is None else replay.name)
+            connection = open_reader(self._path, clock, max_value)
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         session = GuestSession(connection, clock, writes=False, steps=steps)
         session.refresh_schema()
         return session
 
-    def answer(self, request: SqlRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
-        """Answer a query, or a batch of queries. Raises `GuestProblem` and `NotAQuery`.
+    def answer(self, request: SqlRequest) -> DoorResponse:
+        """Answer a query, or a batch of queries. Raises `GuestProblem`, `NotAQuery` and `TooSlow`."""
+        return _run(self._quick, request, _QUICK_SECONDS, quick=True)
 
-        Canceling the future stops the read.
-        """
+    async def answer_on_thread(self, request: SqlRequest) -> DoorResponse:
+        """Answer a query, or a batch of queries. Raises `GuestProblem` and `NotAQuery`."""
+        disconnected = threading.Event()
+        read = partial(self._read, request, disconnected.is_set)
         try:
-            return _run(self._quick, request, _QUICK_SECONDS, quick=True)
-        except _TooSlow:
-            disconnected = threading.Event()
-            answer = asyncio.ensure_future(self._answer_on_thread(request, disconnected.is_set))
-            answer.add_done_callback(lambda _: disconnected.set())
-            return answer
-
-    async def _answer_on_thread(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
-        try:
-            return await self._threads.run(str(self._path), partial(self._read, request, disconnected))
+            return await self._threads.run(str(self._path), read)
         except QueueFull as error:
             raise GuestProblem("busy", "too many requests wait to read") from error
+        finally:
+            disconnected.set()
 
     def _read(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
         with self._changing:
@@ -160,7 +145,7 @@ def _run(session: GuestSession, request: SqlRequest, seconds: float, *, quick: b
             answer = run(session, request, quick)
         except GuestProblem as problem:
             if quick and problem.code in ("time-limit", "too-large"):
-                raise _TooSlow from problem
+                raise TooSlow from problem
             if session.refresh_schema():
                 raise
         else:
@@ -174,47 +159,32 @@ def _run(session: GuestSession, request: SqlRequest, seconds: float, *, quick: b
 def _query(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
     statement = request.statements[0]
     if quick and len(statement.sql) > MAX_CACHED_SQL:
-        raise _TooSlow
+        raise TooSlow
     plan = session.plan(statement.sql)
     if plan is None or plan.writes:
         raise writes_in_query()
     if quick and plan.heavy:
-        raise _TooSlow
-    return query_response(session.rows(plan, statement, _QUICK_RESULT_BYTES if quick else MAX_RESULT))
+        raise TooSlow
+    rows = session.rows(plan, statement, _QUICK_RESULT_BYTES if quick else MAX_RESULT)
+    return DoorResponse(200, b'{"rows":%b}' % rows)
 
 
 def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
     """Run queries on one snapshot of the tables."""
     if quick and sum(len(each.sql) for each in request.statements) > MAX_CACHED_SQL * 4:
-        raise _TooSlow
-    plans: list[Plan] = []
-    results: list[bytes] = []
-    remaining = _QUICK_RESULT_BYTES if quick else MAX_RESULT
-    try:
-        for statement in request.statements:
+        raise TooSlow
+    for index, statement in enumerate(request.statements):
+        try:
             plan = session.plan(statement.sql)
-            if plan is None or plan.writes:
-                raise NotAQuery
-            if quick and plan.heavy:
-                raise _TooSlow
-            plans.append(plan)
-    except GuestProblem as problem:
-        problem.statement = len(plans)
-        raise
+        except GuestProblem as problem:
+            problem.statement = index
+            raise
+        if plan is None or plan.writes:
+            raise NotAQuery
+        if quick and plan.heavy:
+            raise TooSlow
     session.execute("begin")
-    if (call := request.call) is not None:
-        call.statements = None  # An earlier attempt may have added some.
     try:
-        for plan, statement in zip(plans, request.statements, strict=True):
-            began = perf_counter_ns()
-            rows = session.rows(plan, statement, remaining)
-            remaining -= len(rows)
-            results.append(result(0, 0, rows))
-            if call is not None:
-                add_statement(call, statement, began, session.row_count)
-    except GuestProblem as problem:
-        problem.statement = len(results)
-        raise
+        return response("batch", session.run(request, _QUICK_RESULT_BYTES if quick else MAX_RESULT))
     finally:
         session.execute("rollback")
-    return response("batch", results)

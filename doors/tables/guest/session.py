@@ -5,11 +5,11 @@ Plans are cached until any connection or process changes the schema.
 
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
-from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 from doors.tables.guest import introspection
@@ -17,15 +17,9 @@ from doors.tables.guest.authorizer import GuestAuthorizer
 from doors.tables.guest.errors import GUEST_ERRORS, name_references, to_problem
 from doors.tables.guest.plan import Plan, RowFormat, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import SqlStatement
+from doors.tables.guest.protocol import SqlRequest, SqlStatement, add_statement, result
 from doors.tables.sqlite import catalog
-from doors.tables.sqlite.connections import (
-    NO_VALUES,
-    Clock,
-    Connection,
-    apsw,
-    limit_size,
-)
+from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw
 from doors.tables.types.json import Value, encode_rows
 from engine.door import DoorTables
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
@@ -95,8 +89,7 @@ class GuestSession:
         self._clock = clock
         self._authorizer = GuestAuthorizer(writes=writes, tables=tables)
         self._limit = StepLimit(connection)
-        self._plans: OrderedDict[str, Plan | None] = OrderedDict()
-        self._trusted_plans: OrderedDict[str, Plan | None] = OrderedDict()
+        self._plans = lru_cache(MAX_PLANS)(self._compile)
         self._max_value = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
         self._type_of: TypeOf | None = None
         self._schema = self._data_version = -1
@@ -150,18 +143,10 @@ class GuestSession:
 
     def plan(self, sql: str) -> Plan | None:
         """Return the plan of a statement; None if it writes on a read-only session."""
-        plans = self._trusted_plans if self._authorizer.trusted else self._plans
-        if sql in plans:
-            plans.move_to_end(sql)
-            return plans[sql]
-        plan = self._compile(sql)
-        if len(sql) <= MAX_CACHED_SQL:
-            plans[sql] = plan
-            if len(plans) > MAX_PLANS:
-                plans.popitem(last=False)
-        return plan
+        plan = self._plans if len(sql) <= MAX_CACHED_SQL else self._compile
+        return plan(sql, self._authorizer.trusted)
 
-    def _compile(self, sql: str) -> Plan | None:
+    def _compile(self, sql: str, _trusted: bool) -> Plan | None:
         sql = introspection.redirect(sql)
         try:
             plan = make_plan(self.connection, self._authorizer, sql, self._column_type)
@@ -214,6 +199,34 @@ class GuestSession:
             raise _too_large()
         return b"[%b]%b" % (text, row_format.members)
 
+    def run(self, request: SqlRequest, max_bytes: int) -> list[bytes]:
+        """Run the statements of an exec or a batch; return their results, of at most `max_bytes`."""
+        results: list[bytes] = []
+        last_id = 0
+        call = request.call if request.kind == "batch" else None
+        if call is not None:
+            call.statements = None  # An earlier attempt may have added some.
+        try:
+            for statement in request.statements:
+                began = perf_counter_ns()
+                plan = self.plan(statement.sql)
+                assert plan is not None
+                self.connection.set_last_insert_rowid(last_id if plan.reads_last_id else 0)
+                rows = self.rows(plan, statement, max_bytes)
+                max_bytes -= len(rows)
+                changes, inserted = 0, 0
+                if plan.writes:
+                    changes, inserted = self.connection.changes(), self.connection.last_insert_rowid()
+                last_id = inserted or last_id
+                results.append(result(changes, inserted, rows if plan.names else b""))
+                if call is not None:
+                    add_statement(call, statement, began, self.row_count)
+        except GuestProblem as problem:
+            if request.kind == "batch":
+                problem.statement = len(results)
+            raise
+        return results
+
     def _problem(self, error: Exception, sql: str, params: Sequence[Value] = ()) -> GuestProblem:
         if isinstance(error, apsw.InterruptError):
             return self._interrupted()
@@ -265,7 +278,6 @@ class GuestSession:
         return b",".join(pieces)
 
     def _read_all(self, sql: str) -> list[Any]:
-        """Return all rows of an internal statement."""
         with self.unbounded():
             return self.connection.execute(sql).fetchall()
 
@@ -299,15 +311,9 @@ class GuestSession:
         # SQLite reloads the schema when a statement runs, and planning runs none.
         self.execute("select 1 from sqlite_schema limit 1")
         self._schema = schema
-        self._plans.clear()
-        self._trusted_plans.clear()
+        self._plans.cache_clear()
         self._type_of = None
         return False
-
-    def limit_size(self, path: Path, limit: int) -> None:
-        """Set the maximum bytes of the database. Raises `OSError` too."""
-        with self.unbounded():
-            limit_size(self.connection, path, limit)
 
     def _column_type(self, table: str, column: str) -> str:
         if self._type_of is None:
@@ -320,8 +326,6 @@ class GuestSession:
 
 
 class _Unbounded:
-    """Context manager for internal statements, which have no limits."""
-
     __slots__ = ("_authorizer", "_deadline", "_limit")
 
     def __init__(self, limit: StepLimit, authorizer: GuestAuthorizer) -> None:

@@ -20,19 +20,18 @@ from time import perf_counter_ns
 
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import SqlRequest, add_statement, describe, response, result
+from doors.tables.guest.protocol import SqlRequest, describe, response
 from doors.tables.guest.session import MAX_RESULT, GuestSession, never
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.catalog import ANSWERS
 from doors.tables.sqlite.connections import (
-    MAX_BYTES,
     Clock,
     close_owner,
+    limit_size,
     max_size,
     open_writer,
     recorder_of,
 )
-from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import DoorResponse, DoorTables
 from engine.files.reserve import shortage
 
@@ -87,18 +86,11 @@ class _QueuedWrite:
 class Writer:
     """The writer of one file. `write` is called on event loops, `close` on any thread."""
 
-    def __init__(
-        self,
-        path: Path,
-        max_bytes: int = MAX_BYTES,
-        replay: ReplayTime | None = None,
-        tables: Sequence[DoorTables] = (),
-    ) -> None:
+    def __init__(self, path: Path, clock: Clock, tables: Sequence[DoorTables]) -> None:
         """Open or create the file, which can have `tables` of Doors. Raises `GuestProblem`."""
-        clock = Clock() if replay is None else Clock(replay.seconds)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            connection = open_writer(path, clock, max_bytes, None if replay is None else replay.name)
+            connection = open_writer(path, clock)
         except OSError as error:
             raise GuestProblem(
                 "storage", f"cannot create the tables of this project: {error.strerror}"
@@ -106,7 +98,6 @@ class Writer:
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         self._path = path
-        self._max_bytes = max_bytes
         self._short = False
         self._space_checked = 0.0
         self.session = GuestSession(connection, clock, writes=True, tables=tables)
@@ -228,7 +219,8 @@ class Writer:
             short = bool(shortage(self._path.parent))
             if short is not self._short:
                 self._short = short
-                self.session.limit_size(self._path, max_size(self._path, self._max_bytes))
+                with self.session.unbounded():
+                    limit_size(self.session.connection, self._path, max_size(self._path))
 
     def _begin(self, group: Sequence[_QueuedWrite]) -> bool:
         try:
@@ -287,7 +279,7 @@ class Writer:
                 self._recorder.write_as(work.request.origin, apart=shared <= MAX_APART)
             session.execute("savepoint request")
             session.trust(work.request.trusted)
-            work.answer = self._own.run(work.request, self._run)
+            work.answer = self._own.run(work.request)
             session.execute("release request")
             session.end()
             describe(work.request, session.row_count, began, "write", shared)
@@ -305,35 +297,6 @@ class Writer:
             session.trust(False)
             session.watch(never)
         return True
-
-    def _run(self, request: SqlRequest) -> DoorResponse:
-        session, connection = self.session, self.session.connection
-        results: list[bytes] = []
-        remaining = MAX_RESULT
-        last_id = 0
-        call = request.call if request.kind == "batch" else None
-        if call is not None:
-            call.statements = None  # An earlier attempt may have added some.
-        try:
-            for statement in request.statements:
-                began = perf_counter_ns()
-                plan = session.plan(statement.sql)
-                assert plan is not None
-                connection.set_last_insert_rowid(last_id if plan.reads_last_id else 0)
-                rows = session.rows(plan, statement, remaining)
-                remaining -= len(rows)
-                changes, inserted = 0, 0
-                if plan.writes:
-                    changes, inserted = connection.changes(), connection.last_insert_rowid()
-                last_id = inserted or last_id
-                results.append(result(changes, inserted, rows if plan.names else b""))
-                if call is not None:
-                    add_statement(call, statement, began, session.row_count)
-        except GuestProblem as problem:
-            if request.kind == "batch":
-                problem.statement = len(results)
-            raise
-        return response(request.kind, results)
 
 
 class _OwnTables:
@@ -365,10 +328,10 @@ class _OwnTables:
             self.session.execute(statement)
         self.session.refresh_schema()
 
-    def run(self, request: SqlRequest, work: Callable[[SqlRequest], DoorResponse]) -> DoorResponse:
+    def run(self, request: SqlRequest) -> DoorResponse:
         """Run a request in the current transaction, or return the stored answer. Raises `GuestProblem`."""
         if not request.idempotency_key:
-            return work(request)
+            return response(request.kind, self.session.run(request, MAX_RESULT))
         digest = sha256(repr((request.kind, request.statements)).encode("utf-8", "surrogatepass")).hexdigest()
         session = self.session
         if (stored := session.row(_FIND, request.idempotency_key)) is not None:
@@ -379,16 +342,16 @@ class _OwnTables:
                     "Use a new key for each write, and repeat a write with its own statements.",
                 )
             return DoorResponse(200, stored[1])
-        response = work(request)
-        if len(response.body) > MAX_ANSWER:
+        answer = response(request.kind, session.run(request, MAX_RESULT))
+        if len(answer.body) > MAX_ANSWER:
             raise GuestProblem(
                 "too-large",
                 f"the answer to a write with an idempotency key has more than {MAX_ANSWER >> 10} KiB",
                 "Return fewer rows.",
             )
-        session.row(_INSERT, request.idempotency_key, digest, response.body)
+        session.row(_INSERT, request.idempotency_key, digest, answer.body)
         session.execute(_EXPIRE)
-        return response
+        return answer
 
 
 def _is_overdue(work: _QueuedWrite) -> bool:

@@ -85,18 +85,21 @@ def run_steps(
     may create and fill svc's own tables, as dumps do. `seconds` is the time limit of each statement, and
     `deadline` that of all, in seconds of `monotonic`. Raises `TablesError`.
     """
-    before = set(rows(connection, _ITEMS))
+    before, altered = set(rows(connection, _ITEMS)), list[str]()
     with _restricted(connection, notes.INTERNAL_TABLES if allow_internal else ()) as refusals:
         try:
             for count, statement in enumerate(script, 1):
                 end = min(deadline, time.monotonic() + seconds)
-                _run_statement(connection, name, statement, refusals, end)
+                if _run_statement(connection, name, statement, refusals, end):
+                    altered.append(statement.sql)
                 yield count
         except StatementTooLong as error:
             raise TablesError(
                 f"{_location(name, error.line)}: the statement exceeds {MAX_STATEMENT_BYTES} characters",
                 "Split it, or close an open quote.",
             ) from None
+    for sql in altered:
+        _rename_notes(connection, sql)
     for kind, item in set(rows(connection, _ITEMS)) - before:
         if reserved(item) and item not in notes.INTERNAL_TABLES and not item.startswith("sqlite_"):
             raise TablesError(
@@ -106,7 +109,8 @@ def run_steps(
 
 def _run_statement(
     connection: Connection, name: str, statement: ParsedStatement, refusals: "_Refusals", end: float
-) -> None:
+) -> bool:
+    """Run a statement. Return whether it is an ALTER TABLE."""
     nul = statement.sql.find("\0")
 
     def failure(reason: str, hint: str, offset: int = 0, code: str = TablesError.code) -> TablesError:
@@ -117,12 +121,10 @@ def _run_statement(
         raise failure("the SQL has a NUL character", "Remove it, or use char(0).", nul)
     words = [token.value.lower() for token in islice(tokens(statement.sql), 5)]
     if _is_skipped(words):
-        return
+        return False
     if words[:1] == ["pragma"]:
         reason, hint = _HINTS[apsw.SQLITE_PRAGMA]
         raise failure(f"the statement {reason}", hint)
-    renames = words[:1] == ["alter"]
-    before = _table_columns(connection) if renames else {}
     refusals.clear()
     seconds = end - time.monotonic()
     if seconds < 0:
@@ -160,8 +162,7 @@ def _run_statement(
         raise failure(str(error), _hint(str(error)), offset) from error
     finally:
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, length)
-    if renames:
-        _rename_notes(connection, before)
+    return words[:1] == ["alter"]
 
 
 def _is_skipped(words: Sequence[str]) -> bool:
@@ -240,33 +241,15 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
         connection.authorizer = None
 
 
-def _table_columns(connection: Connection) -> dict[int, tuple[str, list[str]]]:
-    """Return name and columns of each table by its root page, which a rename does not change."""
-    sql = "SELECT rootpage, name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
-    columns = "SELECT name FROM pragma_table_xinfo(?)"
-    with _unrestricted(connection):
-        tables = rows(connection, sql)
-        return {page: (name, [row[0] for row in rows(connection, columns, name)]) for page, name in tables}
-
-
-@contextmanager
-def _unrestricted(connection: Connection) -> Iterator[None]:
-    """Remove the restrictions for svc's own statements."""
-    authorizer, connection.authorizer = connection.authorizer, None
-    try:
-        yield
-    finally:
-        connection.authorizer = authorizer
-
-
-def _rename_notes(connection: Connection, before: dict[int, tuple[str, list[str]]]) -> None:
-    after = _table_columns(connection)
-    with _unrestricted(connection):
-        for page, (name, columns) in after.items():
-            old_name, old_columns = before.get(page, (name, columns))
-            if old_name != name:
-                notes.rename_table(connection, old_name, name)
-            if len(old_columns) == len(columns):
-                for old, new in zip(old_columns, columns, strict=True):
-                    if old != new:
-                        notes.rename_column(connection, name, old, new)
+def _rename_notes(connection: Connection, sql: str) -> None:
+    """Rename the table or the column of notes as a statement that begins with ALTER has done."""
+    names = [token.value for token in tokens(sql) if token.text != ";"]
+    if names[3] == ".":
+        del names[2:4]
+    if names[3].lower() != "rename":
+        return
+    match names[2:]:
+        case [table, _, _, new]:
+            notes.rename_table(connection, table, new)
+        case [table, _, *_, old, _, new]:
+            notes.rename_column(connection, table, old, new)

@@ -74,7 +74,6 @@ class Journal:
     writes = True
 
     def __init__(self, path: Path) -> None:
-        """`path` is the database file."""
         self._folder = path.parent / FOLDER
         self._segment, self._file = self._folder, -1
         """The last segment, and its descriptor. It stays open between transactions."""
@@ -167,7 +166,6 @@ def _new_id() -> str:
 
 
 def _begin(connection: Connection) -> LogPosition:
-    """Begin a journal of a database, and return its position. Raises SQLite's errors."""
     log_position = LogPosition(_new_id(), 0, "", 0, 0)
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(CREATE)

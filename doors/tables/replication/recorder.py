@@ -5,7 +5,6 @@ A trace of all statements finds both. A transaction that changed more than that 
 machine it is an entry without content, a gap.
 """
 
-import re
 from collections.abc import Container, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import lru_cache
@@ -23,12 +22,12 @@ from doors.tables.replication.entry import Entry, Origin, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw
 from doors.tables.sqlite.errors import quoted, rows, scalar
+from doors.tables.sqlite.tokens import first_word
 
 if TYPE_CHECKING:
     from doors.tables.replication.journal import Journal
     from doors.tables.replication.replica import Replica
 
-_WORD = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*([a-z]+)", re.IGNORECASE)
 _ROWS = frozenset({"insert", "update", "delete", "replace", "with"})
 """First words of statements that do not change the schema. It is checked before the commit."""
 _CACHED_SQL = 2048
@@ -45,10 +44,7 @@ _SEQUENCES = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"
 _TABLES = "pragma_table_list AS t WHERE t.schema = 'main' AND t.type = 'table'"
 
 
-@lru_cache(4096)
-def _first_word(sql: str) -> str:
-    words = _WORD.match(sql)
-    return words[1].lower() if words else ""
+_first_word = lru_cache(4096)(first_word)
 
 
 class Recorder:

@@ -17,7 +17,6 @@ from doors.tables.sqlite.connections import iso
 from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
-    Error,
     SqlError,
     TablesError,
     Value,
@@ -25,7 +24,7 @@ from doors.tables.sqlite.errors import (
     limited_triggers,
     quoted,
     rows,
-    wrap_error,
+    wrapped_errors,
 )
 from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.grid_cell import CUT, cells, full_cell, results, same, selected, stored, value_of
@@ -145,8 +144,6 @@ class Outcome:
 
 
 class _InvalidChange(Exception):
-    """A change cannot be made."""
-
     def __init__(self, message: str, column: str | None = None, constraint: str = "") -> None:
         super().__init__(message)
         self.message, self.column, self.constraint = message, column, constraint
@@ -168,14 +165,11 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
     `read-only` or `not-found`, or the file cannot be written.
     """
     timeout = f"it would take longer than {TIMEOUT_SECONDS:.0f} s"
+    limits = limited_triggers(connection, TIMEOUT_SECONDS, _ERROR_PREFIX, timeout, "Change fewer at once.")
     try:
-        with limited_triggers(
-            connection, TIMEOUT_SECONDS, _ERROR_PREFIX, timeout, "Change fewer at once."
-        ) as memory:
+        with wrapped_errors(_ERROR_PREFIX), limits as memory:
             connection.execute("BEGIN IMMEDIATE")
             return _TableChanges(connection, table, memory).all(changes, skip=skip)
-    except Error as error:
-        raise wrap_error(error, _ERROR_PREFIX) from error
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -199,8 +193,7 @@ class _TableChanges:
         self.key: tuple[Column, ...] = tuple(self.table.column(each) for each in row_identity.key)
         self.source = f"main.{quoted(self.table.name)}"
         self.key_condition = " AND ".join(f"{quoted(column.name)} = ?" for column in self.key)
-        self.returning = ", ".join(quoted(column.name) for column in self.key)
-        parts = (selected(quoted(each.name), cut=CUT, as_bytes=True) for each in self.table.columns)
+        parts = (selected(quoted(each.name), cut=CUT) for each in self.table.columns)
         self.select_row = f"SELECT {', '.join(parts)} FROM {self.source} WHERE {self.key_condition}"
 
     def all(self, changes: Sequence[Change], *, skip: bool) -> Outcome:
@@ -241,32 +234,28 @@ class _TableChanges:
         try:
             match change:
                 case InsertRow():
-                    return self._insert(self._stored_values(change.insert))
+                    values = self._stored_values(change.insert)
+                    names = ", ".join(map(quoted, values))
+                    rest = f"({names}) VALUES ({', '.join('?' * len(values))})"
+                    return self._run(
+                        f"INSERT INTO {self.source} {rest if values else 'DEFAULT VALUES'}", values
+                    )
                 case UpdateRow(update=update):
                     key = self._require_unchanged(update.key, update.expected)
-                    return self._update(key, self._stored_values(update.set))
+                    values = self._stored_values(update.set)
+                    assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
+                    sql = f"UPDATE {self.source} SET {assignments} WHERE {self.key_condition}"
+                    return self._run(sql, values, key)
                 case DeleteRow(delete=delete):
                     key = self._require_unchanged(delete.key, delete.expected)
-                    sql = f"DELETE FROM {self.source} WHERE {self.key_condition} RETURNING {self.returning}"
-                    self._run(sql, {}, key)
+                    self._run(f"DELETE FROM {self.source} WHERE {self.key_condition}", {}, key)
                     return key
         except (SqlError, UnicodeEncodeError) as error:
             raise _InvalidChange(str(error)) from error
 
-    def _insert(self, values: Values) -> list[Value]:
-        names = ", ".join(map(quoted, values))
-        values_sql = f"({names}) VALUES ({', '.join('?' * len(values))})" if values else "DEFAULT VALUES"
-        return self._run(f"INSERT INTO {self.source} {values_sql} RETURNING {self.returning}", values, [])
-
-    def _update(self, key: list[Value], values: Values) -> list[Value]:
-        assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
-        return self._run(
-            f"UPDATE {self.source} SET {assignments} WHERE {self.key_condition} RETURNING {self.returning}",
-            values,
-            key,
-        )
-
-    def _run(self, sql: str, values: Values, key: list[Value]) -> list[Value]:
+    def _run(self, sql: str, values: Values, key: Sequence[Value] = ()) -> list[Value]:
+        """Run a statement; return the key of its row."""
+        sql += f" RETURNING {', '.join(quoted(column.name) for column in self.key)}"
         try:
             with self.memory:  # Triggers may collect values.
                 keys = rows(self.connection, sql, *values.values(), *key)
@@ -282,7 +271,7 @@ class _TableChanges:
         """Return the key of a row. Raises `_Stale` if the row is missing or differs from `expected`."""
         key = self._key_values(key_cells)
         columns = [(self._column(name), value) for name, value in expected.items()]
-        parts = [selected(quoted(each.name), cut=_NO_CUT, as_bytes=True) for each, _ in columns]
+        parts = [selected(quoted(each.name), cut=_NO_CUT) for each, _ in columns]
         matching = rows(
             self.connection,
             f"SELECT {', '.join(parts) or 'NULL'} FROM {self.source} WHERE {self.key_condition} LIMIT 2",

@@ -45,7 +45,7 @@ from doors.tables.sqlite.errors import (
     scalar,
     transaction,
 )
-from doors.tables.sqlite.tokens import ColumnText, Definition, Token, tokens
+from doors.tables.sqlite.tokens import ColumnText, Definition, tokens
 from doors.tables.types.parse import real
 from doors.tables.types.registry import TYPES, TypeName, coerce, convert
 
@@ -83,7 +83,6 @@ def _existing(connection: Connection, name: str) -> Table:
 
 
 def _refuse_taken(connection: Connection, name: str, kind: str = "table") -> None:
-    """Raise `TablesError` if a table, view or index of that name exists."""
     existing_items = rows(
         connection, "SELECT type, name FROM sqlite_schema WHERE name = ? COLLATE NOCASE", name
     )
@@ -96,10 +95,7 @@ def _refuse_taken(connection: Connection, name: str, kind: str = "table") -> Non
 
 
 def create_table(connection: Connection, change: CreateTable) -> None:
-    """Create a table.
-
-    Raises `TablesError` if the number of columns is out of range or a name repeats.
-    """
+    """Create a table. Raises `TablesError`."""
     check_name(change.table, "a table")
     _refuse_taken(connection, change.table)
     if not 1 <= len(change.columns) <= MAX_COLUMNS:
@@ -212,7 +208,6 @@ def _rename_table(connection: Connection, change: RenameTable) -> None:
 
 
 def _drop_table(connection: Connection, change: DropTable) -> None:
-    """Drop a table. Raises `TablesError` if another table refers to it."""
     table = _existing(connection, change.table)
     sql = 'SELECT m.name, f."table" FROM sqlite_schema m JOIN pragma_foreign_key_list(m.name) f'
     for name, parent in rows(connection, sql):
@@ -225,7 +220,6 @@ def _drop_table(connection: Connection, change: DropTable) -> None:
 
 
 def _set_note(connection: Connection, change: SetNote) -> None:
-    """Set the note on a table or column. Raises `TablesError` if the note is too long."""
     table = find(read(connection), change.table)
     if len(change.note) > notes.MAX_NOTE_LENGTH:
         raise TablesError(f"the note has {len(change.note)} characters", f"Maximum {notes.MAX_NOTE_LENGTH}.")
@@ -242,7 +236,6 @@ def _column(
 
 
 def _add_column(connection: Connection, change: AddColumn) -> None:
-    """Add a column. Raises `TablesError` if existing rows would lack a required value."""
     table, column = _existing(connection, change.table), change.column
     _check_new_name(table.name, table.columns, column.name)
     if len(table.columns) >= MAX_COLUMNS:
@@ -295,7 +288,6 @@ def _add_numbers(connection: Connection, table: Table, column: Column) -> None:
 
 
 def _rename_column(connection: Connection, change: RenameColumn) -> None:
-    """Rename a column. Raises `TablesError` if another column has the name."""
     table = _existing(connection, change.table)
     column = table.column(change.column)
     _check_new_name(table.name, [each for each in table.columns if each is not column], change.name)
@@ -311,7 +303,6 @@ def _rename_column(connection: Connection, change: RenameColumn) -> None:
 
 
 def _drop_column(connection: Connection, change: DropColumn) -> None:
-    """Drop a column. Raises `TablesError` if something depends on it."""
     table, column, definition = _column(connection, change)
     if column.primary_key:
         raise TablesError(
@@ -342,10 +333,6 @@ def _drop_column(connection: Connection, change: DropColumn) -> None:
 
 
 def _retype(connection: Connection, change: RetypeColumn) -> None:
-    """Convert a column and its values to another type.
-
-    Raises `TablesError` if the column is computed, or its default does not fit the type.
-    """
     table, column, definition = _column(connection, change)
     if column.generated:
         raise TablesError(
@@ -398,7 +385,6 @@ def _retyped(
 
 
 def _set_nullable(connection: Connection, change: SetNullable) -> None:
-    """Allow or refuse null in a column. Raises `TablesError` if a column of the key would allow it."""
     table, column, definition = _column(connection, change)
     text = definition.column(column.name).without("NOT NULL", "NULL")
     if column.nullable == change.nullable:
@@ -412,7 +398,6 @@ def _set_nullable(connection: Connection, change: SetNullable) -> None:
 
 
 def _set_default(connection: Connection, change: SetDefault) -> None:
-    """Set or drop the default of a column. Raises `TablesError` if the column is computed."""
     table, column, definition = _column(connection, change)
     if column.generated:
         raise TablesError(f"column {column.name} of table {table.name} is computed and has no default")
@@ -423,7 +408,6 @@ def _set_default(connection: Connection, change: SetDefault) -> None:
 
 
 def _set_unique(connection: Connection, change: SetUnique) -> None:
-    """Refuse or allow duplicates in a column."""
     table, column, definition = _column(connection, change)
     if column.unique == change.unique:
         return
@@ -440,10 +424,6 @@ def _set_unique(connection: Connection, change: SetUnique) -> None:
 
 
 def _set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
-    """Set or drop the primary key of a table.
-
-    Raises `TablesError` if the key has computed columns or a column twice.
-    """
     table = _existing(connection, change.table)
     columns = [table.column(name) for name in change.columns]
     key = tuple(column.name for column in columns)
@@ -473,21 +453,13 @@ def _without(definition: Definition, keyword: str, columns: tuple[str, ...] | No
         parts = list(tokens(sql))
         if parts[0].is_word("CONSTRAINT"):
             parts = parts[2:]
-        if not parts[0].is_word(keyword) or (
-            columns is not None and _column_names(parts) != [fold(name) for name in columns]
-        ):
+        names = [fold(each.value) for each in parts[1:] if each.kind in ("word", "name")]
+        if not parts[0].is_word(keyword) or (columns is not None and names != list(map(fold, columns))):
             remaining.append(sql)
     return replace(definition, constraints=tuple(remaining))
 
 
-def _column_names(parts: list[Token]) -> list[str]:
-    """Return the columns of `unique (a, b)`, folded."""
-    inner = [part for part in parts if part.kind in ("word", "name") and not part.is_word("UNIQUE")]
-    return [fold(part.value) for part in inner]
-
-
 def _create_index(connection: Connection, change: CreateIndex) -> None:
-    """Create an index. Raises `TablesError` without columns, or with a column named twice."""
     table = _existing(connection, change.table)
     columns = [table.column(name).name for name in change.columns]
     if not columns or len(set(columns)) < len(columns):
@@ -505,10 +477,6 @@ def _create_index(connection: Connection, change: CreateIndex) -> None:
 
 
 def _drop_index(connection: Connection, change: DropIndex) -> None:
-    """Drop an index that `CREATE INDEX` made.
-
-    Raises `TablesError` for other names, including indexes of keys and unique columns.
-    """
     for table in read(connection).values():
         for index in table.indexes:
             if fold(index.name) == fold(change.name):
@@ -532,7 +500,6 @@ def check_name(name: str, subject: str) -> None:
 
 
 def _check_column_name(name: str) -> None:
-    """Validate the name of a column. Raises `TablesError`."""
     check_name(name, "a column")
     if fold(name) in ROW_NAMES:
         raise TablesError(

@@ -28,14 +28,17 @@ def write(connection: Connection, table: str, column: str, note: str) -> None:
 def rename_table(connection: Connection, old: str, new: str) -> None:
     """Move the notes of a table to its new name."""
     if _has_notes(connection):
-        connection.execute(f"UPDATE OR REPLACE {NOTES} SET table_name = ? WHERE table_name = ?", (new, old))
+        connection.execute(
+            f"UPDATE OR REPLACE {NOTES} SET table_name = ? WHERE table_name = ? COLLATE NOCASE", (new, old)
+        )
 
 
 def rename_column(connection: Connection, table: str, old: str, new: str) -> None:
     """Move the note of a column to its new name."""
     if _has_notes(connection):
         connection.execute(
-            f"UPDATE OR REPLACE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?",
+            f"UPDATE OR REPLACE {NOTES} SET column_name = ?"
+            " WHERE table_name = ? COLLATE NOCASE AND column_name = ? COLLATE NOCASE",
             (new, table, old),
         )
 

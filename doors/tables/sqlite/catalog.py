@@ -205,7 +205,6 @@ def _check(column: str, condition: str) -> str:
 
 
 def _checked(name: str, sql: str) -> TypeName | None:
-    """Return the type whose check this is."""
     words = folded_tokens(sql)
     if words[:1] == ["constraint"]:
         words = words[2:]

@@ -96,11 +96,11 @@ _LIMITS = {
 class Clock:
     """The SQL function `now()`: ISO 8601, UTC, milliseconds, Z. Constant until the next `tick`."""
 
-    __slots__ = ("_seconds", "_text")
+    __slots__ = ("_seconds", "_text", "vfs")
 
-    def __init__(self, seconds: Callable[[], float] = time.time) -> None:
-        """`seconds` returns the Unix time."""
-        self._seconds = seconds
+    def __init__(self, seconds: Callable[[], float] = time.time, vfs: str | None = None) -> None:
+        """`seconds` returns the Unix time; `vfs` is a file system of SQLite with this time."""
+        self._seconds, self.vfs = seconds, vfs
         self._text = ""
 
     def tick(self) -> None:
@@ -198,23 +198,23 @@ def open_replica(path: Path) -> Connection:
     return connection
 
 
-def max_size(path: Path, max_bytes: int) -> int:
-    """Return the maximum bytes of a database: `max_bytes`, or its quota if that is less."""
+def max_size(path: Path) -> int:
+    """Return the maximum bytes of a database of guests."""
     quota = storage_quota(path)
-    return max_bytes if quota is None else min(quota, max_bytes)
+    return MAX_BYTES if quota is None else min(quota, MAX_BYTES)
 
 
-def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES, vfs: str | None = None) -> Connection:
+def open_writer(path: Path, clock: Clock) -> Connection:
     """Open or create a database with the limits of guests. Raises SQLite's errors."""
-    connection = open_owner(path, vfs, exclusive=False)
-    limit_size(connection, path, max_size(path, max_bytes))
+    connection = open_owner(path, clock.vfs, exclusive=False)
+    limit_size(connection, path, max_size(path))
     _bound(connection, clock)
     return connection
 
 
-def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE, vfs: str | None = None) -> Connection:
+def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connection:
     """Open an existing database read-only with the limits of guests. Raises SQLite's errors."""
-    with _opened(_read_only(path, vfs)) as connection:
+    with _opened(_read_only(path, clock.vfs)) as connection:
         _prepare(connection)
         connection.execute("pragma query_only = on")
         _bound(connection, clock)

@@ -110,6 +110,19 @@ def open_file(path: Path, *, create: bool = False) -> Connection:
 
 
 @contextmanager
+def atomic(connection: Connection, begin: str = "begin immediate") -> Iterator[None]:
+    """Run a transaction, which errors roll back."""
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+
+
+@contextmanager
 def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
     """Run a write transaction. Foreign keys are checked at its end, so that tables can be rebuilt.
 
@@ -122,17 +135,11 @@ def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
         enforced = scalar(connection, "pragma foreign_keys")
         connection.execute("pragma foreign_keys = off")
         try:
-            connection.execute("begin immediate")
-            try:
+            with atomic(connection):
                 before = _violations(connection)
                 yield
                 if before is not None:
                     _check_foreign_keys(connection, before, error_prefix)
-                connection.execute("commit")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("rollback")
-                raise
         finally:
             connection.execute(f"pragma foreign_keys = {enforced}")
     except (Error, UnicodeDecodeError) as error:
@@ -160,27 +167,30 @@ def limited_triggers(
         raise TablesError(f"{error_prefix}: {timeout}", hint, code=code) from None
 
 
-def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:
-    """Yield (table, rowid, parent, index) for each violation of a foreign key."""
-    yield from connection.execute("pragma foreign_key_check")
-
-
 def _violations(connection: Connection) -> set[tuple[Any, ...]] | None:
-    """Return the violations; None if SQLite cannot check them: a parent is not unique."""
+    """Return the violations of foreign keys; None if SQLite cannot check them: a parent is not unique."""
     try:
-        return set(_dangling(connection))
+        return set(connection.execute("pragma foreign_key_check"))
     except SqlError:
         return None
 
 
 def _check_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], error_prefix: str) -> None:
-    for violation in _dangling(connection):
-        if violation not in before:
-            table, row, parent, _ = violation
+    for table, row, parent, index in connection.execute("pragma foreign_key_check"):
+        if (table, row, parent, index) not in before:
             raise TablesError(
                 f"{error_prefix}: row {row} of table {table} would refer to a missing row of {parent}",
                 f"Change or delete the rows of {table} that refer to {parent} first.",
             )
+
+
+@contextmanager
+def wrapped_errors(error_prefix: str) -> Iterator[None]:
+    """Raise SQLite's errors as those of `wrap_error`."""
+    try:
+        yield
+    except Error as error:
+        raise wrap_error(error, error_prefix) from error
 
 
 def wrap_error(error: Exception, error_prefix: str, file: str = "the file") -> TablesError:

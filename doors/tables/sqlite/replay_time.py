@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from doors.tables.sqlite.connections import apsw
+from doors.tables.sqlite.connections import Clock, apsw
 
 _EPOCH_MS = 210_866_760_000_000
 """1970 in milliseconds of the Julian day, as SQLite counts."""
@@ -32,9 +32,9 @@ class ReplayTime(apsw.VFS):
                 del self._calls[index]
                 return
 
-    def seconds(self) -> float:
-        """Return the Unix time."""
-        return self._now_ns / 1e9
+    def clock(self) -> Clock:
+        """Return a clock of connections."""
+        return Clock(lambda: self._now_ns / 1e9, self.name)
 
     def xCurrentTimeInt64(self) -> int:
         """Return the time as SQLite counts it."""

@@ -7,8 +7,9 @@ generated columns. The stored statement has everything; parsing it loses only co
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Literal, get_args
+
+import apsw
 
 from doors.tables.sqlite.errors import TablesError, fold, quoted
 
@@ -62,16 +63,22 @@ class Token:
         return self.text
 
 
-def tokens(sql: str, start: int = 0, end: int | None = None) -> Iterator[Token]:
-    """Yield the tokens of SQL between two positions, without spaces and comments."""
+def tokens(sql: str) -> Iterator[Token]:
+    """Yield the tokens of SQL, without spaces and comments."""
     spaced = False
-    for match in _TOKEN.finditer(sql, start, len(sql) if end is None else end):
+    for match in _TOKEN.finditer(sql):
         kind = match.lastgroup
         if kind == "space":
             spaced = True
         else:
             yield Token(kind, match[0], spaced)  # type: ignore[arg-type]
             spaced = False
+
+
+def first_word(sql: str) -> str:
+    """Return the first word of SQL in lower case, or an empty text."""
+    first = next((token for token in tokens(sql) if token.text != ";"), None)
+    return first.text.lower() if first is not None and first.kind == "word" else ""
 
 
 def to_sql(parts: Iterable[Token]) -> str:
@@ -109,7 +116,8 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
             position = match.end() if match else position
             if position >= len(buffer) or buffer[position] != ";":
                 break
-            if _is_in_trigger(buffer, start, position):
+            # Not the end of a statement within a trigger.
+            if not apsw.complete(buffer[start : position + 1].replace("\0", " ")):
                 position += 1
                 continue
             text = buffer[start:position]
@@ -120,19 +128,6 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
         if len(buffer) > max_length:
             raise StatementTooLong(line)
     yield from _statement(buffer, line)
-
-
-def _is_in_trigger(text: str, start: int, position: int) -> bool:
-    """Return whether a semicolon is inside a trigger, which ends at the semicolon after `end`."""
-    first = [token.text.lower() for token in islice(tokens(text, start, position), 3)]
-    if (
-        first[:1] != ["create"]
-        or "trigger" not in first[1:]
-        or first[1] not in ("temp", "temporary", "trigger")
-    ):
-        return False
-    last = tokens(text, text.rfind(";", start, position) + 1, position)
-    return [token.text.lower() for token in islice(last, 2)] != ["end"]
 
 
 def _statement(text: str, line: int) -> Iterator[ParsedStatement]:
@@ -203,10 +198,10 @@ class Definition:
         """Return an existing column by its name."""
         return next(column for column in self.columns if fold(column.name) == fold(name))
 
-    def with_column(self, name: str, column: ColumnText | None) -> "Definition":
-        """Return the table with a column replaced, or removed for None."""
+    def with_column(self, name: str, column: ColumnText) -> "Definition":
+        """Return the table with a column replaced."""
         changed = (column if fold(each.name) == fold(name) else each for each in self.columns)
-        return replace(self, columns=tuple(each for each in changed if each is not None))
+        return replace(self, columns=tuple(changed))
 
 
 def parse(sql: str) -> Definition:

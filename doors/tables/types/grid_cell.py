@@ -178,16 +178,15 @@ class Selected(NamedTuple):
     is_text: bool
 
 
-def selected(expression: str, *, cut: int, as_bytes: bool = False) -> str:
+def selected(expression: str, *, cut: int) -> str:
     """Return the result columns of a `Selected`: the value, its size in bytes, and whether it is text.
 
-    With `as_bytes` text is selected as bytes, so that text that is not UTF-8 can be read.
+    Text is selected as bytes, so that text that is not UTF-8 can be read.
     """
     blob = f"CAST({expression} AS BLOB)"
     text = f"typeof({expression}) = 'text'"
-    value = f"iif({text}, {blob}, {expression})" if as_bytes else expression
     size = f"octet_length({expression})"
-    return f"iif({size} > {cut}, substr({blob}, 1, {cut}), {value}), {size}, {text}"
+    return f"iif({size} > {cut}, substr({blob}, 1, {cut}), iif({text}, {blob}, {expression})), {size}, {text}"
 
 
 def results(row: Sequence[Any]) -> list[Selected]:

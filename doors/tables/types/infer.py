@@ -145,7 +145,10 @@ def _preview_json(source: BinaryIO, format: Any) -> Preview:
     for count, (_, _, fields) in enumerate(objects(source, format), 1):
         if count <= PREVIEW_ROWS:
             first.append(
-                {fold(name): _preview_text(value, source_text) for name, value, source_text in fields}
+                {
+                    fold(name): value if isinstance(value, str | None) else source_text
+                    for name, value, source_text in fields
+                }
             )
         for name, value, source_text in fields:
             if fold(name) not in stats:
@@ -157,10 +160,6 @@ def _preview_json(source: BinaryIO, format: Any) -> Preview:
                 stats[absent].missing = True
     rows = tuple(tuple(row.get(name) for name in stats) for row in first)
     return Preview(tuple(column.column() for column in stats.values()), rows, count)
-
-
-def _preview_text(value: Any, source_text: str) -> str | None:
-    return value if isinstance(value, str) else None if value is None else source_text
 
 
 Header = Literal["auto", "yes", "no"]

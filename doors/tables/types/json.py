@@ -94,7 +94,6 @@ def _converted(row: Sequence[Any], converters: Sequence[tuple[int, Convert]]) ->
 
 
 def _with_infinity(value: Any) -> Any:
-    """Return a document with each infinite real as a number of JSON."""
     if type(value) is float and math.isinf(value):
         return Verbatim(real_text(value))
     if type(value) is dict:

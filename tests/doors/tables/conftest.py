@@ -1,7 +1,6 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,8 +22,8 @@ def open_tables(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Cal
     opened = []
     door = TablesDoor()
 
-    def open_one(name: str = "shop", **settings: Any) -> Tables:
-        tables = Tables(tmp_path / name, loop, TablesDoor(**settings) if settings else door)
+    def open_one(name: str = "shop") -> Tables:
+        tables = Tables(tmp_path / name, loop, door)
         tables.folder.mkdir(exist_ok=True)
         opened.append(tables)
         return tables

@@ -243,7 +243,7 @@ def test_plan_cache_is_bounded(tables: Tables) -> None:
         assert tables.query(f"select {number} as a").rows == [{"a": number}]
     store = tables.opened._database
     assert store is not None
-    assert len(store._reader._quick._plans) <= 512
+    assert store._reader._quick._plans.cache_info().currsize <= 512
 
 
 def test_canceled_read_is_interrupted(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,8 +318,11 @@ BLOBS = f"{NUMBERS} select randomblob(100000) as z, i from n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the bytes that a thread writes")
-def test_statements_above_temporary_space_are_stopped(open_tables: Callable[..., Tables]) -> None:
-    tables = open_tables(max_written=64 << 20)
+def test_statements_above_temporary_space_are_stopped(
+    open_tables: Callable[..., Tables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.door.MAX_WRITTEN_BYTES", 64 << 20)
+    tables = open_tables()
     tables.schema("create table blobs (z blob) strict")
     sort = f"select max(length(z)) as a from ({BLOBS} order by z limit -1 offset 1)"
     assert tables.query(sort, 100).rows == [{"a": 100_000}]

@@ -49,7 +49,8 @@ def test_large_database_does_not_grow_into_the_reserve(
 def test_quota_holds_while_only_the_reserve_is_free(
     open_tables: Callable[..., Tables], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = open_tables("shop", max_bytes=MIB)
+    monkeypatch.setattr("doors.tables.sqlite.connections.MAX_BYTES", MIB)
+    tables = open_tables("shop")
     tables.schema("create table files (id integer primary key, content blob)")
     monkeypatch.setattr(reserve, "RESERVE_SHARE", 1.0)
     monkeypatch.setattr(reserve, "MAX_RESERVE_BYTES", 1 << 60)

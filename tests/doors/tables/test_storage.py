@@ -167,8 +167,11 @@ def test_damaged_pages_are_reported_and_affect_one_project(tables: Tables, open_
     assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
 
 
-def test_size_limit_refuses_writes_and_preserves_rows(open_tables: Open) -> None:
-    tables = open_tables("small", max_bytes=1 << 20)
+def test_size_limit_refuses_writes_and_preserves_rows(
+    open_tables: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.sqlite.connections.MAX_BYTES", 1 << 20)
+    tables = open_tables("small")
     tables.schema("create table t (id integer primary key, a text)")
     acknowledged = 0
     for _ in range(100):
@@ -223,8 +226,11 @@ def test_storage_quota_refuses_writes_of_guests_and_owners(open_tables: Open) ->
     assert tables.exec("insert into t (a) values ('y')").status == 200
 
 
-def test_write_over_size_limit_does_not_undo_concurrent_writes(open_tables: Open) -> None:
-    tables = open_tables("small", max_bytes=1 << 20)
+def test_write_over_size_limit_does_not_undo_concurrent_writes(
+    open_tables: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.sqlite.connections.MAX_BYTES", 1 << 20)
+    tables = open_tables("small")
     tables.schema("create table t (id integer primary key, a text)")
     tables.query("select 1 as warm")
     much = "insert into t (a) select hex(zeroblob(200000)) from json_each('[1,2,3,4,5]')"
@@ -249,9 +255,10 @@ def test_file_in_place_of_folder_is_storage_error(open_tables: Open) -> None:
 
 
 def test_open_projects_are_limited_and_reopened_on_request(
-    tmp_path: Path, loop: asyncio.AbstractEventLoop
+    tmp_path: Path, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = TablesDoor(max_open=4)
+    monkeypatch.setattr("doors.tables.door.MAX_OPEN", 4)
+    door = TablesDoor()
     projects = [Tables(tmp_path / f"p{number}", loop, door) for number in range(12)]
     for tables in projects:
         tables.folder.mkdir()
@@ -294,8 +301,11 @@ def test_projects_wait_for_others_when_the_limit_of_open_files_is_near(
         tables.close()
 
 
-def test_least_recently_used_project_is_closed_first(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
-    door = TablesDoor(max_open=2)
+def test_least_recently_used_project_is_closed_first(
+    tmp_path: Path, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doors.tables.door.MAX_OPEN", 2)
+    door = TablesDoor()
     first, second, third = (Tables(tmp_path / name, loop, door) for name in ("a", "b", "c"))
     first.query("select 1 as a")
     second.query("select 1 as a")

@@ -3,7 +3,10 @@
 import asyncio
 import io
 import math
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -20,29 +23,38 @@ FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n) selec
 
 def test_disconnect_interrupts_the_statement_in_progress() -> None:
     ended: list[type[BaseException]] = []
+    closed: list[str] = []
+    begun = threading.Event()
 
-    def produce(sink: Stream) -> None:
+    def produce(stopped: Callable[[], bool]) -> Iterator[bytes]:
         connection = apsw.Connection(":memory:")
         try:
-            with StatementLimit(connection, math.inf, stopped=lambda: sink.disconnected):
-                sink.write(b"begun")
+            with StatementLimit(connection, math.inf, stopped=stopped):
+                yield b"begun"
+                begun.set()
                 connection.execute(FOREVER).fetchall()
         except apsw.InterruptError as error:
             ended.append(type(error))
             raise
         finally:
             connection.close()
+            closed.append("pieces")
 
     async def leave() -> None:
-        stream = Stream(produce, lambda: None)
+        transfer = ExitStack()
+        transfer.callback(closed.append, "transfer")
+        stream = Stream(produce, transfer)
         await stream.start()
-        chunks = stream.chunks()
-        assert await anext(chunks) == b"begun"
-        await chunks.aclose()  # type: ignore[attr-defined]
+        assert await anext(stream) == b"begun"
+        rest = asyncio.ensure_future(anext(stream))
+        await asyncio.to_thread(begun.wait, 30)
+        rest.cancel()
+        await stream.aclose()
 
     began = time.monotonic()
     asyncio.run(asyncio.wait_for(leave(), 30))
     assert ended == [apsw.InterruptError]
+    assert closed == ["pieces", "transfer"]
     assert time.monotonic() - began < 30
 
 
