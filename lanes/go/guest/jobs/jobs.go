@@ -8,16 +8,13 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"svc/guest/internal/door"
-	"svc/guest/lite"
 	"svc/guest/tables"
 )
 
@@ -39,17 +36,8 @@ type Added struct {
 	Added bool   `json:"added"`
 }
 
-// Error is the error of a refused job.
-type Error struct {
-	// Status is the HTTP status of the response.
-	Status int
-	// Code is "bad-request" or "jobs-full", or one of the tables.
-	Code   string
-	Detail string
-	Hint   string
-}
-
-func (e *Error) Error() string { return "jobs: " + e.Detail }
+// Error is the error of a refused job. Its code is "bad-request" or "jobs-full", or one of the tables.
+type Error = door.Error
 
 // Add adds a job. Its body is []byte, or another value as JSON; nil sends none.
 func Add(ctx context.Context, path string, body any, options Options) (Added, error) {
@@ -74,7 +62,7 @@ func Add(ctx context.Context, path string, body any, options Options) (Added, er
 		members["max_tries"] = options.MaxTries
 	}
 	var added Added
-	err := ask(ctx, "add", members, &added)
+	err := door.Post(ctx, "jobs", "SVC_JOBS_ENDPOINT", "/v1/add", members, &added)
 	return added, err
 }
 
@@ -114,7 +102,7 @@ func remove(ctx context.Context, members map[string]any) (bool, error) {
 	var answer struct {
 		Removed bool `json:"removed"`
 	}
-	err := ask(ctx, "remove", members, &answer)
+	err := door.Post(ctx, "jobs", "SVC_JOBS_ENDPOINT", "/v1/remove", members, &answer)
 	return answer.Removed, err
 }
 
@@ -135,28 +123,4 @@ func encode(body any) (any, error) {
 		return nil, fmt.Errorf("jobs: the body has no JSON: %w", err)
 	}
 	return string(text), nil
-}
-
-func ask(ctx context.Context, operation string, members map[string]any, answer any) error {
-	body, err := json.Marshal(members)
-	if err != nil {
-		return fmt.Errorf("jobs: %w", err)
-	}
-	request := lite.Outgoing{Method: "POST", URL: "/v1/" + operation, Body: bytes.NewReader(body)}
-	response, err := door.Send(ctx, "jobs", "SVC_JOBS_ENDPOINT", request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("jobs: the response is incomplete: %w", err)
-	}
-	if response.Status != 200 {
-		refusal := &Error{Detail: fmt.Sprintf("the response has status %d", response.Status)}
-		_ = json.Unmarshal(content, refusal) // A response that is not a document is described by its status.
-		refusal.Status = response.Status
-		return refusal
-	}
-	return json.Unmarshal(content, answer)
 }
