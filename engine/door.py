@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 from engine.bucket.protocols import Blobs
 from engine.grant import Grant
 from engine.measurement import MeasurementBatch
+from engine.quota import Quota
 from engine.trace import Call, RequestTrace
 
 DOMAIN = "svc.internal"
@@ -208,16 +209,8 @@ class DoorTables:
 class LimitsStorage(Protocol):
     """An open Door that stores data, within the quota of its project."""
 
-    def limit_storage(self, mebibytes: int | None) -> None:
-        """Limit the stored data; `None` stands for the Door's own limit. Call it on the event loop."""
-
-
-@runtime_checkable
-class LimitsFiles(Protocol):
-    """An open Door that stores blobs, within the quota of its project."""
-
-    def limit_files(self, mebibytes: int | None) -> None:
-        """Limit the bytes of all files; `None` removes the limit. Call it on the event loop."""
+    def limit(self, quota: Quota) -> None:
+        """Limit the stored data from the next request on. Call it on the event loop."""
 
 
 @runtime_checkable

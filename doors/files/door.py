@@ -19,6 +19,7 @@ from doors.files.problem import KINDS, FileError, problem
 from doors.files.store import MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session
 from engine.errors import SvcError
+from engine.quota import Quota
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.content_type import content_type
 
@@ -67,9 +68,9 @@ class ProjectFiles:
         """`key` signs URLs."""
         self.store, self._key = store, key
 
-    def limit_files(self, mebibytes: int | None) -> None:
-        """Limit the bytes of all files; `None` removes the limit."""
-        self.store.limit = None if mebibytes is None else mebibytes << 20
+    def limit(self, quota: Quota) -> None:
+        """Limit the bytes of all files."""
+        self.store.limit_to(quota)
 
     async def aclose(self) -> None:
         """Refuse to store files. No file is open between requests."""

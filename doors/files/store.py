@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from doors.files.problem import FileError, not_found
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Digest
 from engine.door import Caller, Session
+from engine.quota import NO_QUOTA, Quota
 
 MAX_KEY_BYTES = 512
 MAX_BYTES = 5 << 30
@@ -127,11 +128,17 @@ def check_metadata(values: Mapping[str, str], name: str) -> str:
 class FileStore:
     """The files of one project. `limit` is the quota of all its files in bytes, or None."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    limit: int | None
+
+    def __init__(self, database: Database, blobs: Blobs, quota: Quota = NO_QUOTA) -> None:
         self._database, self._blobs = database, blobs
         self.written = database.written
-        self.limit: int | None = None
+        self.limit_to(quota)
         self.is_closed = False
+
+    def limit_to(self, quota: Quota) -> None:
+        """Limit the bytes of all files."""
+        self.limit = None if quota.files_mb is None else quota.files_mb << 20
 
     async def find(self, key: str, stale: Session | None = None) -> StoredFile:
         """Return a file, by a stale read of a session if there is one. Raises `FileError`."""

@@ -17,7 +17,6 @@ from engine.door import (
     DoorRequest,
     DoorResponse,
     DoorStorage,
-    LimitsFiles,
     LimitsStorage,
     LogEntry,
     OpenDoor,
@@ -25,6 +24,7 @@ from engine.door import (
 )
 from engine.errors import SvcError
 from engine.job_store import JobStore
+from engine.quota import Quota
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -60,7 +60,6 @@ class Doors:
             context = replace(place, sibling=opened.__getitem__, on_work=partial(on_work, project))
             opened[door.name] = door.open(context)
         self.jobs = next((each for each in opened.values() if isinstance(each, JobStore)), None)
-        self._limiting_files = [each for each in opened.values() if isinstance(each, LimitsFiles)]
         self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
         self.open: Mapping[str, DoorBinding] = {
             door.name: DoorBinding(
@@ -74,15 +73,10 @@ class Doors:
             variable: f"http://{door.name}.{DOMAIN}" for door in doors for variable in door.variables
         }
 
-    def limit_storage(self, mebibytes: int | None) -> None:
-        """Limit what the project stores; `None` stands for the Doors' own limits."""
+    def limit(self, quota: Quota) -> None:
+        """Limit what the project stores."""
         for door in self._storing:
-            door.limit_storage(mebibytes)
-
-    def limit_files(self, mebibytes: int | None) -> None:
-        """Limit the files of the project; `None` removes the limit."""
-        for door in self._limiting_files:
-            door.limit_files(mebibytes)
+            door.limit(quota)
 
     async def aclose(self) -> None:
         """Close all Doors, after the last guest has finished."""
