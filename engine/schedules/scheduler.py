@@ -21,8 +21,8 @@ from engine.bucket.protocols import BucketError, KeyValue, StaleRevision
 from engine.cancellation import cancel, spawn
 from engine.door import Severity
 from engine.errors import SvcError
-from engine.gateway.routes import internal_authority
-from engine.http.exchange import Handler, MemoryExchange, Request
+from engine.gateway.routes import internal_request
+from engine.http.exchange import Handler, MemoryExchange
 from engine.manifest.model import Project
 from engine.manifest.schedules import Schedule
 from engine.schedules.state import Entry, Note, Result, Run, advance, new_run
@@ -237,25 +237,14 @@ class Scheduler:
     async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Result:
         """Send the request of a run, and store its end."""
         self._note(project, resource, "INFO", f"schedule {schedule.path} of {utc(run.due)}", run.id)
-        path, _, query = schedule.path.partition("?")
         fields = {
-            "host": internal_authority(project, resource),
             "user-agent": "svc-schedule",
             "content-length": "0",
             "x-svc-schedule": schedule.path,
             "x-svc-scheduled-time": utc(run.due),
             "x-svc-schedule-times": schedule.at,
-            "x-svc-run-id": run.id,
         }
-        request = Request(
-            method="POST",
-            scheme="http",
-            path=path,
-            query=query.encode(),
-            headers=[(name.encode(), value.encode()) for name, value in fields.items()],
-            id=run.id,
-            resource=(project, resource),
-        )
+        request = internal_request(project, resource, schedule.path, run.id, fields)
         exchange, began = MemoryExchange(request), time.perf_counter()
         try:
             async with self._turn(project):
