@@ -6,7 +6,7 @@ URL.
 
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http import HTTPStatus
@@ -76,11 +76,8 @@ class ProjectFiles:
         """Refuse to store files. No file is open between requests."""
         self.store.is_closed = True
 
-    def answer(self, request: DoorRequest) -> Awaitable[DoorResponse]:
+    async def answer(self, request: DoorRequest) -> DoorResponse:
         """Answer a request of a guest, or of a client."""
-        return self._answer(request)
-
-    async def _answer(self, request: DoorRequest) -> DoorResponse:
         try:
             if request.client and request.path.startswith(signing.PATH):
                 return await self._answer_signed(request)
@@ -149,7 +146,7 @@ class ProjectFiles:
             metadata={} if request.client else _metadata(request.header(METADATA)),
             length=int(length) if length else None,
             max_bytes=max_bytes,
-            caller=request.caller,
+            by=request.caller,
         )
         return _stored(file)
 

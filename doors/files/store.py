@@ -89,7 +89,7 @@ class Database(Protocol):
     def written(self) -> int:
         """Return the sequence of the last entry of the log that this node has; 0 without a fleet."""
 
-    def write(self, work: Callable[[Any], T], caller: Caller | None, user: str = "") -> T:
+    def write(self, work: Callable[[Any], T], by: Caller | str) -> T:
         """Run a function in a transaction, for a request of a guest or for a user, and return its result."""
 
 
@@ -174,8 +174,7 @@ class FileStore:
         metadata: Mapping[str, str],
         length: int | None = None,
         max_bytes: int = MAX_BYTES,
-        caller: Caller | None = None,
-        user: str = "",
+        by: Caller | str,
     ) -> StoredFile:
         """Store a file; it appears, or replaces the one before, as a whole. Raises `SvcError`.
 
@@ -187,12 +186,10 @@ class FileStore:
         added = await self._blobs.add(self._limited(chunks, length, max_bytes, used))
         modified = time.time_ns() // 10**6
         file = StoredFile(key, added.digest, added.size, *texts, modified, added.checks)
-        await self._write(lambda connection: self._replace(connection, key, file, check), caller, user)
+        await self._write(lambda connection: self._replace(connection, key, file, check), by)
         return file
 
-    async def copy(
-        self, source: str, key: str, check: Check, caller: Caller | None = None, user: str = ""
-    ) -> StoredFile:
+    async def copy(self, source: str, key: str, check: Check, by: Caller | str) -> StoredFile:
         """Give a file another key, too. Raises `FileError`."""
         check_key(key)
 
@@ -204,16 +201,16 @@ class FileStore:
             self._replace(connection, key, file, check)
             return file
 
-        return await self._write(work, caller, user)
+        return await self._write(work, by)
 
-    async def delete(self, key: str, check: Check, caller: Caller | None = None, user: str = "") -> bool:
+    async def delete(self, key: str, check: Check, by: Caller | str) -> bool:
         """Remove a file; return whether it existed. Raises `FileError`."""
         check_key(key)
         if await self._read(lambda connection: _find(connection, key), None) is None:
             check(None)
             return False
         return await self._write(
-            lambda connection: self._replace(connection, key, None, check) is not None, caller, user
+            lambda connection: self._replace(connection, key, None, check) is not None, by
         )
 
     async def list(
@@ -242,10 +239,10 @@ class FileStore:
             stale,
         )
 
-    async def _write(self, work: Callable[[Any], T], caller: Caller | None, user: str) -> T:
+    async def _write(self, work: Callable[[Any], T], by: Caller | str) -> T:
         if self.is_closed:
             raise FileError("the project was removed; nothing was stored", code="unavailable")
-        return await asyncio.to_thread(self._database.write, work, caller, user)
+        return await asyncio.to_thread(self._database.write, work, by)
 
     def _prepare(self, connection: Any, key: str, check: Check) -> int:
         """Check a condition before bytes are read; return the bytes of other files if there is a limit."""

@@ -32,7 +32,7 @@ async def use(files: Files, chance: random.Random) -> None:
             assert answer.status == 204 or answer.code == "busy", answer.document
         case 1:
             try:
-                await files.door.store.copy(key, chance.choice(KEYS), lambda _: None)
+                await files.door.store.copy(key, chance.choice(KEYS), lambda _: None, "")
             except SvcError as error:
                 assert error.code in ("not-found", "busy")
         case _:
