@@ -41,28 +41,23 @@ type Error = door.Error
 
 // Add adds a job. Its body is []byte, or another value as JSON; nil sends none.
 func Add(ctx context.Context, path string, body any, options Options) (Added, error) {
-	members := map[string]any{"path": path, "delay_s": options.Delay.Seconds()}
-	switch content, err := encode(body); content := content.(type) {
-	case []byte:
-		members["base64"] = content
-	case string:
-		members["body"] = content
-	default:
-		if err != nil {
-			return Added{}, err
-		}
+	content, err := encode(body)
+	if err != nil {
+		return Added{}, err
 	}
-	if options.Resource != "" {
-		members["resource"] = options.Resource
-	}
-	if options.Key != "" {
-		members["key"] = options.Key
-	}
-	if options.MaxTries != 0 {
-		members["max_tries"] = options.MaxTries
-	}
+	text, _ := content.(string)
+	bytes, _ := content.([]byte)
+	job := struct {
+		Path     string  `json:"path"`
+		Text     string  `json:"body,omitempty"`
+		Bytes    []byte  `json:"base64,omitempty"`
+		Delay    float64 `json:"delay_s"`
+		Resource string  `json:"resource,omitempty"`
+		Key      string  `json:"key,omitempty"`
+		MaxTries int     `json:"max_tries,omitempty"`
+	}{path, text, bytes, options.Delay.Seconds(), options.Resource, options.Key, options.MaxTries}
 	var added Added
-	err := door.Post(ctx, "jobs", "SVC_JOBS_ENDPOINT", "/v1/add", members, &added)
+	err = door.Post(ctx, "jobs", "SVC_JOBS_ENDPOINT", "/v1/add", job, &added)
 	return added, err
 }
 
