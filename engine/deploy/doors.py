@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,6 @@ from engine.door import (
     DOMAIN,
     Door,
     DoorContext,
-    DoorRequest,
-    DoorResponse,
     DoorStorage,
     LimitsStorage,
     LogEntry,
@@ -63,9 +61,7 @@ class Doors:
         self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
         self.open: Mapping[str, DoorBinding] = {
             door.name: DoorBinding(
-                _CountingDoor(door.name, opened[door.name], self.uses),
-                door.max_body,
-                isinstance(door, StreamingDoor),
+                opened[door.name], door.max_body, isinstance(door, StreamingDoor), door.name, self.uses
             )
             for door in doors
         }
@@ -81,22 +77,6 @@ class Doors:
     async def aclose(self) -> None:
         """Close all Doors, after the last guest has finished."""
         await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
-
-
-class _CountingDoor:
-    """A Door that counts its requests."""
-
-    def __init__(self, name: str, door: OpenDoor, uses: DoorUsage) -> None:
-        self._name = name
-        self._door = door
-        self._uses = uses
-
-    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        self._uses[self._name, request.caller.resource] += 1
-        return self._door.answer(request)
-
-    async def aclose(self) -> None:
-        await self._door.aclose()
 
 
 class _DoorLog:

@@ -133,7 +133,7 @@ class Delivery:
         )
         name = f"{method} files{path[:MAX_PATH_CHARS]}"
         call = trace.begin("door", name) if trace is not None else None
-        answer = self.door.door.answer(request)
+        answer = self.door.answer(request)
         answer = answer if isinstance(answer, DoorResponse) else await answer
         if call is not None:
             call.end(answer.status)

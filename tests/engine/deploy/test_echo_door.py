@@ -74,7 +74,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def sent(doors: Doors, body: bytes) -> DoorResponse:
     request = DoorRequest("POST", "/", query="", headers=(), body=body, caller=Caller("web", "01id"))
-    answer = doors.open[EchoDoor.name].door.answer(request)
+    answer = doors.open[EchoDoor.name].answer(request)
     return answer if isinstance(answer, DoorResponse) else await answer
 
 
