@@ -11,7 +11,7 @@ from typing import Any
 from doors.jobs.schema import COUNT, LIVE, NOW, WAITING
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, ReadsTables, Session
 from engine.errors import SvcError
-from engine.job_store import Claim, Ended, Job, JobState
+from engine.job_store import Ended, Job, JobState
 
 DEAD_MS = 7 * 86400 * 1000
 """How long dead jobs stay."""
@@ -109,11 +109,11 @@ class ProjectJobs:
         due: int | None = await self._glance(_LOOK)
         return due or None
 
-    async def claim(self, owner: str, *, until: int, count: int) -> Claim:
+    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
         claimed, following, _ = await self._run(
             (_CLAIM, (owner, until, count)), (_NEXT, (owner,)), (_EXPIRE, ())
         )
-        return Claim([_job(row) for row in claimed["rows"]], following["rows"][0]["due"])
+        return [_job(row) for row in claimed["rows"]], following["rows"][0]["due"]
 
     async def body(self, job: Job) -> bytes | None:
         if job.body is not None:

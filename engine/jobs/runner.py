@@ -197,11 +197,11 @@ class JobRunner:
                 return None if len(tries) >= AT_ONCE else self._clock() + BUSY_SECONDS
             limit = max((each.run_limit_secs for each in project.resources.values()), default=0)
             until = int((self._clock() + limit + MARGIN_SECONDS) * 1000)
-            claim = await store.claim(self._owner, until=until, count=free)
-            for job in claim.jobs:
+            jobs, following = await store.claim(self._owner, until=until, count=free)
+            for job in jobs:
                 spawn(tries, self._try(name, store, job)).set_name(job.id)
-            if len(claim.jobs) < free:
-                return claim.next / 1000 if claim.next is not None else None
+            if len(jobs) < free:
+                return following / 1000 if following is not None else None
 
     async def _try(self, name: str, store: JobStore, job: Job) -> None:
         """Run a try of a job, store its end, and look for more jobs."""

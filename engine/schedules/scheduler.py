@@ -165,12 +165,11 @@ class Scheduler:
             }
             for key, (resource, schedule) in schedules.items():
                 lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
-                step = advance(schedule, entries.get(key), now, self._owner, lost)
-                after[key] = step.entry
-                notes.extend((key, note) for note in step.notes)
-                if step.run is not None:
-                    self._alive.add(step.run.id)
-                    starting.append((key, step.run))
+                after[key], run, found = advance(schedule, entries.get(key), now, self._owner, lost)
+                notes.extend((key, note) for note in found)
+                if run is not None:
+                    self._alive.add(run.id)
+                    starting.append((key, run))
             return after
 
         try:
