@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from doors.files import signing
@@ -39,7 +39,7 @@ _OPTIONS = {"prefix", "delimiter", "cursor", "limit"}
 
 
 class FilesDoor(Door):
-    """The Door `files`. It implements `engine.door.StreamingDoor`."""
+    """The Door `files`."""
 
     name = "files"
     purpose = "files of up to 5 GiB, sent by the host"
@@ -48,7 +48,7 @@ class FilesDoor(Door):
     variables = ("SVC_FILES_ENDPOINT",)
     max_body = MAX_BYTES
     problems = KINDS
-    streams: Literal[True] = True
+    streams = True
 
     def __init__(self, database_of: Callable[[Path], Database]) -> None:
         """`database_of` returns the tables database of a data folder."""

@@ -18,7 +18,6 @@ from engine.door import (
     LimitsStorage,
     LogEntry,
     OpenDoor,
-    StreamingDoor,
 )
 from engine.errors import SvcError
 from engine.job_store import JobStore
@@ -60,9 +59,7 @@ class Doors:
         self.jobs = next((each for each in opened.values() if isinstance(each, JobStore)), None)
         self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
         self.open: Mapping[str, DoorBinding] = {
-            door.name: DoorBinding(
-                opened[door.name], door.max_body, isinstance(door, StreamingDoor), door.name, self.uses
-            )
+            door.name: DoorBinding(opened[door.name], door.max_body, door.streams, door.name, self.uses)
             for door in doors
         }
         self.environment: Mapping[str, str] = {

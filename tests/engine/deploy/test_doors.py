@@ -16,6 +16,7 @@ class Diary:
     name = "diary"
     variables = ()
     max_body = 10
+    streams = False
 
     def open(self, place: DoorContext) -> "Diary":
         self.place = place
