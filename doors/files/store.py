@@ -231,6 +231,13 @@ class FileStore:
         """Return the number and the bytes of the files whose keys have a prefix."""
         return await self._read(lambda connection: _usage(connection, prefix), (0, 0))
 
+    async def referenced(self, since_ms: int) -> set[Digest]:
+        """Return the digests of all files, and of those that were removed since a time."""
+        sql = f"SELECT sha256 FROM {FILES} UNION SELECT sha256 FROM {REMOVED} WHERE at_ms >= ?"
+        return await self._read(
+            lambda connection: {Digest(digest) for (digest,) in connection.execute(sql, (since_ms,))}, set()
+        )
+
     async def _read(self, work: Callable[[Any], T], missing: T, stale: Session | None = None) -> T:
         """Return the result of reading the index, `missing` if there is none."""
         return await asyncio.to_thread(
@@ -306,14 +313,6 @@ async def _chain(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGene
             yield first
         async for chunk in chunks:
             yield chunk
-
-
-def referenced(connection: Any, since_ms: int) -> set[Digest]:
-    """Return the digests of the files of a project, and of those that were removed since a time."""
-    if not _exists(connection):
-        return set()
-    sql = f"SELECT sha256 FROM {FILES} UNION SELECT sha256 FROM {REMOVED} WHERE at_ms >= ?"
-    return {Digest(digest) for (digest,) in connection.execute(sql, (since_ms,))}
 
 
 def _exists(connection: Any, table: str = FILES) -> bool:

@@ -5,8 +5,6 @@ import random
 import time
 from pathlib import Path
 
-from doors.files.store import referenced
-from doors.tables.project_database import ProjectDatabase
 from engine.deploy.gc import GRACE_NS, remove_unused
 from engine.errors import SvcError
 from tests.doors.files.files_door import Files
@@ -18,8 +16,7 @@ FAR_MS = 10**15
 
 async def collect(files: Files, since_ms: int, before_ns: int) -> tuple[int, int]:
     """Remove the blobs that no file has, nor one that was removed since a time."""
-    database = ProjectDatabase(files.folder)
-    needed = await asyncio.to_thread(database.read, lambda each: referenced(each, since_ms))
+    needed = await files.door.store.referenced(since_ms)
     return await remove_unused(files.blobs, needed, before_ns)
 
 
