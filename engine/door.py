@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 from engine.bucket.protocols import Blobs
 from engine.grant import Grant
 from engine.measurement import MeasurementBatch
+from engine.quota import Quota
 from engine.trace import Call, RequestTrace
 
 DOMAIN = "svc.internal"
@@ -60,7 +61,7 @@ class RunBudget(Protocol):
 class DoorRequest:
     """A complete request of a guest. `method` is upper case, header names are lower case.
 
-    `stream` has the body of a request to a `StreamingDoor`, whose `body` is empty. It raises an error if the
+    `stream` has the body of a request to a Door that streams; its `body` is empty. It raises an error if the
     guest, or the client whose body it passes on, ends it early. `client` marks a request that comes from a
     client of the project, not from its guests.
 
@@ -208,16 +209,8 @@ class DoorTables:
 class LimitsStorage(Protocol):
     """An open Door that stores data, within the quota of its project."""
 
-    def limit_storage(self, mebibytes: int | None) -> None:
-        """Limit the stored data; `None` stands for the Door's own limit. Call it on the event loop."""
-
-
-@runtime_checkable
-class LimitsFiles(Protocol):
-    """An open Door that stores blobs, within the quota of its project."""
-
-    def limit_files(self, mebibytes: int | None) -> None:
-        """Limit the bytes of all files; `None` removes the limit. Call it on the event loop."""
+    def limit(self, quota: Quota) -> None:
+        """Limit the stored data from the next request on. Call it on the event loop."""
 
 
 @runtime_checkable
@@ -247,7 +240,8 @@ class Door(Protocol):
     `purpose` is a phrase, `pages` are those of its documentation in `docs/`, and `problems` its error codes.
     `unit` is the singular of what it stores; of what it adds to the timeline: `record`; or else empty.
     `measure` measures what it and other Doors store for the project with a data folder, by their names. It
-    blocks.
+    blocks. A Door that `streams` takes the bodies of requests as streams, as soon as they begin, and answers
+    clients: it checks what a request with `client` may do. Its `max_body` is not used.
     """
 
     name: str
@@ -256,18 +250,9 @@ class Door(Protocol):
     unit: str = ""
     variables: tuple[str, ...]
     max_body: int
+    streams: bool = False
     problems: Mapping[str, ProblemKind] = MappingProxyType({})
     measure: Callable[[Path], Mapping[str, Stored]] = staticmethod(lambda data: {})
 
     def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one project. Files are opened by the first request that needs them."""
-
-
-@runtime_checkable
-class StreamingDoor(Protocol):
-    """A Door that takes the bodies of requests as streams, as soon as they begin, and answers clients.
-
-    It has to check what a request with `client` may do. `max_body` is not used.
-    """
-
-    streams: Literal[True]

@@ -35,14 +35,6 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """Jobs whose tries begin, and the time of the next one that is due, or None."""
-
-    jobs: Sequence[Job]
-    next: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a try. A job that is not `done` is due again at `due`, or dead if that is None."""
 
@@ -61,10 +53,11 @@ class JobStore(Protocol):
     async def next_due(self) -> int | None:
         """Return when a job is due, without opening the tables for writing; None without jobs."""
 
-    async def claim(self, owner: str, *, until: int, count: int) -> Claim:
+    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
         """Begin tries of jobs that are due, at most `count`, by the process `owner`.
 
-        For other processes, a try that has not ended at `until` counts as interrupted.
+        Returns them, and when the next one is due. For other processes, a try that has not ended at `until`
+        counts as interrupted.
         """
 
     async def body(self, job: Job) -> bytes | None:

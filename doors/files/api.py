@@ -115,15 +115,14 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
         """Store the body as a file; needs the role deployer."""
         user = require(project, "deployer").name
         fields = {"content-type": query_args.type} if query_args.type else {}
-        store, key = store_of(project), query_args.key
-        stored = await store.put(
-            key,
+        stored = await store_of(project).put(
+            query_args.key,
             request.body,
             lambda _: None,
             fields=fields,
             metadata={},
             length=request.content_length,
-            user=user,
+            by=user,
         )
         return _out(stored)
 
@@ -131,7 +130,7 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
     async def remove(project: str, query_args: KeyQuery) -> FileRemoved:
         """Remove a file; needs the role deployer."""
         user = require(project, "deployer").name
-        return FileRemoved(await store_of(project).delete(query_args.key, lambda _: None, user=user))
+        return FileRemoved(await store_of(project).delete(query_args.key, lambda _: None, user))
 
     return routes
 

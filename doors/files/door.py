@@ -6,12 +6,12 @@ URL.
 
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from doors.files import signing
@@ -19,6 +19,7 @@ from doors.files.problem import KINDS, FileError, problem
 from doors.files.store import MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session
 from engine.errors import SvcError
+from engine.quota import Quota
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.content_type import content_type
 
@@ -38,7 +39,7 @@ _OPTIONS = {"prefix", "delimiter", "cursor", "limit"}
 
 
 class FilesDoor(Door):
-    """The Door `files`. It implements `engine.door.StreamingDoor`."""
+    """The Door `files`."""
 
     name = "files"
     purpose = "files of up to 5 GiB, sent by the host"
@@ -47,7 +48,7 @@ class FilesDoor(Door):
     variables = ("SVC_FILES_ENDPOINT",)
     max_body = MAX_BYTES
     problems = KINDS
-    streams: Literal[True] = True
+    streams = True
 
     def __init__(self, database_of: Callable[[Path], Database]) -> None:
         """`database_of` returns the tables database of a data folder."""
@@ -67,19 +68,16 @@ class ProjectFiles:
         """`key` signs URLs."""
         self.store, self._key = store, key
 
-    def limit_files(self, mebibytes: int | None) -> None:
-        """Limit the bytes of all files; `None` removes the limit."""
-        self.store.limit = None if mebibytes is None else mebibytes << 20
+    def limit(self, quota: Quota) -> None:
+        """Limit the bytes of all files."""
+        self.store.limit_to(quota)
 
     async def aclose(self) -> None:
         """Refuse to store files. No file is open between requests."""
         self.store.is_closed = True
 
-    def answer(self, request: DoorRequest) -> Awaitable[DoorResponse]:
+    async def answer(self, request: DoorRequest) -> DoorResponse:
         """Answer a request of a guest, or of a client."""
-        return self._answer(request)
-
-    async def _answer(self, request: DoorRequest) -> DoorResponse:
         try:
             if request.client and request.path.startswith(signing.PATH):
                 return await self._answer_signed(request)
@@ -148,7 +146,7 @@ class ProjectFiles:
             metadata={} if request.client else _metadata(request.header(METADATA)),
             length=int(length) if length else None,
             max_bytes=max_bytes,
-            caller=request.caller,
+            by=request.caller,
         )
         return _stored(file)
 

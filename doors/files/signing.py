@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from doors.files.problem import FileError
@@ -89,36 +90,29 @@ def _denied(reason: str) -> FileError:
 
 def permission_of(document: Mapping[str, object]) -> Permission:
     """Return the permission that a guest asks for. Raises `FileError`."""
-    known = {"key": str, "method": str, "expires_s": int, "max_bytes": int, "type": str, "once": bool}
-    values: dict[str, object] = {
-        "method": "GET",
-        "expires_s": 600,
-        "max_bytes": MAX_BYTES,
-        "type": "",
-        "once": False,
-    }
-    values |= document
-    wrong = [name for name, value in values.items() if type(value) is not known.get(name)]
-    if "key" not in values or wrong:
+    known = {"key": "", "method": "GET", "expires_s": 600, "max_bytes": MAX_BYTES, "type": "", "once": False}
+    wrong = [name for name, value in document.items() if type(value) is not type(known.get(name, ...))]
+    if "key" not in document or wrong:
         raise FileError(
             f"the body has no valid {wrong[0] if wrong else 'key'}",
             f"Its members are {', '.join(known)}.",
             code="bad-request",
         )
+    values: dict[str, Any] = {**known, **document}
     seconds, most, method = values["expires_s"], values["max_bytes"], values["method"]
     if method not in ("GET", "PUT"):
         raise FileError(f"method is {method!r}", "Use GET or PUT.", code="bad-request")
-    if not (1 <= seconds <= MAX_SECONDS and 0 <= most <= MAX_BYTES):  # type: ignore[operator]
+    if not (1 <= seconds <= MAX_SECONDS and 0 <= most <= MAX_BYTES):
         raise FileError(
             "expires_s or max_bytes is out of range",
             f"Use 1 to {MAX_SECONDS} seconds and up to {MAX_BYTES} bytes.",
             code="bad-request",
         )
     return Permission(
-        key=check_key(str(values["key"])),
-        method=str(method),
-        expires=int(time.time()) + int(str(seconds)),
-        max=int(str(most)),
-        type=str(values["type"]),
-        once=int(bool(values["once"])),
+        key=check_key(values["key"]),
+        method=method,
+        expires=int(time.time()) + seconds,
+        max=most,
+        type=values["type"],
+        once=int(values["once"]),
     )

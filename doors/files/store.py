@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from doors.files.problem import FileError, not_found
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Digest
 from engine.door import Caller, Session
+from engine.quota import NO_QUOTA, Quota
 
 MAX_KEY_BYTES = 512
 MAX_BYTES = 5 << 30
@@ -88,7 +89,7 @@ class Database(Protocol):
     def written(self) -> int:
         """Return the sequence of the last entry of the log that this node has; 0 without a fleet."""
 
-    def write(self, work: Callable[[Any], T], caller: Caller | None, user: str = "") -> T:
+    def write(self, work: Callable[[Any], T], by: Caller | str) -> T:
         """Run a function in a transaction, for a request of a guest or for a user, and return its result."""
 
 
@@ -127,11 +128,17 @@ def check_metadata(values: Mapping[str, str], name: str) -> str:
 class FileStore:
     """The files of one project. `limit` is the quota of all its files in bytes, or None."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    limit: int | None
+
+    def __init__(self, database: Database, blobs: Blobs, quota: Quota = NO_QUOTA) -> None:
         self._database, self._blobs = database, blobs
         self.written = database.written
-        self.limit: int | None = None
+        self.limit_to(quota)
         self.is_closed = False
+
+    def limit_to(self, quota: Quota) -> None:
+        """Limit the bytes of all files."""
+        self.limit = None if quota.files_mb is None else quota.files_mb << 20
 
     async def find(self, key: str, stale: Session | None = None) -> StoredFile:
         """Return a file, by a stale read of a session if there is one. Raises `FileError`."""
@@ -167,8 +174,7 @@ class FileStore:
         metadata: Mapping[str, str],
         length: int | None = None,
         max_bytes: int = MAX_BYTES,
-        caller: Caller | None = None,
-        user: str = "",
+        by: Caller | str,
     ) -> StoredFile:
         """Store a file; it appears, or replaces the one before, as a whole. Raises `SvcError`.
 
@@ -180,12 +186,10 @@ class FileStore:
         added = await self._blobs.add(self._limited(chunks, length, max_bytes, used))
         modified = time.time_ns() // 10**6
         file = StoredFile(key, added.digest, added.size, *texts, modified, added.checks)
-        await self._write(lambda connection: self._replace(connection, key, file, check), caller, user)
+        await self._write(lambda connection: self._replace(connection, key, file, check), by)
         return file
 
-    async def copy(
-        self, source: str, key: str, check: Check, caller: Caller | None = None, user: str = ""
-    ) -> StoredFile:
+    async def copy(self, source: str, key: str, check: Check, by: Caller | str) -> StoredFile:
         """Give a file another key, too. Raises `FileError`."""
         check_key(key)
 
@@ -197,16 +201,16 @@ class FileStore:
             self._replace(connection, key, file, check)
             return file
 
-        return await self._write(work, caller, user)
+        return await self._write(work, by)
 
-    async def delete(self, key: str, check: Check, caller: Caller | None = None, user: str = "") -> bool:
+    async def delete(self, key: str, check: Check, by: Caller | str) -> bool:
         """Remove a file; return whether it existed. Raises `FileError`."""
         check_key(key)
         if await self._read(lambda connection: _find(connection, key), None) is None:
             check(None)
             return False
         return await self._write(
-            lambda connection: self._replace(connection, key, None, check) is not None, caller, user
+            lambda connection: self._replace(connection, key, None, check) is not None, by
         )
 
     async def list(
@@ -227,6 +231,13 @@ class FileStore:
         """Return the number and the bytes of the files whose keys have a prefix."""
         return await self._read(lambda connection: _usage(connection, prefix), (0, 0))
 
+    async def referenced(self, since_ms: int) -> set[Digest]:
+        """Return the digests of all files, and of those that were removed since a time."""
+        sql = f"SELECT sha256 FROM {FILES} UNION SELECT sha256 FROM {REMOVED} WHERE at_ms >= ?"
+        return await self._read(
+            lambda connection: {Digest(digest) for (digest,) in connection.execute(sql, (since_ms,))}, set()
+        )
+
     async def _read(self, work: Callable[[Any], T], missing: T, stale: Session | None = None) -> T:
         """Return the result of reading the index, `missing` if there is none."""
         return await asyncio.to_thread(
@@ -235,10 +246,10 @@ class FileStore:
             stale,
         )
 
-    async def _write(self, work: Callable[[Any], T], caller: Caller | None, user: str) -> T:
+    async def _write(self, work: Callable[[Any], T], by: Caller | str) -> T:
         if self.is_closed:
             raise FileError("the project was removed; nothing was stored", code="unavailable")
-        return await asyncio.to_thread(self._database.write, work, caller, user)
+        return await asyncio.to_thread(self._database.write, work, by)
 
     def _prepare(self, connection: Any, key: str, check: Check) -> int:
         """Check a condition before bytes are read; return the bytes of other files if there is a limit."""
@@ -302,14 +313,6 @@ async def _chain(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGene
             yield first
         async for chunk in chunks:
             yield chunk
-
-
-def referenced(connection: Any, since_ms: int) -> set[Digest]:
-    """Return the digests of the files of a project, and of those that were removed since a time."""
-    if not _exists(connection):
-        return set()
-    sql = f"SELECT sha256 FROM {FILES} UNION SELECT sha256 FROM {REMOVED} WHERE at_ms >= ?"
-    return {Digest(digest) for (digest,) in connection.execute(sql, (since_ms,))}
 
 
 def _exists(connection: Any, table: str = FILES) -> bool:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from doors.jobs.schema import ADD, FULL, FULL_HINT, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH, MEMBERS
-from doors.jobs.store import ProjectJobs, Statements
+from doors.jobs.store import ProjectJobs
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, ProblemKind, problem_response
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
@@ -52,10 +52,6 @@ class _Problem(Exception):
 class OpenJobs(ProjectJobs):
     """The Door of one project, and its jobs. It implements `engine.door.OpenDoor`."""
 
-    def __init__(self, context: DoorContext) -> None:
-        self._sql = Statements(context)
-        super().__init__(self._sql)
-
     async def answer(self, request: DoorRequest) -> DoorResponse:
         try:
             match request.path:
@@ -96,7 +92,7 @@ class OpenJobs(ProjectJobs):
         delay, tries = document.get("delay_s"), document.get("max_tries")
         values = (resource, document["path"], body, delay, key, tries, id_)
         find = "SELECT id FROM _svc_jobs WHERE id = $1 OR (key = $2 AND state = 'waiting')"
-        answer = await self._sql.ask([(ADD, values), (find, (id_, key))], request.caller, request.session)
+        answer = await self.ask([(ADD, values), (find, (id_, key))], request.caller, request.session)
         result = json.loads(answer.body)
         if answer.status != HTTPStatus.OK:
             detail = str(result["detail"])
@@ -115,7 +111,7 @@ class OpenJobs(ProjectJobs):
         (name, value) = next(iter(document.items()))
         _check(name, value, MAX_KEY)
         where = "id = $1" if name == "id" else "key = $1 AND state = 'waiting'"
-        answer = await self._sql.ask(
+        answer = await self.ask(
             [(f"DELETE FROM _svc_jobs WHERE {where}", (value,))], request.caller, request.session
         )
         if answer.status != HTTPStatus.OK:

@@ -11,7 +11,7 @@ from typing import Any
 from doors.jobs.schema import COUNT, LIVE, NOW, WAITING
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, ReadsTables, Session
 from engine.errors import SvcError
-from engine.job_store import Claim, Ended, Job, JobState
+from engine.job_store import Ended, Job, JobState
 
 DEAD_MS = 7 * 86400 * 1000
 """How long dead jobs stay."""
@@ -41,6 +41,7 @@ _AGAIN = f"UPDATE _svc_jobs SET state = 'waiting', owner = '', due = $3, request
 _DIE = f"UPDATE _svc_jobs SET state = 'dead', owner = '', due = {NOW}, request = $3, error = $4 {_MINE}"
 _OLDEST = f"""DELETE FROM _svc_jobs WHERE n IN (
     SELECT n FROM _svc_jobs WHERE state = 'dead' ORDER BY due DESC LIMIT 100 OFFSET {MAX_DEAD})"""
+_NAMED = "id IN (SELECT value FROM json_each($1))"
 _REMOVE = "DELETE FROM _svc_jobs WHERE n IN (SELECT n FROM _svc_jobs WHERE state = $1 LIMIT $2)"
 _RETRY = f"UPDATE OR IGNORE _svc_jobs SET state = 'waiting', tries = 0, due = {NOW}, error = ''"
 
@@ -48,8 +49,8 @@ _RETRY = f"UPDATE OR IGNORE _svc_jobs SET state = 'waiting', tries = 0, due = {N
 _SVC = Caller("", "")
 
 
-class Statements:
-    """SQL of svc in the tables of one project."""
+class ProjectJobs:
+    """The jobs of one project. It implements `engine.job_store.JobStore`."""
 
     def __init__(self, context: DoorContext) -> None:
         """Find the Door `tables` of the project."""
@@ -82,7 +83,7 @@ class Statements:
         answer = self._tables.answer(request)
         return await answer if isinstance(answer, Awaitable) else answer
 
-    async def run(self, *statements: tuple[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    async def _run(self, *statements: tuple[str, Sequence[Any]]) -> list[dict[str, Any]]:
         """Run statements in one transaction, and return the result of each. Raises `SvcError`."""
         response = await self.ask(statements)
         document = json.loads(response.body)
@@ -95,36 +96,29 @@ class Statements:
         results: list[dict[str, Any]] = document["results"]
         return results
 
-    async def glance(self, sql: str, *, fresh: bool = False) -> Any:
+    async def _glance(self, sql: str, *, fresh: bool = False) -> Any:
         """Return the first value of a query on a file that stays closed; None without the table."""
         assert isinstance(self._tables, ReadsTables)
         return await self._tables.glance(sql, fresh=fresh)
 
-    async def exist(self) -> bool:
+    async def _exist(self) -> bool:
         """Return whether the project has used jobs."""
-        return await self.glance(f"SELECT 1 FROM {COUNT}", fresh=True) is not None
-
-
-class ProjectJobs:
-    """The jobs of one project. It implements `engine.job_store.JobStore`."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
+        return await self._glance(f"SELECT 1 FROM {COUNT}", fresh=True) is not None
 
     async def next_due(self) -> int | None:
-        due: int | None = await self._statements.glance(_LOOK)
+        due: int | None = await self._glance(_LOOK)
         return due or None
 
-    async def claim(self, owner: str, *, until: int, count: int) -> Claim:
-        claimed, following, _ = await self._statements.run(
+    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
+        claimed, following, _ = await self._run(
             (_CLAIM, (owner, until, count)), (_NEXT, (owner,)), (_EXPIRE, ())
         )
-        return Claim([_job(row) for row in claimed["rows"]], following["rows"][0]["due"])
+        return [_job(row) for row in claimed["rows"]], following["rows"][0]["due"]
 
     async def body(self, job: Job) -> bytes | None:
         if job.body is not None:
             return job.body
-        (found,) = await self._statements.run((f"SELECT {_BODY} FROM _svc_jobs WHERE id = $1", (job.id,)))
+        (found,) = await self._run((f"SELECT {_BODY} FROM _svc_jobs WHERE id = $1", (job.id,)))
         return _bytes(found["rows"][0]["body"]) if found["rows"] else None
 
     async def end(self, owner: str, ended: Sequence[Ended]) -> None:
@@ -138,56 +132,54 @@ class ProjectJobs:
             else:
                 statements.append((_DIE, (each.id, owner, each.request, each.error)))
                 statements.append((_OLDEST, ()))
-        await self._statements.run(*statements)
+        await self._run(*statements)
 
     async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
         sql = f"""UPDATE _svc_jobs SET due = {NOW}, tries = tries - (owner = $3), owner = ''
             WHERE state = 'running' AND substr(owner, 1, $1) = $2
             AND (owner <> $3 OR id NOT IN (SELECT value FROM json_each($4)))"""
-        await self._statements.run((sql, (len(node) + 1, f"{node}.", owner, json.dumps(running))))
+        await self._run((sql, (len(node) + 1, f"{node}.", owner, json.dumps(running))))
 
     async def list(
         self, *, state: JobState | None = None, after: str = "", limit: int
     ) -> tuple[Sequence[Job], dict[str, int]]:
-        if not await self._statements.exist():
+        if not await self._exist():
             return [], {}
         sql = f"""SELECT {_COLUMNS} FROM _svc_jobs WHERE ($1 IS NULL OR state = $1)
             AND n > COALESCE((SELECT n FROM _svc_jobs WHERE id = $2), 0) ORDER BY n LIMIT $3"""
         counts = "SELECT state, count(*) AS count FROM _svc_jobs GROUP BY state"
-        found, counted = await self._statements.run((sql, (state, after, limit)), (counts, ()))
+        found, counted = await self._run((sql, (state, after, limit)), (counts, ()))
         return [_job(row) for row in found["rows"]], {row["state"]: row["count"] for row in counted["rows"]}
 
     async def find(self, id_: str) -> Job:
         found = []
-        if await self._statements.exist():
+        if await self._exist():
             sql = f"SELECT {_COLUMNS}, {_BODY} FROM _svc_jobs WHERE id = $1"
-            found = (await self._statements.run((sql, (id_,))))[0]["rows"]
+            found = (await self._run((sql, (id_,))))[0]["rows"]
         if not found:
             raise SvcError(f"there is no job {id_}", "List them with `svc jobs list`.", code="not-found")
         return _job(found[0])
 
     async def retry(self, ids: Sequence[str] | None) -> int:
-        return await self._change(_RETRY, "state <> 'running'", ids)
+        if ids is None:
+            return await self._change(f"{_RETRY} WHERE state = 'dead'")
+        return await self._change(f"{_RETRY} WHERE state <> 'running' AND {_NAMED}", json.dumps(ids))
 
     async def remove(self, ids: Sequence[str] | None, state: JobState = "dead") -> int:
-        if ids is not None or not await self._statements.exist():
-            return await self._change("DELETE FROM _svc_jobs", "1", ids)
+        if ids is not None:
+            return await self._change(f"DELETE FROM _svc_jobs WHERE {_NAMED}", json.dumps(ids))
         removed, last = 0, PIECE
         while last == PIECE:
-            (result,) = await self._statements.run((_REMOVE, (state, PIECE)))
-            last = result["changes"]
+            last = await self._change(_REMOVE, state, PIECE)
             removed += last
         return removed
 
-    async def _change(self, change: str, condition: str, ids: Sequence[str] | None) -> int:
-        if not await self._statements.exist():
+    async def _change(self, sql: str, *params: Any) -> int:
+        """Run a statement if the project has used jobs, and return how many it changed."""
+        if not await self._exist():
             return 0
-        statements: list[tuple[str, Sequence[Any]]] = [
-            (f"{change} WHERE {condition} AND id = $1", (each,)) for each in ids or ()
-        ]
-        if ids is None:
-            statements.append((f"{change} WHERE state = 'dead'", ()))
-        return sum(result["changes"] for result in await self._statements.run(*statements))
+        changes: int = (await self._run((sql, params)))[0]["changes"]
+        return changes
 
 
 def _job(row: dict[str, Any]) -> Job:

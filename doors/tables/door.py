@@ -40,7 +40,7 @@ from engine.files.reserve import shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes
 from engine.files.write_ahead_log import lost_commits
 from engine.grant import Grant
-from engine.quota import change_command
+from engine.quota import Quota, change_command
 
 if TYPE_CHECKING:
     from doors.tables.replication.replica import Replica
@@ -281,9 +281,9 @@ class ProjectTables:
             find_replica(self.path)
         return value
 
-    def limit_storage(self, mebibytes: int | None) -> None:
+    def limit(self, quota: Quota) -> None:
         """Set the quota of the file; the next request opens it again."""
-        set_storage_quota(self.path, None if mebibytes is None else mebibytes << 20)
+        set_storage_quota(self.path, None if quota.storage_mb is None else quota.storage_mb << 20)
         self.close_in_background()
 
     def _refuse(self, problem: GuestProblem, request: DoorRequest) -> DoorResponse:

@@ -33,10 +33,11 @@ class ProjectDatabase:
         replica = find_replica(database_path(self._data))
         return replica.written if replica is not None else 0
 
-    def write(self, work: Callable[[Connection], T], caller: Caller | None, user: str = "") -> T:
+    def write(self, work: Callable[[Connection], T], by: Caller | str) -> T:
         """Run a function in a transaction, for a request of a guest or for a user, and return its result."""
-        origin = Origin("edit", user=user)
-        if caller is not None:
-            origin = Origin("request", caller.deployment, requests=(caller.request_id,))
+        if isinstance(by, str):
+            origin = Origin("edit", user=by)
+        else:
+            origin = Origin("request", by.deployment, requests=(by.request_id,))
         with open_for_writing(self._data, origin=origin) as connection, atomic(connection):
             return work(connection)

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,17 +14,14 @@ from engine.door import (
     DOMAIN,
     Door,
     DoorContext,
-    DoorRequest,
-    DoorResponse,
     DoorStorage,
-    LimitsFiles,
     LimitsStorage,
     LogEntry,
     OpenDoor,
-    StreamingDoor,
 )
 from engine.errors import SvcError
 from engine.job_store import JobStore
+from engine.quota import Quota
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -60,49 +57,23 @@ class Doors:
             context = replace(place, sibling=opened.__getitem__, on_work=partial(on_work, project))
             opened[door.name] = door.open(context)
         self.jobs = next((each for each in opened.values() if isinstance(each, JobStore)), None)
-        self._limiting_files = [each for each in opened.values() if isinstance(each, LimitsFiles)]
         self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
         self.open: Mapping[str, DoorBinding] = {
-            door.name: DoorBinding(
-                _CountingDoor(door.name, opened[door.name], self.uses),
-                door.max_body,
-                isinstance(door, StreamingDoor),
-            )
+            door.name: DoorBinding(opened[door.name], door.max_body, door.streams, door.name, self.uses)
             for door in doors
         }
         self.environment: Mapping[str, str] = {
             variable: f"http://{door.name}.{DOMAIN}" for door in doors for variable in door.variables
         }
 
-    def limit_storage(self, mebibytes: int | None) -> None:
-        """Limit what the project stores; `None` stands for the Doors' own limits."""
+    def limit(self, quota: Quota) -> None:
+        """Limit what the project stores."""
         for door in self._storing:
-            door.limit_storage(mebibytes)
-
-    def limit_files(self, mebibytes: int | None) -> None:
-        """Limit the files of the project; `None` removes the limit."""
-        for door in self._limiting_files:
-            door.limit_files(mebibytes)
+            door.limit(quota)
 
     async def aclose(self) -> None:
         """Close all Doors, after the last guest has finished."""
         await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
-
-
-class _CountingDoor:
-    """A Door that counts its requests."""
-
-    def __init__(self, name: str, door: OpenDoor, uses: DoorUsage) -> None:
-        self._name = name
-        self._door = door
-        self._uses = uses
-
-    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        self._uses[self._name, request.caller.resource] += 1
-        return self._door.answer(request)
-
-    async def aclose(self) -> None:
-        await self._door.aclose()
 
 
 class _DoorLog:

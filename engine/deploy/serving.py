@@ -108,10 +108,8 @@ class VersionFactory:
         """Enforce a quota from the next request on."""
         active = self.runner.quotas.active.get(project)
         before = active.quota if active is not None else NO_QUOTA
-        if quota.storage_mb != before.storage_mb:
-            self.doors_of(project).limit_storage(quota.storage_mb)
-        if quota.files_mb != before.files_mb:
-            self.doors_of(project).limit_files(quota.files_mb)
+        if (quota.storage_mb, quota.files_mb) != (before.storage_mb, before.files_mb):
+            self.doors_of(project).limit(quota)
         self.runner.quotas.set(project, quota)
 
     async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:

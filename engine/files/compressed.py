@@ -5,7 +5,6 @@ nor their template, so callers verify a digest.
 """
 
 import sys
-from collections.abc import Iterator
 
 if sys.version_info >= (3, 14):
     from compression.zstd import (
@@ -52,30 +51,23 @@ def compress(content: bytes, template: bytes = b"") -> bytes:
 
 def decompress(frame: bytes, template: bytes = b"", *, limit: int) -> bytes:
     """Return the content of a frame, at most `limit` bytes. Raises `FrameCorrupt`."""
-    parts, size = [], 0
-    for part in _parts(frame, template):
-        size += len(part)
+    options: dict[int, int] = {DecompressionParameter.window_log_max: _MAX_WINDOW_LOG}
+    decompressor = ZstdDecompressor(zstd_dict=_prefix(template), options=options)
+    data, parts, size = frame, [], 0
+    while not decompressor.eof:
+        try:
+            part = decompressor.decompress(data, _CHUNK_BYTES)
+        except ZstdError as error:
+            raise FrameCorrupt(str(error)) from error
+        data, size = b"", size + len(part)
+        if not part and decompressor.needs_input:
+            raise FrameCorrupt("incomplete")
         if size > limit:
             raise FrameCorrupt(f"more than {limit} bytes")
         parts.append(part)
-    return b"".join(parts)
-
-
-def _parts(frame: bytes, template: bytes) -> Iterator[bytes]:
-    options: dict[int, int] = {DecompressionParameter.window_log_max: _MAX_WINDOW_LOG}
-    decompressor = ZstdDecompressor(zstd_dict=_prefix(template), options=options)
-    data = frame
-    try:
-        while not decompressor.eof:
-            part = decompressor.decompress(data, _CHUNK_BYTES)
-            data = b""
-            if not part and decompressor.needs_input:
-                raise FrameCorrupt("incomplete")
-            yield part
-    except ZstdError as error:
-        raise FrameCorrupt(str(error)) from error
     if decompressor.unused_data:
         raise FrameCorrupt("followed by other data")
+    return b"".join(parts)
 
 
 def _prefix(template: bytes) -> tuple[ZstdDict, int] | None:

@@ -12,7 +12,7 @@ from engine.cancellation import cancel
 from engine.door import Session
 from engine.errors import SvcError
 from engine.gateway.client_address import CLIENT_FIELDS, OWN_PREFIX, client_fields
-from engine.gateway.door_delivery import PUBLIC, DoorsOf, answer_client, deliver, deliver_static, public_door
+from engine.gateway.door_delivery import PUBLIC, Delivery, DoorsOf, public_door
 from engine.gateway.on_demand import OnDemand
 from engine.gateway.problem import DebugDetail, send_problem, wants_page
 from engine.gateway.routes import (
@@ -237,7 +237,7 @@ class Gateway:
         if exchange.request.path.startswith(PUBLIC):
             door = public_door(self._doors_of(endpoint.project), exchange.request.path)
             if door is not None:
-                return await self._deliver(answer_client(exchange, endpoint, span, door))
+                return await self._deliver(Delivery(exchange, endpoint, span, door).answer())
         version = endpoint.version
         used = version if isinstance(version, OnDemand) else None
         try:
@@ -253,7 +253,7 @@ class Gateway:
                     return _SpanOutcome(response[0], bytes_out=response[1])
                 door = self._doors_of(endpoint.project).get("files") if endpoint.files else None
                 if door is not None:
-                    sending = deliver_static(exchange, endpoint, span, door, version.rules)
+                    sending = Delivery(exchange, endpoint, span, door).send_static(version.rules)
                     if (sent := await self._deliver(sending)) is not None:
                         return sent
                 return await self._problem(exchange, "not-found") if endpoint.fallback is None else None
@@ -365,7 +365,7 @@ class Gateway:
         """Send the file that the head of a guest's response names."""
         if (door := self._doors_of(endpoint.project).get("files")) is None:  # The project was removed.
             return await self._problem(exchange, "not-found")
-        return await self._deliver(deliver(exchange, endpoint, span, door, head))
+        return await self._deliver(Delivery(exchange, endpoint, span, door).send_named(head))
 
     async def _deliver(
         self, sending: Coroutine[Any, Any, tuple[int, int, int] | None]

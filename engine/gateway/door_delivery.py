@@ -5,9 +5,9 @@ Paths below `/.svc/<door>/` are answered by that Door, which checks the permissi
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -46,137 +46,129 @@ def file_url(path: str) -> str:
     return FILES_URL + quote(path, safe="/%!$&'()*+,:;=@~")
 
 
-async def answer_client(
-    exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, door: DoorBinding
-) -> tuple[int, int, int]:
-    """Answer a request by a Door; return the status, and the bytes of the bodies of response and request."""
-    head, received = exchange.request, 0
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The response of a Door to a request of a client.
 
-    async def body() -> AsyncIterator[bytes]:
-        nonlocal received
-        while part := await exchange.body.read():
-            received += len(part)
-            yield part
-
-    request = _request(exchange, endpoint, span, head.method, head.path, body())
-    status, size = await _send(exchange, await _answer(exchange, door, request), None)
-    return status, size, received
-
-
-async def deliver(
-    exchange: TracedExchange,
-    endpoint: Endpoint,
-    span: SpanContext,
-    door: DoorBinding,
-    head: tuple[int, Headers],
-) -> tuple[int, int, int]:
-    """Send the file that a guest's response names; return as `answer_client` does."""
-    key = dict(head[1])[DELIVERED].decode("latin-1")
-    method = "HEAD" if exchange.request.method == "HEAD" else "GET"
-    request = _request(exchange, endpoint, span, method, f"/v1/files/{key}", None)
-    status, size = await _send(exchange, await _answer(exchange, door, request), head)
-    return status, size, 0
-
-
-async def deliver_static(
-    exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, door: DoorBinding, rules: StaticRules
-) -> tuple[int, int, int] | None:
-    """Send the file of a static resource with `files`; return as `answer_client` does.
-
-    Returns `None`, with nothing sent, if no file matches. Paths lead to files as those of a folder.
+    Methods return its status, and the bytes of the bodies of response and request.
     """
-    head, fields = exchange.request, rules.fields(exchange.request.path)
-    method, name = "GET" if head.method == "GET" else "HEAD", relative_name(head.path)
 
-    async def ask(name: str, *, plain: bool = False) -> DoorResponse | None:
-        path = f"/v1/files/{quote(endpoint.files + name)}"
-        request = _request(exchange, endpoint, span, method, path, None)
-        answer = await _answer(exchange, door, replace(request, headers=()) if plain else request)
-        return None if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) else answer
+    exchange: TracedExchange
+    endpoint: Endpoint
+    span: SpanContext
+    door: DoorBinding
 
-    answer, status = None, HTTPStatus.OK
-    if name is not None:
-        file, page = names_of(name)
-        answer = await ask(file)
-        if answer is None and page:
-            answer = await ask(page)
-            if answer is not None and not rules.redirects_folder(head.path):
-                location = folder_location(head, name)
-                answer = DoorResponse(308, headers=(("location", location), ("cache-control", b"no-cache")))
-    if answer is not None and head.method not in ("GET", "HEAD"):
-        answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), ("cache-control", b"no-cache")))
-    elif answer is None and endpoint.not_found and head.method in ("GET", "HEAD"):
-        answer, status = await ask(endpoint.not_found, plain=True), HTTPStatus.NOT_FOUND
-        fields = {b"content-disposition": b"inline"} | fields
-    if answer is None:
-        return None
-    own = None if answer.status == HTTPStatus.PERMANENT_REDIRECT else (status, [*fields.items()])
-    return *await _send(exchange, answer, own), 0
+    async def answer(self) -> tuple[int, int, int]:
+        """Answer the request by the Door."""
+        head, received = self.exchange.request, 0
+
+        async def body() -> AsyncIterator[bytes]:
+            nonlocal received
+            while part := await self.exchange.body.read():
+                received += len(part)
+                yield part
+
+        status, size = await self._send(await self._ask(head.method, head.path, stream=body()), None)
+        return status, size, received
+
+    async def send_named(self, head: tuple[int, Headers]) -> tuple[int, int, int]:
+        """Send the file that the head of a guest's response names."""
+        key = dict(head[1])[DELIVERED].decode("latin-1")
+        method = "HEAD" if self.exchange.request.method == "HEAD" else "GET"
+        return *await self._send(await self._ask(method, f"/v1/files/{key}"), head), 0
+
+    async def send_static(self, rules: StaticRules) -> tuple[int, int, int] | None:
+        """Send the file of a static resource with `files`.
+
+        Returns `None`, with nothing sent, if no file matches. Paths lead to files as those of a folder.
+        """
+        head, fields = self.exchange.request, rules.fields(self.exchange.request.path)
+        method, name = "GET" if head.method == "GET" else "HEAD", relative_name(head.path)
+
+        async def ask(name: str, *, plain: bool = False) -> DoorResponse | None:
+            answer = await self._ask(method, f"/v1/files/{quote(self.endpoint.files + name)}", plain=plain)
+            return None if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) else answer
+
+        answer, status = None, HTTPStatus.OK
+        if name is not None:
+            file, page = names_of(name)
+            answer = await ask(file)
+            if answer is None and page:
+                answer = await ask(page)
+                if answer is not None and not rules.redirects_folder(head.path):
+                    location = folder_location(head, name)
+                    answer = DoorResponse(
+                        308, headers=(("location", location), ("cache-control", b"no-cache"))
+                    )
+        if answer is not None and head.method not in ("GET", "HEAD"):
+            answer = DoorResponse(405, headers=(("allow", b"GET, HEAD"), ("cache-control", b"no-cache")))
+        elif answer is None and self.endpoint.not_found and head.method in ("GET", "HEAD"):
+            answer, status = await ask(self.endpoint.not_found, plain=True), HTTPStatus.NOT_FOUND
+            fields = {b"content-disposition": b"inline"} | fields
+        if answer is None:
+            return None
+        own = None if answer.status == HTTPStatus.PERMANENT_REDIRECT else (status, [*fields.items()])
+        return *await self._send(answer, own), 0
+
+    async def _ask(
+        self, method: str, path: str, *, stream: AsyncIterator[bytes] | None = None, plain: bool = False
+    ) -> DoorResponse:
+        """Return the answer of the Door; if `plain`, to a request without header fields.
+
+        A recording has its head as a call, and the bytes in the response.
+        """
+        exchange, endpoint, span = self.exchange, self.endpoint, self.span
+        trace, began = exchange.call_trace(), time.time_ns()
+        fields = [] if plain else exchange.request.headers
+        request = DoorRequest(
+            method,
+            path,
+            query=exchange.request.query.decode("latin-1"),
+            headers=tuple((name.decode("latin-1"), value) for name, value in fields),
+            body=b"",
+            caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id, endpoint.stale),
+            session=exchange.begin_session() if endpoint.sessions else Session(),
+            stream=stream,
+            client=True,
+        )
+        name = f"{method} files{path[:MAX_PATH_CHARS]}"
+        call = trace.begin("door", name) if trace is not None else None
+        answer = self.door.answer(request)
+        answer = answer if isinstance(answer, DoorResponse) else await answer
+        if call is not None:
+            call.end(answer.status)
+            if (capture := call.capture) is not None:
+                capture.time_ns, capture.received = began, answer.body
+                capture.request = method, file_url(path), []
+                capture.response = answer.status, _encoded(answer.headers)
+        return answer
+
+    async def _send(self, answer: DoorResponse, head: tuple[int, Headers] | None) -> tuple[int, int]:
+        """Send a response, with the other fields of `head` and, unless it is partial, its status."""
+        exchange, status, headers = self.exchange, answer.status, _encoded(answer.headers)
+        if answer.stream is None and status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+            headers.append((b"content-length", b"%d" % len(answer.body)))
+        if head is not None and status < HTTPStatus.BAD_REQUEST:
+            status = head[0] if status == HTTPStatus.OK else status
+            own = [field for field in head[1] if field[0] not in _OF_BODY]
+            names = {name for name, _ in own}
+            headers = [*(field for field in headers if field[0] not in names), *own]
+        await exchange.send_head(status, headers)
+        if answer.stream is None:
+            await exchange.send_body(answer.body, end=True)
+            return status, len(answer.body)
+        size = 0
+        async with aclosing(answer.stream) as chunks:
+            async for chunk in chunks:
+                for start in range(0, len(chunk), _PIECE_BYTES):
+                    if exchange.disconnected.is_set():
+                        return status, size
+                    piece = chunk[start : start + _PIECE_BYTES]
+                    await exchange.send_body(piece, end=False)
+                    size += len(piece)
+        await exchange.send_body(b"", end=True)
+        return status, size
 
 
-def _request(
-    exchange: TracedExchange,
-    endpoint: Endpoint,
-    span: SpanContext,
-    method: str,
-    path: str,
-    stream: AsyncIterator[bytes] | None,
-) -> DoorRequest:
-    return DoorRequest(
-        method,
-        path,
-        query=exchange.request.query.decode("latin-1"),
-        headers=tuple((name.decode("latin-1"), value) for name, value in exchange.request.headers),
-        body=b"",
-        caller=Caller(endpoint.name, exchange.id, span.trace_id, span.span_id, endpoint.stale),
-        session=exchange.begin_session() if endpoint.sessions else Session(),
-        stream=stream,
-        client=True,
-    )
-
-
-async def _answer(exchange: TracedExchange, door: DoorBinding, request: DoorRequest) -> DoorResponse:
-    """Return the answer of a Door. A recording has its head as a call, and the bytes in the response."""
-    trace, began = exchange.call_trace(), time.time_ns()
-    name = f"{request.method} files{request.path[:MAX_PATH_CHARS]}"
-    call = trace.begin("door", name) if trace is not None else None
-    answer: DoorResponse | Awaitable[DoorResponse] = door.door.answer(request)
-    answer = answer if isinstance(answer, DoorResponse) else await answer
-    if call is not None:
-        call.end(answer.status)
-        if (capture := call.capture) is not None:
-            fields = [(name.encode("latin-1"), value) for name, value in answer.headers]
-            capture.time_ns, capture.received = began, answer.body
-            capture.request = request.method, file_url(request.path), []
-            capture.response = answer.status, fields
-    return answer
-
-
-async def _send(
-    exchange: TracedExchange, answer: DoorResponse, head: tuple[int, Headers] | None
-) -> tuple[int, int]:
-    """Send a response, with the other fields of the guest's `head` and, unless it is partial, its status."""
-    status = answer.status
-    headers = [(name.encode("latin-1"), value) for name, value in answer.headers]
-    if answer.stream is None and status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
-        headers.append((b"content-length", b"%d" % len(answer.body)))
-    if head is not None and status < HTTPStatus.BAD_REQUEST:
-        status = head[0] if status == HTTPStatus.OK else status
-        own = [field for field in head[1] if field[0] not in _OF_BODY]
-        names = {name for name, _ in own}
-        headers = [*(field for field in headers if field[0] not in names), *own]
-    await exchange.send_head(status, headers)
-    if answer.stream is None:
-        await exchange.send_body(answer.body, end=True)
-        return status, len(answer.body)
-    size = 0
-    async with aclosing(answer.stream) as chunks:
-        async for chunk in chunks:
-            for start in range(0, len(chunk), _PIECE_BYTES):
-                if exchange.disconnected.is_set():
-                    return status, size
-                piece = chunk[start : start + _PIECE_BYTES]
-                await exchange.send_body(piece, end=False)
-                size += len(piece)
-    await exchange.send_body(b"", end=True)
-    return status, size
+def _encoded(headers: tuple[tuple[str, bytes], ...]) -> Headers:
+    return [(name.encode("latin-1"), value) for name, value in headers]

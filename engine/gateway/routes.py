@@ -19,6 +19,7 @@ from engine.errors import SvcError
 from engine.gateway.on_demand import OnDemand
 from engine.gateway.static.responder import StaticResponder
 from engine.http.connection_limits import client_key
+from engine.http.exchange import Request
 from engine.manifest.domains import below
 from engine.manifest.model import Project, Resource, host_label, normal_path, parse_rate
 from engine.wasm.execution.request import GuestRequest, RunReport
@@ -247,6 +248,23 @@ class RouteTable:
 def internal_authority(project: str, resource: str) -> str:
     """Return the host of requests that svc itself makes to a resource; requests of clients get a 404."""
     return f"{host_label(project, resource)}.{DOMAIN}"
+
+
+def internal_request(
+    project: str, resource: str, target: str, id_: str, fields: Mapping[str, str]
+) -> Request:
+    """Return a POST of svc itself to a resource, with an id."""
+    path, _, query = target.partition("?")
+    fields = {"host": internal_authority(project, resource), "x-svc-run-id": id_, **fields}
+    return Request(
+        method="POST",
+        scheme="http",
+        path=path,
+        query=query.encode(),
+        headers=[(name.encode(), value.encode()) for name, value in fields.items()],
+        id=id_,
+        resource=(project, resource),
+    )
 
 
 def internal_resource(authority: str) -> tuple[str, str] | None:

@@ -20,9 +20,9 @@ from http import HTTPStatus
 from engine.cancellation import cancel, spawn
 from engine.door import Severity
 from engine.errors import SvcError
-from engine.gateway.routes import internal_authority
+from engine.gateway.routes import internal_request
 from engine.gateway.tracing import request_id
-from engine.http.exchange import Handler, MemoryExchange, Request
+from engine.http.exchange import Handler, MemoryExchange
 from engine.job_store import Ended, Job, JobStore
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
@@ -197,11 +197,11 @@ class JobRunner:
                 return None if len(tries) >= AT_ONCE else self._clock() + BUSY_SECONDS
             limit = max((each.run_limit_secs for each in project.resources.values()), default=0)
             until = int((self._clock() + limit + MARGIN_SECONDS) * 1000)
-            claim = await store.claim(self._owner, until=until, count=free)
-            for job in claim.jobs:
+            jobs, following = await store.claim(self._owner, until=until, count=free)
+            for job in jobs:
                 spawn(tries, self._try(name, store, job)).set_name(job.id)
-            if len(claim.jobs) < free:
-                return claim.next / 1000 if claim.next is not None else None
+            if len(jobs) < free:
+                return following / 1000 if following is not None else None
 
     async def _try(self, name: str, store: JobStore, job: Job) -> None:
         """Run a try of a job, store its end, and look for more jobs."""
@@ -233,7 +233,16 @@ class JobRunner:
         body = await store.body(job)
         if body is None:
             return None
-        exchange = MemoryExchange(_request(name, job, request, len(body)), body)
+        kind = "application/json" if job.text else "application/octet-stream"
+        fields = {
+            "user-agent": "svc-jobs",
+            "content-length": str(len(body)),
+            "x-svc-job": job.id,
+            "x-svc-job-try": str(job.tries),
+            "x-svc-job-tries": str(job.max_tries),
+            **({"content-type": kind} if body else {}),
+        }
+        exchange = MemoryExchange(internal_request(name, job.resource, job.path, request, fields), body)
         await self._send(exchange)
         if exchange.aborted and self._stopping:
             now = int(self._clock() * 1000)
@@ -267,30 +276,6 @@ class JobRunner:
         text = f"job {job.id} {job.path}: try {job.tries} of {job.max_tries} {text}"
         self._timeline_of(name).append(PlatformRecord(time.time_ns(), job.resource, level, text, request))
         return Ended(job.id, due=None if due is None else int(due * 1000), request=request, error=error)
-
-
-def _request(name: str, job: Job, request: str, size: int) -> Request:
-    path, _, query = job.path.partition("?")
-    fields = {
-        "host": internal_authority(name, job.resource),
-        "user-agent": "svc-jobs",
-        "content-length": str(size),
-        "x-svc-job": job.id,
-        "x-svc-job-try": str(job.tries),
-        "x-svc-job-tries": str(job.max_tries),
-        "x-svc-run-id": request,
-    }
-    if size:
-        fields["content-type"] = "application/json" if job.text else "application/octet-stream"
-    return Request(
-        method="POST",
-        scheme="http",
-        path=path,
-        query=query.encode(),
-        headers=[(key.encode(), value.encode()) for key, value in fields.items()],
-        id=request,
-        resource=(name, job.resource),
-    )
 
 
 def _retry_after(fields: list[tuple[bytes, bytes]], now: float) -> float | None:

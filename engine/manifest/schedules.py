@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
@@ -121,13 +121,6 @@ def at_problem(at: str) -> tuple[str, str] | None:
     if not _valid(text) or Schedule("/", at).next(0) is None:
         return f'"{at}" never occurs', "Write a day that one of its months has."
     return None
-
-
-def timezone_problem(name: str) -> tuple[str, list[str]] | None:
-    """Return the message for an unknown time zone and the known ones, None for a known zone."""
-    if name == "UTC" or name in (known := available_timezones()):
-        return None
-    return f'unknown time zone "{name}"', sorted(known)
 
 
 def _valid(expression: str) -> bool:

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
+from zoneinfo import available_timezones
 
 from engine.manifest.domains import DomainInvalid, parse_domain
 from engine.manifest.egress import parse_collector, parse_rule
@@ -17,7 +18,7 @@ from engine.manifest.path_rules import (
     redirect_problem,
 )
 from engine.manifest.problems import KeyPath, did_you_mean
-from engine.manifest.schedules import MAX_PATH_CHARS, MAX_SCHEDULES, at_problem, timezone_problem
+from engine.manifest.schedules import MAX_PATH_CHARS, MAX_SCHEDULES, at_problem
 from engine.manifest.schema import NAME_RULE, Document, ProjectTable, ResourceTable, is_name
 
 Finding = tuple[KeyPath, str, str]
@@ -270,10 +271,9 @@ def _path_rules(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Fin
 
 
 def _schedules(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
-    if (unknown := timezone_problem(table.timezone)) is not None:
-        message, zones = unknown
-        hint = did_you_mean(table.timezone, zones) or 'Write a name such as "Europe/Zurich".'
-        yield (*key_path, "timezone"), message, hint
+    if table.timezone != "UTC" and table.timezone not in (zones := available_timezones()):
+        hint = did_you_mean(table.timezone, sorted(zones)) or 'Write a name such as "Europe/Zurich".'
+        yield (*key_path, "timezone"), f'unknown time zone "{table.timezone}"', hint
     paths: dict[str, str] = {}
     for path, schedule in table.schedules.items():
         where = (*key_path, "schedules", path)

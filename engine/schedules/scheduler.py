@@ -10,7 +10,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,8 +21,8 @@ from engine.bucket.protocols import BucketError, KeyValue, StaleRevision
 from engine.cancellation import cancel, spawn
 from engine.door import Severity
 from engine.errors import SvcError
-from engine.gateway.routes import internal_authority
-from engine.http.exchange import Handler, MemoryExchange, Request
+from engine.gateway.routes import internal_request
+from engine.http.exchange import Handler, MemoryExchange
 from engine.manifest.model import Project
 from engine.manifest.schedules import Schedule
 from engine.schedules.state import Entry, Note, Result, Run, advance, new_run
@@ -146,35 +146,30 @@ class Scheduler:
 
     async def _advance(self, name: str, project: Project) -> None:
         """Settle the occurrences of a project until now, and start those that are due."""
-        schedules, now = list(_schedules(project)), self._clock()
-        for key in self._known.get(name, {}).keys() - {
-            _key(each, schedule.path) for each, schedule in schedules
-        }:
+        schedules, now = _schedules(project), self._clock()
+        for key in self._known.get(name, {}).keys() - schedules.keys():
             self._alert(name, "", key)
         if not schedules:
             self._plans[name] = _Plan(project, now, math.inf)
             return
-        starting: list[tuple[str, Schedule, Run]] = []
-        notes: list[tuple[str, Schedule, Note]] = []
+        starting: list[tuple[str, Run]] = []
+        notes: list[tuple[str, Note]] = []
 
         def settle(entries: Entries) -> Entries:
             self._forget(starting)
             notes.clear()
-            known = {_key(resource, schedule.path) for resource, schedule in schedules}
             after = {
                 key: each
                 for key, each in entries.items()
-                if key in known or each.paused or each.after > now - 86400
+                if key in schedules or each.paused or each.after > now - 86400
             }
-            for resource, schedule in schedules:
+            for key, (resource, schedule) in schedules.items():
                 lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
-                key = _key(resource, schedule.path)
-                step = advance(schedule, entries.get(key), now, self._owner, lost)
-                after[key] = step.entry
-                notes.extend((resource, schedule, note) for note in step.notes)
-                if step.run is not None:
-                    self._alive.add(step.run.id)
-                    starting.append((resource, schedule, step.run))
+                after[key], run, found = advance(schedule, entries.get(key), now, self._owner, lost)
+                notes.extend((key, note) for note in found)
+                if run is not None:
+                    self._alive.add(run.id)
+                    starting.append((key, run))
             return after
 
         try:
@@ -187,21 +182,23 @@ class Scheduler:
             trace = None if isinstance(error, SvcError) else error
             _log.error("the schedules of %s do not run: %s", name, error, exc_info=trace)
             return
-        for resource, schedule, (level, text) in notes:
+        for key, (level, text) in notes:
+            resource, schedule = schedules[key]
             self._note(name, resource, level, f"schedule {schedule.path}: {text}")
-        for resource, schedule, run in starting:
-            spawn(self.runs, self._execute(name, resource, schedule, run))
-        for resource, schedule in schedules:
-            entry = entries[key := _key(resource, schedule.path)]
+        for key, run in starting:
+            spawn(self.runs, self._execute(name, *schedules[key], run))
+        wake = now + REFRESH_SECONDS
+        for key, (resource, schedule) in schedules.items():
+            entry = entries[key]
             fails = entry.failures >= ALERT_FAILURES and entry.failed_on == self._node
             text = f"the schedule {schedule.path} of {resource} failed {entry.failures} times in a row"
             self._alert(name, text if fails else "", key)
-        nexts = (_next(schedule, entries[_key(resource, schedule.path)]) for resource, schedule in schedules)
-        wake = min((each for each in nexts if each is not None), default=math.inf)
-        self._plans[name] = _Plan(project, now, min(wake, now + REFRESH_SECONDS))
+            if (following := _next(schedule, entry)) is not None:
+                wake = min(wake, following)
+        self._plans[name] = _Plan(project, now, wake)
 
-    def _forget(self, starting: list[tuple[str, Schedule, Run]]) -> None:
-        self._alive -= {run.id for _, _, run in starting}
+    def _forget(self, starting: list[tuple[str, Run]]) -> None:
+        self._alive -= {run.id for _, run in starting}
         starting.clear()
 
     @property
@@ -239,25 +236,14 @@ class Scheduler:
     async def _execute(self, project: str, resource: str, schedule: Schedule, run: Run) -> Result:
         """Send the request of a run, and store its end."""
         self._note(project, resource, "INFO", f"schedule {schedule.path} of {utc(run.due)}", run.id)
-        path, _, query = schedule.path.partition("?")
         fields = {
-            "host": internal_authority(project, resource),
             "user-agent": "svc-schedule",
             "content-length": "0",
             "x-svc-schedule": schedule.path,
             "x-svc-scheduled-time": utc(run.due),
             "x-svc-schedule-times": schedule.at,
-            "x-svc-run-id": run.id,
         }
-        request = Request(
-            method="POST",
-            scheme="http",
-            path=path,
-            query=query.encode(),
-            headers=[(name.encode(), value.encode()) for name, value in fields.items()],
-            id=run.id,
-            resource=(project, resource),
-        )
+        request = internal_request(project, resource, schedule.path, run.id, fields)
         exchange, began = MemoryExchange(request), time.perf_counter()
         try:
             async with self._turn(project):
@@ -277,7 +263,7 @@ class Scheduler:
         if result.state == "failed":
             outcome = f"with status {status}" if status is not None else "without a response"
             self._note(project, resource, "WARN", f"schedule {schedule.path} failed {outcome}", run.id)
-        await self._store_end(project, _key(resource, schedule.path), result)
+        await self._store_end(project, f"{resource}:{schedule.path}", result)
         return result
 
     async def _store_end(self, project: str, key: str, result: Result) -> None:
@@ -304,7 +290,7 @@ class Scheduler:
 
     async def planned(self, project: Project) -> list[Planned]:
         """Return the schedules of a project. Raises `BucketError`."""
-        if next(_schedules(project), None) is not None:
+        if _schedules(project):
             await self._change(project.name, lambda entries: entries)
         return self.known(project)
 
@@ -312,8 +298,8 @@ class Scheduler:
         """Return the schedules of a project as they were read last, without access to the bucket."""
         entries, listed = self._known.get(project.name, {}), []
         now = int(self._clock())
-        for resource, schedule in _schedules(project):
-            entry = entries.get(_key(resource, schedule.path))
+        for key, (resource, schedule) in _schedules(project).items():
+            entry = entries.get(key)
             if entry is None or entry.times != schedule.times:
                 entry = replace(entry or Entry(times="", after=0), times=schedule.times, after=now)
             listed.append(Planned(resource, schedule, entry, _next(schedule, entry)))
@@ -321,7 +307,8 @@ class Scheduler:
 
     async def run_now(self, project: Project, resource: str, path: str) -> Result:
         """Run a schedule now, paused or not, and return the end. Raises `ScheduleError`, `BucketError`."""
-        schedule, key, now = self._find(project, resource, path), _key(resource, path), self._clock()
+        key, schedule = self._find(project, resource, path)
+        now = self._clock()
         run = new_run(int(now), now, self._owner)
         self._alive.add(run.id)
 
@@ -348,7 +335,8 @@ class Scheduler:
 
         Occurrences during a pause are not caught up.
         """
-        schedule, key, now = self._find(project, resource, path), _key(resource, path), int(self._clock())
+        key, schedule = self._find(project, resource, path)
+        now = int(self._clock())
 
         def change(entries: Entries) -> Entries:
             entry = entries.get(key) or Entry(times=schedule.times, after=now)
@@ -360,25 +348,24 @@ class Scheduler:
         await self._change(project.name, change)
         self._plans.pop(project.name, None)
 
-    def _find(self, project: Project, resource: str, path: str) -> Schedule:
-        for name, schedule in _schedules(project):
-            if (name, schedule.path) == (resource, path):
-                return schedule
-        raise ScheduleError(
-            f"{project.name} has no schedule {path} of {resource}",
-            "List them with `svc schedule list`.",
-            code="not-found",
-        )
+    def _find(self, project: Project, resource: str, path: str) -> tuple[str, Schedule]:
+        found = _schedules(project).get(key := f"{resource}:{path}")
+        if found is None:
+            raise ScheduleError(
+                f"{project.name} has no schedule {path} of {resource}",
+                "List them with `svc schedule list`.",
+                code="not-found",
+            )
+        return key, found[1]
 
 
-def _schedules(project: Project) -> Iterator[tuple[str, Schedule]]:
-    for name, resource in project.resources.items():
-        for schedule in resource.schedules:
-            yield name, schedule
-
-
-def _key(resource: str, path: str) -> str:
-    return f"{resource}:{path}"
+def _schedules(project: Project) -> dict[str, tuple[str, Schedule]]:
+    """Return the schedules of a project with their resources, by `RESOURCE:PATH`."""
+    return {
+        f"{name}:{schedule.path}": (name, schedule)
+        for name, resource in project.resources.items()
+        for schedule in resource.schedules
+    }
 
 
 def _next(schedule: Schedule, entry: Entry) -> int | None:

@@ -64,15 +64,6 @@ class Entry:
     failed_on: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The entry after a step, the run to start once the entry is stored, and what to report then."""
-
-    entry: Entry
-    run: Run | None
-    notes: tuple[Note, ...]
-
-
 def new_run(due: int, now: float, owner: str) -> Run:
     """Return a run that starts now."""
     return Run(id=request_id(), due=due, started=now, owner=owner)
@@ -80,10 +71,11 @@ def new_run(due: int, now: float, owner: str) -> Run:
 
 def advance(
     schedule: Schedule, entry: Entry | None, now: float, owner: str, is_lost: Callable[[Run], bool]
-) -> Step:
+) -> tuple[Entry, Run | None, list[Note]]:
     """Settle the occurrences of a schedule until now. At most one of them starts, the last one.
 
-    `is_lost` returns whether the process of a run has ended.
+    Returns the entry to store, and then the run to start and what to report. `is_lost` returns whether the
+    process of a run has ended.
     """
     notes: list[Note] = []
     moment = int(now)
@@ -97,7 +89,7 @@ def advance(
         others = tuple(each for each in entry.running if each != run)
         entry = replace(entry, running=others, last=lost)
     if entry.paused:
-        return Step(entry, None, tuple(notes))
+        return entry, None, notes
     due = schedule.latest(entry.after, moment)
     if due is not None:
         entry = replace(entry, after=due)
@@ -113,6 +105,6 @@ def advance(
     elif entry.queued is not None:
         due, entry = entry.queued, replace(entry, queued=due)
     if due is None:
-        return Step(entry, None, tuple(notes))
+        return entry, None, notes
     run = new_run(due, now, owner)
-    return Step(replace(entry, running=(*entry.running, run)), run, tuple(notes))
+    return replace(entry, running=(*entry.running, run)), run, notes

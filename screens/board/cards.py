@@ -1,9 +1,9 @@
 """Text of the Board: nodes, details of an item, and the formatting of numbers. Does not import Textual."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from rich.cells import cell_len, chop_cells
 
@@ -20,6 +20,7 @@ from screens.board.project import (
 )
 from screens.widgets.columns import PlacedColumn, fit_cell, sanitize
 from screens.widgets.row_source import Piece, Tone
+from svc_tui.deploy.format import local_time
 from svc_tui.terminal.units import duration, plural, size
 
 Line = tuple[Piece, ...]
@@ -321,17 +322,7 @@ def resource_details(
         ("mounted at", [((address, ""),) for address in addresses]),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
         ("fallback", [((f"→ {resource.fallback}", ""),)] if resource.fallback else []),
-        (
-            "schedules",
-            [
-                (
-                    (each.path, "accent"),
-                    (f"  {each.next}  ", ""),
-                    (each.last, "bad" if each.failed else "dim"),
-                )
-                for each in health.schedules
-            ],
-        ),
+        ("schedules", [*map(_schedule, health.schedules)]),
         ("last minute", [_rates(health.rates)]),
         (
             "limits",
@@ -342,6 +333,17 @@ def resource_details(
         ("env", [((", ".join(resource.env), ""),)] if resource.env else []),
         ("secrets", [((", ".join(resource.secrets), ""),)] if resource.secrets else []),
     )
+
+
+def _schedule(schedule: Mapping[str, Any]) -> Line:
+    """Return when a schedule occurs next, and how its last run ended."""
+    coming, last, ended = schedule["next"], schedule["last"], ""
+    following = f"next {local_time(coming)}" if coming else "paused" if schedule["paused"] else "no next time"
+    if last is not None:
+        outcome = " ".join(str(each) for each in (last["state"], last["status"]) if each is not None)
+        ended = f"last {outcome} at {local_time(last['started'])}"
+    tone: Tone = "bad" if last is not None and last["state"] != "succeeded" else "dim"
+    return (schedule["path"], "accent"), (f"  {following}  ", ""), (ended, tone)
 
 
 def _stage_line(health: Health) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from screens.widgets.row_source import Tone
-from svc_tui.deploy.format import domain_state, local_time
+from svc_tui.deploy.format import domain_state
 
 Stage = Literal["waiting", "building", "ready", "failed"]
 
@@ -110,29 +110,6 @@ class BoardDomain:
     reaches: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class BoardSchedule:
-    """A schedule: when it occurs next and how its last run ended, as texts; `failed` is about that run."""
-
-    path: str
-    next: str
-    last: str
-    failed: bool
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "BoardSchedule":
-        """Parse a schedule of the response of `GET /state`."""
-        coming, last = document["next"], document["last"]
-        following = (
-            f"next {local_time(coming)}" if coming else "paused" if document["paused"] else "no next time"
-        )
-        if last is None:
-            return cls(document["path"], following, "", failed=False)
-        outcome = " ".join(str(each) for each in (last["state"], last["status"]) if each is not None)
-        ended = f"last {outcome} at {local_time(last['started'])}"
-        return cls(document["path"], following, ended, last["state"] != "succeeded")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """The health of a resource; `seconds` is the duration of its last build.
@@ -154,7 +131,7 @@ class Health:
     history: tuple[int, ...] = ()
     source: tuple[str, int] | None = None
     domains: tuple[BoardDomain, ...] = ()
-    schedules: tuple[BoardSchedule, ...] = ()
+    schedules: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def from_json(cls, resource: Mapping[str, Any]) -> "Health":
@@ -173,7 +150,7 @@ class Health:
             records=resource["records"],
             output=error["output"],
             history=tuple(resource["history"]),
-            schedules=tuple(map(BoardSchedule.from_json, resource["schedules"])),
+            schedules=resource["schedules"],
             domains=tuple(
                 BoardDomain(each["name"], *domain_state(each), reaches=each["state"] == "valid")
                 for each in resource["domains"]

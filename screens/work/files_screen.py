@@ -17,9 +17,10 @@ from screens.files import parse_path, progress_bar
 from screens.project_client import ProjectClient
 from screens.tables.files import read_chunks
 from screens.terminal_app import supports_unicode
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Cell
 from screens.work.picture import MAX_BYTES, Picture, decode, is_image
-from screens.work.rows import FILE_COLUMNS, Document, DocumentRows, file_cells, file_lines
+from screens.work.rows import FILE_COLUMNS, Document, file_cells, file_lines
 from screens.work.screen import MAX_LISTED, ListScreen
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural, size
@@ -45,20 +46,16 @@ class FilesScreen(ListScreen):
 
     POLL_SECONDS: ClassVar[float] = 10.0
     """The API counts the files of a level each time."""
+    COLUMNS: ClassVar[Sequence[ListColumn]] = FILE_COLUMNS
     _prefix = ""
 
-    def body(self) -> ComposeResult:
-        yield from self.compose_list(DocumentRows(self._cells), FILE_COLUMNS)
-
-    def _cells(self, file: Document) -> tuple[Cell, ...]:
-        return file_cells(self.now(), self._prefix[: self._prefix.rfind("/") + 1], file)
+    def cells(self, document: Document) -> tuple[Cell, ...]:
+        return file_cells(self.now(), self._prefix[: self._prefix.rfind("/") + 1], document)
 
     def navigate(self, words: Sequence[str]) -> None:
         """Show the files with a prefix."""
         self._prefix = " ".join(words)
-        self.source = DocumentRows(self._cells)
-        self.rows.set_source(self.source)
-        self.reload()
+        self.show_list(self.COLUMNS)
 
     async def load(self) -> tuple[Sequence[Document], str, str]:
         """Return the levels and files, the line about them, and the text of an empty list."""
@@ -89,7 +86,7 @@ class FilesScreen(ListScreen):
         left = self._prefix
         head, slash, _ = left.rstrip("/").rpartition("/")
         self.navigate([head + slash] if slash else [])
-        self.source.documents = [{"prefix": left}]  # for `reload`, which puts the cursor there
+        self.source.items = [{"prefix": left}]  # for `reload`, which puts the cursor there
 
     def action_copy(self) -> None:
         if (file := self.file) is not None:

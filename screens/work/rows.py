@@ -1,12 +1,12 @@
 """Rows and descriptions of jobs, schedules and stored files. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from screens.logs.trace import pretty_json
 from screens.widgets.columns import ListColumn, sanitize
-from screens.widgets.row_source import Cell, Line, Row, Tone
+from screens.widgets.row_source import Cell, Line, Tone
 from svc_tui.deploy.format import local_time
 from svc_tui.terminal.units import size
 
@@ -42,21 +42,6 @@ _STATES: Mapping[str, Tone] = {
     "failed": "bad",
     "interrupted": "warn",
 }
-
-
-class DocumentRows:
-    """A `RowSource` of documents in memory."""
-
-    def __init__(self, cells: Callable[[Document], tuple[Cell, ...]]) -> None:
-        """Create the source. `cells` returns the cells of a document."""
-        self.documents: Sequence[Document] = ()
-        self.cells = cells
-
-    def count(self) -> int:
-        return len(self.documents)
-
-    def window(self, start: int, n: int) -> Sequence[Row]:
-        return [Row(key_of(each), self.cells(each), each) for each in self.documents[start : start + n]]
 
 
 def key_of(document: Document) -> str:

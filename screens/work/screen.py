@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import ClassVar, Literal
 
 from textual import work
@@ -17,14 +16,13 @@ from screens.console_screen import ConsoleScreen, Tab
 from screens.dialog import ChoiceDialog, ConfirmDialog, FittedLines
 from screens.logs.request_view import RequestView
 from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Cell, Line
+from screens.widgets.row_source import Cell, ItemRows, Line, Row
 from screens.widgets.virtual_list import VirtualRows
 from screens.work.picture import Picture
 from screens.work.rows import (
     JOB_COLUMNS,
     SCHEDULE_COLUMNS,
     Document,
-    DocumentRows,
     job_cells,
     job_lines,
     key_of,
@@ -50,13 +48,32 @@ class ListScreen(ConsoleScreen):
     """
     GROUP: ClassVar[str] = "Jobs and files"
     POLL_SECONDS: ClassVar[float] = 2.0
-    source: DocumentRows
+    COLUMNS: ClassVar[Sequence[ListColumn]]
+    source: ItemRows[Document]
     _opened: Document | None = None
 
     @staticmethod
     def now() -> datetime:
         """Return the time that relative times refer to."""
         return datetime.now(UTC)
+
+    def body(self) -> ComposeResult:
+        self.source = ItemRows(self._row)
+        yield Static(id="about")
+        yield VirtualRows(self.source, self.COLUMNS)
+
+    def show_list(self, columns: Sequence[ListColumn]) -> None:
+        """Show another list from its first row."""
+        self.source = ItemRows(self._row)
+        self.rows.set_source(self.source, columns)
+        self.reload()
+
+    def _row(self, _: int, document: Document) -> Row:
+        return Row(key_of(document), self.cells(document), document)
+
+    def cells(self, document: Document) -> tuple[Cell, ...]:
+        """Return the cells of a document, on any thread."""
+        raise NotImplementedError
 
     async def load(self) -> tuple[Sequence[Document], str, str]:
         """Return the documents, the line about them, and what an empty list shows. Raises `SvcError`."""
@@ -93,7 +110,7 @@ class ListScreen(ConsoleScreen):
             return
         self.banner = ""
         key = key_of(self.current) if self.current is not None else None
-        self.source.documents = documents
+        self.source.items = documents
         self.rows.empty = empty
         self.rows.reload()
         moved = next((index for index, each in enumerate(documents) if key_of(each) == key), None)
@@ -106,12 +123,12 @@ class ListScreen(ConsoleScreen):
     def current(self) -> Document | None:
         """The document of the dialog that has just been closed, or the one at the cursor."""
         row = self.rows.cursor_row
-        return self._opened or next(iter(self.source.documents[row : row + 1]), None)
+        return self._opened or next(iter(self.source.items[row : row + 1]), None)
 
     def chosen(self) -> list[Document]:
         """Return the marked documents that are still there. Without marks, return the current one."""
         if self._opened is None and (marks := self.rows.marks):
-            return [each for each in self.source.documents if key_of(each) in marks]
+            return [each for each in self.source.items if key_of(each) in marks]
         return [self.current] if self.current is not None else []
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -138,12 +155,6 @@ class ListScreen(ConsoleScreen):
                 action()
 
         self.app.push_screen(ConfirmDialog(title, text, "delete"), act)
-
-    def compose_list(self, source: DocumentRows, columns: Sequence[ListColumn]) -> ComposeResult:
-        """Yield the line and the list."""
-        self.source = source
-        yield Static(id="about")
-        yield VirtualRows(source, columns)
 
 
 _CHOICES = {
@@ -218,14 +229,16 @@ class JobsScreen(ListScreen):
         Binding("L", "log", "Log", id="jobs.log"),
     ]
 
+    COLUMNS: ClassVar[Sequence[ListColumn]] = JOB_COLUMNS
     _state: States = ""
     _schedules = False
+    _active = False
+    """Whether schedules run at their times."""
 
-    def body(self) -> ComposeResult:
-        yield from self.compose_list(DocumentRows(self._job_cells), JOB_COLUMNS)
-
-    def _job_cells(self, job: Document) -> tuple[Cell, ...]:
-        return job_cells(self.now(), job)
+    def cells(self, document: Document) -> tuple[Cell, ...]:
+        if "id" in document:
+            return job_cells(self.now(), document)
+        return schedule_cells(self.now(), self._active, document)
 
     def navigate(self, words: Sequence[str]) -> None:
         """Show the jobs in a state, or the schedules. Raises `SvcError`."""
@@ -242,9 +255,8 @@ class JobsScreen(ListScreen):
         """Return the jobs or schedules, the line about them, and the text of an empty list."""
         if self._schedules:
             listed = await self.client.call("GET", "/schedules")
-            self.source.cells = partial(schedule_cells, self.now(), listed["active"])
-            schedules = listed["schedules"]
-            on_request = schedules and not listed["active"]
+            schedules, self._active = listed["schedules"], listed["active"]
+            on_request = schedules and not self._active
             note = " · r runs one now, `svc dev --schedules` all at their times" if on_request else ""
             empty = "No schedules. Add `schedules` to a resource in svc.toml."
             return schedules, plural(len(schedules), "schedule") + note, empty
@@ -259,12 +271,8 @@ class JobsScreen(ListScreen):
         return listed["jobs"], counts + shown, f"No {self._state} jobs. Press f." if self._state else empty
 
     def _show(self, *, schedules: bool) -> None:
-        """Show the other list from its first row."""
         self._schedules = schedules
-        cells = partial(schedule_cells, self.now(), False) if schedules else self._job_cells
-        self.source = DocumentRows(cells)
-        self.rows.set_source(self.source, SCHEDULE_COLUMNS if schedules else JOB_COLUMNS)
-        self.reload()
+        self.show_list(SCHEDULE_COLUMNS if schedules else JOB_COLUMNS)
 
     def action_schedules(self) -> None:
         self._show(schedules=not self._schedules)

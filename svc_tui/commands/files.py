@@ -1,6 +1,5 @@
 """`svc files`: the files of the project."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,10 +27,15 @@ def list_files(
     as_json: AsJson = False,
 ) -> None:
     """List files of one level, or all with --recursive. Keys have levels as paths do, with slashes."""
+    found: list[Any] = []
+    prefixes: list[str] = []
+    asked: dict[str, str | None] = {"prefix": prefix, "delimiter": "" if recursive else "/", "cursor": ""}
     with open_tables(context) as project:
-        pages = list(_pages(project, prefix=prefix, delimiter="" if recursive else "/"))
-    found = [file for page in pages for file in page["files"]]
-    prefixes = [each for page in pages for each in page["prefixes"]]
+        while asked["cursor"] is not None:
+            page = project.get("files", **asked)
+            found += page["files"]
+            prefixes += page["prefixes"]
+            asked["cursor"] = page["cursor"]
     if as_json:
         stdout.data({"files": found, "prefixes": prefixes})
         return
@@ -103,11 +107,3 @@ def du(context: typer.Context, prefix: Prefix = "", as_json: AsJson = False) -> 
     limit = f" of {size(usage['limit'])}" if usage["limit"] is not None else ""
     line = f"{plural(usage['files'], 'file')}, {size(usage['bytes'])}{limit}"
     stdout.answer(usage, [line], as_json=as_json)
-
-
-def _pages(project: Any, **options: str) -> Iterator[Any]:
-    cursor: str | None = ""
-    while cursor is not None:
-        page = project.get("files", cursor=cursor, **options)
-        yield page
-        cursor = page["cursor"]

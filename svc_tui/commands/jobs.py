@@ -14,7 +14,6 @@ from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural
 
 jobs = typer.Typer(help="Show, retry and remove the jobs of the project.")
-JobIds = Annotated[list[str], argument("ID", "Ids of jobs, as `svc jobs list` prints them.")]
 AnyJobIds = Annotated[list[str] | None, argument("ID", "Ids of jobs, as `svc jobs list` prints them.")]
 Dead = Annotated[bool, flag("All dead jobs.", "--dead")]
 _TONES = {"waiting": "cyan", "running": "green", "dead": "red"}

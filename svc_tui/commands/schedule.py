@@ -25,15 +25,11 @@ def list_schedules(service: ServiceOption = None, as_json: AsJson = False) -> No
     """List the schedules with their last results and next times."""
     with open_project(service) as (client, project):
         listed = client.call("GET", f"/v1/projects/{project}/schedules")
-    if as_json:
-        stdout.data(listed)
-        return
-    if not listed["schedules"]:
+    if not as_json and not listed["schedules"]:
         stderr.note(f'{project} has no schedules; add some: schedules = {{ "/nightly" = "0 3 * * *" }}')
-    elif not listed["active"]:
+    elif not as_json and not listed["active"]:
         stderr.note("they run at their times while `svc serve` or `svc dev --schedules` runs")
-    for each in listed["schedules"]:
-        stdout.line(_line(each))
+    stdout.answer(listed, map(_line, listed["schedules"]), as_json=as_json)
 
 
 @schedule.command()
@@ -41,10 +37,9 @@ def run(path: SchedulePath, service: ServiceOption = None, as_json: AsJson = Fal
     """Run a schedule now, and wait for its end."""
     with open_project(service) as (client, project):
         result = client.call("POST", f"/v1/projects/{project}/schedules/run", _found(client, project, path))
-    if as_json:
-        stdout.data(result)
-    else:
-        stdout.line(Text.assemble(*_result(result), (f"  {result['request']}", "dim")))
+    line = Text.assemble(*_result(result), (f"  {result['request']}", "dim"))
+    stdout.answer(result, [line], as_json=as_json)
+    if not as_json:
         stderr.note(f"its log: svc logs --request {result['request']}")
     return 0 if result["state"] == "succeeded" else 1
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from doors.files.store import referenced
+from doors.files.store import FileStore
 from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication.journal import DAY_NS, DAYS, JOURNAL, trim_days
@@ -306,8 +306,8 @@ async def _collect_blobs(data: Path, blobs: Blobs) -> None:
     now = time.time_ns()
     if (data / BLOBS).exists():
         with suppress(SvcError):  # Requests report a corrupt database.
-            read = partial(referenced, since_ms=(now - DAYS * DAY_NS) // 10**6)
-            needed = await asyncio.to_thread(ProjectDatabase(data).read, read)
+            store = FileStore(ProjectDatabase(data), blobs)
+            needed = await store.referenced((now - DAYS * DAY_NS) // 10**6)
             await remove_unused(blobs, needed, now - GRACE_NS)
             await blobs.delete_uploads(now - GRACE_NS)
 

@@ -11,7 +11,7 @@ from doors.files.api import blueprint as files
 from doors.files.store import FileStore
 from doors.tables.api.routes import blueprint as tables
 from doors.tables.project_database import ProjectDatabase
-from engine.bucket.protocols import Blobs, Bucket
+from engine.bucket.protocols import Bucket
 from engine.control import projects
 from engine.control.access import AnyOf, StaticToken
 from engine.control.app import create_app
@@ -41,7 +41,7 @@ from engine.http.asgi import asgi_handler
 from engine.http.exchange import Handler
 from engine.http.sockets import authority, bind
 from engine.manifest.schema import is_name
-from engine.quota import Quota
+from engine.quota import NO_QUOTA
 from engine.service.deployer import Deployer
 from svc_tui.backup import routes as restoring
 from svc_tui.backup.shipper import Backup
@@ -72,13 +72,6 @@ class ProjectDirs:
         return project_dir(self._data, project)
 
 
-def _files(data: Path, blobs: Blobs, quota: Quota | None) -> FileStore:
-    store = FileStore(ProjectDatabase(data), blobs)
-    if quota is not None and quota.files_mb is not None:
-        store.limit = quota.files_mb << 20
-    return store
-
-
 class Control:
     """The handlers of the control API and of the Console, and the endpoint for local clients.
 
@@ -96,13 +89,18 @@ class Control:
         accounts, deployer = Accounts(bucket.kv, settings.passwords), runtime.deployer
         auth = AuthServices(accounts, Sessions(bucket.kv, accounts), runtime.throttle)
         dirs, status, peers = ProjectDirs(settings.data, deployer), runtime.status(), runtime.peers
+
+        def files_of(name: str) -> FileStore:
+            quota = runtime.serving.quota(name) or NO_QUOTA
+            return FileStore(ProjectDatabase(dirs.data_dir(name)), bucket.blobs, quota)
+
         names = domains.Names(deployer, runtime.domain_checks, runtime.certificates, settings.acme)
         subjects = (
             routes.blueprint(auth),
             routes.user_blueprint(auth),
             projects.blueprint(dirs),
             tables(dirs),
-            files(lambda name: _files(dirs.data_dir(name), bucket.blobs, runtime.serving.quota(name))),
+            files(files_of),
             usage.blueprint(dirs, status.memory),
             logs.blueprint(dirs),
             manifest.blueprint(DeployedManifest(deployer)),

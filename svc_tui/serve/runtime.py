@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from doors.files.store import referenced
+from doors.files.store import FileStore
 from doors.tables.api.query import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
 from doors.tables.project_database import ProjectDatabase
@@ -246,9 +246,8 @@ class Runtime:
         digests = set[Digest]()
         for name in names:
             try:
-                digests |= await asyncio.to_thread(
-                    ProjectDatabase(self.folder(name)).read, partial(referenced, since_ms=since_ms)
-                )
+                store = FileStore(ProjectDatabase(self.folder(name)), self._bucket.blobs)
+                digests |= await store.referenced(since_ms)
             except SvcError as error:
                 unknown = f"nothing was removed: the files of {name} are unknown: "
                 raise GarbageError(

@@ -31,14 +31,8 @@ class ScheduleResult(StrictModel):
 
     @classmethod
     def of(cls, result: Result) -> "ScheduleResult":
-        return cls(
-            request=result.id,
-            due=utc(result.due),
-            started=utc(result.started),
-            state=result.state,
-            status=result.status,
-            seconds=result.seconds,
-        )
+        members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
+        return cls(request=members.pop("id"), **members)
 
 
 class ScheduleOut(StrictModel):

@@ -4,9 +4,10 @@ The caller's identity is fixed when a resource's DoorRouter is created; nothing 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from time import thread_time_ns
@@ -37,11 +38,21 @@ Fetch = Callable[[RunState, OutgoingRequest, FutureResponse], None]
 
 @dataclass(frozen=True, slots=True)
 class DoorBinding:
-    """A Door that is open for a project, with its maximum request body size in bytes, or that it streams."""
+    """A Door that is open for a project, with its maximum request body size in bytes, or that it streams.
+
+    `uses` counts its requests, by its name and their resource.
+    """
 
     door: OpenDoor
     max_body: int
     streams: bool = False
+    name: str = ""
+    uses: Counter[tuple[str, str]] = field(default_factory=Counter, compare=False)
+
+    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        """Answer a request, and count it."""
+        self.uses[self.name, request.caller.resource] += 1
+        return self.door.answer(request)
 
 
 class DoorRouter:
@@ -117,7 +128,7 @@ def _invoke(
 ) -> DoorResponse | Awaitable[DoorResponse]:
     """Call a Door on the event loop's thread; end the span of the call if the response is available."""
     try:
-        answer = door.door.answer(request)
+        answer = door.answer(request)
     except Exception as error:
         answer = _door_failed(run, host, error)
     if isinstance(answer, DoorResponse):

@@ -5,8 +5,6 @@ import random
 import time
 from pathlib import Path
 
-from doors.files.store import referenced
-from doors.tables.project_database import ProjectDatabase
 from engine.deploy.gc import GRACE_NS, remove_unused
 from engine.errors import SvcError
 from tests.doors.files.files_door import Files
@@ -18,8 +16,7 @@ FAR_MS = 10**15
 
 async def collect(files: Files, since_ms: int, before_ns: int) -> tuple[int, int]:
     """Remove the blobs that no file has, nor one that was removed since a time."""
-    database = ProjectDatabase(files.folder)
-    needed = await asyncio.to_thread(database.read, lambda each: referenced(each, since_ms))
+    needed = await files.door.store.referenced(since_ms)
     return await remove_unused(files.blobs, needed, before_ns)
 
 
@@ -32,7 +29,7 @@ async def use(files: Files, chance: random.Random) -> None:
             assert answer.status == 204 or answer.code == "busy", answer.document
         case 1:
             try:
-                await files.door.store.copy(key, chance.choice(KEYS), lambda _: None)
+                await files.door.store.copy(key, chance.choice(KEYS), lambda _: None, "")
             except SvcError as error:
                 assert error.code in ("not-found", "busy")
         case _:

@@ -110,7 +110,7 @@ def test_collectors_of_processes_that_are_killed_lose_nothing(tmp_path: Path) ->
         connection.execute("DELETE FROM _svc_files WHERE abs(random()) % 2")
 
     for number in range(20):
-        ProjectDatabase(tmp_path).write(remove_half, None)
+        ProjectDatabase(tmp_path).write(remove_half, "")
         for path in (tmp_path / "blobs").glob("*"):
             os.utime(path, (1, 1))
         arguments = ((tmp_path, 3 * number + each, 4) for each in range(3))

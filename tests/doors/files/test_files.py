@@ -18,6 +18,7 @@ from doors.tables.sqlite.owner import open_for_writing
 from engine.bucket.protocols import PART_BYTES
 from engine.door import Stored
 from engine.errors import SvcError
+from engine.quota import Quota
 from svc_tui.composition import doors
 from tests.doors.files.files_door import Files, broken
 
@@ -249,7 +250,7 @@ def test_copy_shares_the_bytes(files: Files) -> None:
 
 def test_quota_counts_each_file_once(files: Files) -> None:
     async def test() -> None:
-        files.door.limit_files(1)
+        files.door.limit(Quota(files_mb=1))
         assert (await files.put("a", b"x" * 700_000)).status == 201
         assert (await files.put("a", b"y" * 900_000)).status == 201
         refused = await files.put("b", b"z" * 200_000)

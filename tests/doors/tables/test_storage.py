@@ -16,7 +16,7 @@ from doors.tables.sqlite.errors import TablesError
 from doors.tables.sqlite.owner import database_path, measure, open_for_writing
 from engine.door import Stored
 from engine.grant import Grant
-from engine.quota import change_command
+from engine.quota import Quota, change_command
 from tests.doors.tables.tables_door import Answer, Tables
 
 Open = Callable[..., Tables]
@@ -192,7 +192,7 @@ def test_storage_quota_refuses_writes_of_guests_and_owners(open_tables: Open) ->
     tables.query("select 1 as warm")
 
     async def limit(mebibytes: int | None) -> None:
-        tables.opened.limit_storage(mebibytes)
+        tables.opened.limit(Quota(storage_mb=mebibytes))
 
     def fill() -> Answer:
         for _ in range(60):

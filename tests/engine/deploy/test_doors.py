@@ -16,6 +16,7 @@ class Diary:
     name = "diary"
     variables = ()
     max_body = 10
+    streams = False
 
     def open(self, place: DoorContext) -> "Diary":
         self.place = place
@@ -42,7 +43,7 @@ async def published_records(path: str, folder: Path) -> list[tuple[Record, int]]
     timeline, published = TimelineBus(), list[tuple[Record, int]]()
     timeline.subscribe(lambda record: published.append((record, threading.get_ident())))
     doors = Doors([Diary()], "shop", folder, timeline)
-    answer = doors.open["diary"].door.answer(
+    answer = doors.open["diary"].answer(
         DoorRequest("POST", path, query="", headers=(), body=b"", caller=Caller("web", "01id"))
     )
     assert not isinstance(answer, DoorResponse)
@@ -59,7 +60,7 @@ def test_door_calls_are_counted_by_door_and_resource(tmp_path: Path) -> None:
             asked = DoorRequest(
                 "POST", "/loop/1", query="", headers=(), body=b"", caller=Caller(resource, "01id")
             )
-            answer = doors.open["diary"].door.answer(asked)
+            answer = doors.open["diary"].answer(asked)
             assert not isinstance(answer, DoorResponse)
             await answer
         await doors.aclose()

@@ -9,6 +9,7 @@ import pytest
 from docs import generate
 from engine.deploy.doors import Doors
 from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, OpenDoor, Stored
+from engine.quota import Quota
 from engine.timeline.bus import TimelineBus
 from screens.board.cards import UNICODE_SIGNS, door_card
 from screens.board.project import ProjectStatus
@@ -43,18 +44,18 @@ class OpenEcho:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.limit: int | None = None
+        self.most: int | None = None
 
     def answer(self, request: DoorRequest) -> DoorResponse:
-        if self.limit == 0:
+        if self.most == 0:
             return DoorResponse(507)
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / FILE).open("ab") as file:
             file.write(request.body)
         return DoorResponse(200, (self.folder / FILE).read_bytes())
 
-    def limit_storage(self, mebibytes: int | None) -> None:
-        self.limit = mebibytes
+    def limit(self, quota: Quota) -> None:
+        self.most = quota.storage_mb
 
     async def aclose(self) -> None:
         return
@@ -73,7 +74,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def sent(doors: Doors, body: bytes) -> DoorResponse:
     request = DoorRequest("POST", "/", query="", headers=(), body=body, caller=Caller("web", "01id"))
-    answer = doors.open[EchoDoor.name].door.answer(request)
+    answer = doors.open[EchoDoor.name].answer(request)
     return answer if isinstance(answer, DoorResponse) else await answer
 
 
@@ -87,7 +88,7 @@ def test_new_door_answers_stores_and_obeys_the_quota(tmp_path: Path) -> None:
         assert doors.environment["SVC_ECHO_ENDPOINT"] == "http://echo.svc.internal"
         assert (await sent(doors, b"a")).body == b"a"
         assert (await sent(doors, b"b")).body == b"ab"
-        doors.limit_storage(0)
+        doors.limit(Quota(storage_mb=0))
         assert (await sent(doors, b"c")).status == 507
         assert doors.uses == {("echo", "web"): 3}
         await doors.aclose()

@@ -21,7 +21,7 @@ from tests.doors.files.files_door import Files
 from tests.engine.gateway.serving import Scripted, report
 
 DOORS = {
-    door.name: DoorBinding(object(), door.max_body, hasattr(door, "streams"))  # type: ignore[arg-type]
+    door.name: DoorBinding(object(), door.max_body, door.streams)  # type: ignore[arg-type]
     for door in composition.doors()
 }
 

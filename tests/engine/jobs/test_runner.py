@@ -2,14 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from engine.errors import SvcError
 from engine.http.exchange import MemoryExchange
-from engine.job_store import Claim, Ended
+from engine.job_store import Ended, Job
 from engine.jobs.runner import AT_ONCE
 from engine.manifest.model import Project, Resource
 from engine.quota import Quota, Quotas
@@ -170,7 +170,7 @@ def test_a_key_holds_back_jobs_that_wait(tmp_path: Path) -> None:
         )
         assert await world.ask("jobs", "/v1/remove", {"key": "a"}) == (200, {"removed": True})
         assert await world.add(key="a") != first
-        (claimed,) = (await world.store.claim(".x", until=2**50, count=5)).jobs
+        (claimed,), _ = await world.store.claim(".x", until=2**50, count=5)
         later = await world.add(key="a", delay_s=60)
         await world.store.end(".x", [Ended(claimed.id, due=1, error="status 500")])
         listed, _ = await world.store.list(limit=9)
@@ -237,7 +237,7 @@ def test_all_jobs_of_a_state_are_removed_in_parts(tmp_path: Path, monkeypatch: p
         for _ in range(5):
             await world.add(delay_s=3600)
         await world.add()
-        (claimed,) = (await world.store.claim(".x", until=2**50, count=5)).jobs
+        (claimed,), _ = await world.store.claim(".x", until=2**50, count=5)
         assert await world.store.remove(None) == 0
         assert await world.store.remove(None, "waiting") == 5
         assert [job.id for job in (await world.store.list(limit=9))[0]] == [claimed.id]
@@ -301,7 +301,7 @@ def test_slow_look_at_other_jobs_does_not_stop_the_event_loop(
     async def test(world: World) -> None:
         claim, claiming, looking = world.store.claim, asyncio.Event(), asyncio.Event()
 
-        async def slow_claim(owner: str, *, until: int, count: int) -> Claim:
+        async def slow_claim(owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
             await claiming.wait()
             return await claim(owner, until=until, count=count)
 

@@ -15,7 +15,7 @@ from engine.deploy.doors import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
 from engine.http.exchange import Exchange, MemoryExchange
-from engine.job_store import Claim, Ended, Job, JobState, JobStore
+from engine.job_store import Ended, Job, JobState, JobStore
 from engine.jobs.runner import JobRunner
 from engine.manifest.model import Project, Resource
 from engine.quota import Quotas
@@ -184,12 +184,12 @@ class SteppingStore:
         due: int | None = await self._do(self._store.next_due())
         return due
 
-    async def claim(self, owner: str, *, until: int, count: int) -> Claim:
-        claim: Claim = await self._do(self._store.claim(owner, until=until, count=count))
-        if claim.jobs and self._world.unanswered:
+    async def claim(self, owner: str, *, until: int, count: int) -> tuple[Sequence[Job], int | None]:
+        jobs, following = await self._do(self._store.claim(owner, until=until, count=count))
+        if jobs and self._world.unanswered:
             self._world.unanswered -= 1
             raise SvcError("the fleet did not confirm the write, which may be stored or not")
-        return claim
+        return jobs, following
 
     async def body(self, job: Job) -> bytes | None:
         body: bytes | None = await self._do(self._store.body(job))

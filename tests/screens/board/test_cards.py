@@ -28,7 +28,6 @@ from screens.board.project import (
     BoardDomain,
     BoardDoor,
     BoardResource,
-    BoardSchedule,
     Health,
     ProjectStatus,
     Rates,
@@ -186,10 +185,8 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
 def test_details_show_the_next_time_and_the_last_result_of_each_schedule() -> None:
     last = {"state": "failed", "status": 500, "started": "2026-11-28T02:00:00+00:00"}
     schedules = (
-        BoardSchedule.from_json(
-            {"path": "/nightly", "next": "2026-11-29T02:00:00+00:00", "paused": False, "last": None}
-        ),
-        BoardSchedule.from_json({"path": "/poll", "next": None, "paused": True, "last": last}),
+        {"path": "/nightly", "next": "2026-11-29T02:00:00+00:00", "paused": False, "last": None},
+        {"path": "/poll", "next": None, "paused": True, "last": last},
     )
     health = Health(stage="ready", schedules=schedules)
     lines = resource_details(resource("worker", "js"), health, (), (), (), 90, UNICODE_SIGNS)

@@ -11,12 +11,10 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"strconv"
 	"strings"
@@ -46,21 +44,7 @@ type Options struct {
 }
 
 // Error is a request that the Door refused. It is fs.ErrNotExist, fs.ErrExist or fs.ErrInvalid for errors.Is.
-type Error struct {
-	Status int
-	// Code names the reason: "bad-key", "not-found", "storage-quota" and so on.
-	Code   string
-	Detail string
-	Hint   string
-}
-
-func (e *Error) Error() string { return "files: " + e.Detail }
-
-// Is returns whether the error is one of package io/fs.
-func (e *Error) Is(target error) bool {
-	return target == fs.ErrNotExist && e.Code == "not-found" || target == fs.ErrExist && e.Code == "precondition" ||
-		target == fs.ErrInvalid && e.Code == "bad-key"
-}
+type Error = door.Error
 
 // File is an open file; read it like any io.Reader, and close it.
 type File struct {
@@ -104,7 +88,8 @@ func OpenRange(ctx context.Context, key string, offset, length int64) (*File, er
 		}
 		headers = append(headers, lite.Header{Name: "range", Value: fmt.Sprintf("bytes=%d-%s", offset, last)})
 	}
-	response, err := send(ctx, "GET", "files/"+url.PathEscape(key), headers, nil)
+	request := lite.Outgoing{Method: "GET", URL: "/v1/files/" + url.PathEscape(key), Headers: headers}
+	response, err := door.Open(ctx, "files", "SVC_FILES_ENDPOINT", request)
 	if err != nil {
 		return nil, err
 	}
@@ -149,16 +134,13 @@ func Sign(ctx context.Context, key string, permission Permission) (string, error
 	if permission.Expires == 0 {
 		permission.Expires = 10 * time.Minute
 	}
-	body, err := json.Marshal(struct {
+	document := struct {
 		Key     string `json:"key"`
 		Seconds int64  `json:"expires_s"`
 		Permission
-	}{key, int64(permission.Expires.Seconds()), permission})
-	if err != nil {
-		return "", fmt.Errorf("files: %w", err)
-	}
+	}{key, int64(permission.Expires.Seconds()), permission}
 	var signed struct{ URL string }
-	err = ask(ctx, "POST", "sign", nil, bytes.NewReader(body), &signed)
+	err := door.Post(ctx, "files", "SVC_FILES_ENDPOINT", "/v1/sign", document, &signed)
 	return signed.URL, err
 }
 
@@ -178,34 +160,6 @@ func ascii(text string) string {
 }
 
 func ask(ctx context.Context, method, path string, headers []lite.Header, body io.Reader, answer any) error {
-	response, err := send(ctx, method, path, headers, body)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if answer == nil {
-		return nil
-	}
-	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return fmt.Errorf("files: the response is incomplete: %w", err)
-	}
-	return nil
-}
-
-func send(ctx context.Context, method, path string, headers []lite.Header, body io.Reader) (*lite.Incoming, error) {
 	request := lite.Outgoing{Method: method, URL: "/v1/" + path, Headers: headers, Body: body}
-	response, err := door.Send(ctx, "files", "SVC_FILES_ENDPOINT", request)
-	if err != nil {
-		return nil, err
-	}
-	if response.Status < 300 {
-		return response, nil
-	}
-	defer response.Body.Close()
-	refusal := &Error{}
-	if json.NewDecoder(response.Body).Decode(refusal) != nil {
-		refusal.Detail = fmt.Sprintf("the response has status %d", response.Status)
-	}
-	refusal.Status = response.Status
-	return nil, refusal
+	return door.Ask(ctx, "files", "SVC_FILES_ENDPOINT", request, answer)
 }

@@ -8,16 +8,13 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"svc/guest/internal/door"
-	"svc/guest/lite"
 	"svc/guest/tables"
 )
 
@@ -39,42 +36,28 @@ type Added struct {
 	Added bool   `json:"added"`
 }
 
-// Error is the error of a refused job.
-type Error struct {
-	// Status is the HTTP status of the response.
-	Status int
-	// Code is "bad-request" or "jobs-full", or one of the tables.
-	Code   string
-	Detail string
-	Hint   string
-}
-
-func (e *Error) Error() string { return "jobs: " + e.Detail }
+// Error is the error of a refused job. Its code is "bad-request" or "jobs-full", or one of the tables.
+type Error = door.Error
 
 // Add adds a job. Its body is []byte, or another value as JSON; nil sends none.
 func Add(ctx context.Context, path string, body any, options Options) (Added, error) {
-	members := map[string]any{"path": path, "delay_s": options.Delay.Seconds()}
-	switch content, err := encode(body); content := content.(type) {
-	case []byte:
-		members["base64"] = content
-	case string:
-		members["body"] = content
-	default:
-		if err != nil {
-			return Added{}, err
-		}
+	content, err := encode(body)
+	if err != nil {
+		return Added{}, err
 	}
-	if options.Resource != "" {
-		members["resource"] = options.Resource
-	}
-	if options.Key != "" {
-		members["key"] = options.Key
-	}
-	if options.MaxTries != 0 {
-		members["max_tries"] = options.MaxTries
-	}
+	text, _ := content.(string)
+	bytes, _ := content.([]byte)
+	job := struct {
+		Path     string  `json:"path"`
+		Text     string  `json:"body,omitempty"`
+		Bytes    []byte  `json:"base64,omitempty"`
+		Delay    float64 `json:"delay_s"`
+		Resource string  `json:"resource,omitempty"`
+		Key      string  `json:"key,omitempty"`
+		MaxTries int     `json:"max_tries,omitempty"`
+	}{path, text, bytes, options.Delay.Seconds(), options.Resource, options.Key, options.MaxTries}
 	var added Added
-	err := ask(ctx, "add", members, &added)
+	err = door.Post(ctx, "jobs", "SVC_JOBS_ENDPOINT", "/v1/add", job, &added)
 	return added, err
 }
 
@@ -114,7 +97,7 @@ func remove(ctx context.Context, members map[string]any) (bool, error) {
 	var answer struct {
 		Removed bool `json:"removed"`
 	}
-	err := ask(ctx, "remove", members, &answer)
+	err := door.Post(ctx, "jobs", "SVC_JOBS_ENDPOINT", "/v1/remove", members, &answer)
 	return answer.Removed, err
 }
 
@@ -135,28 +118,4 @@ func encode(body any) (any, error) {
 		return nil, fmt.Errorf("jobs: the body has no JSON: %w", err)
 	}
 	return string(text), nil
-}
-
-func ask(ctx context.Context, operation string, members map[string]any, answer any) error {
-	body, err := json.Marshal(members)
-	if err != nil {
-		return fmt.Errorf("jobs: %w", err)
-	}
-	request := lite.Outgoing{Method: "POST", URL: "/v1/" + operation, Body: bytes.NewReader(body)}
-	response, err := door.Send(ctx, "jobs", "SVC_JOBS_ENDPOINT", request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("jobs: the response is incomplete: %w", err)
-	}
-	if response.Status != 200 {
-		refusal := &Error{Detail: fmt.Sprintf("the response has status %d", response.Status)}
-		_ = json.Unmarshal(content, refusal) // A response that is not a document is described by its status.
-		refusal.Status = response.Status
-		return refusal
-	}
-	return json.Unmarshal(content, answer)
 }
