@@ -5,13 +5,9 @@ planned. Each change replaces one span of the text and preserves all other bytes
 an inline table, as a table with a header, or as dotted keys; they may also be missing.
 """
 
-import fcntl
 import json
-import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import chain, starmap
@@ -21,8 +17,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import ConfigDict, StringConstraints
 
-from engine.bucket.durable import rename, sync
 from engine.errors import SvcError
+from engine.files.atomic import locked_folder, write_atomic
+from engine.files.durable import sync_folder
 from engine.manifest import MANIFEST
 from engine.manifest.egress import parse_rule
 from engine.manifest.load import decode, parse, read
@@ -206,12 +203,13 @@ def write(edit: ManifestEdit) -> None:
         return
     path = (edit.root / MANIFEST).resolve()
     try:
-        with _locked(path.parent):
+        with locked_folder(path.parent):
             if read(edit.root / MANIFEST) != edit.before:
                 raise ManifestChanged(
                     f"{MANIFEST} was changed by another program meanwhile", "Check the file, then try again."
                 )
-            _replace(path, edit.after)
+            write_atomic(path, edit.after, sync=True, like=path.stat())
+            sync_folder(path.parent)
     except OSError as error:
         hint = "Check the permissions of its folder."
         raise SvcError(f"cannot write {path}: {error.strerror}", hint) from error
@@ -352,38 +350,6 @@ def _meaning(resource: Resource) -> tuple[Resource, dict[str, str]]:
     """Return a resource without mounts, and its mounts, in a form that ignores the order of both lists."""
     ordered = replace(resource, mounts=(), egress=tuple(sorted(resource.egress)))
     return ordered, targets(resource.mounts)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock the manifest in a folder against edits by other svc processes."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a temporary file that the watcher ignores, then rename it over `path`."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            was = path.stat()
-            with suppress(
-                PermissionError
-            ):  # a process that cannot change the owner is the owner, or has write access
-                os.fchown(descriptor, was.st_uid, was.st_gid)
-            os.fchmod(descriptor, was.st_mode & 0o7777)
-            sync(descriptor)
-        rename(Path(name), path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
 
 
 def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
