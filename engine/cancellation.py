@@ -1,10 +1,11 @@
-"""Asyncio tasks that a set has until they end, their cancellation, and protection from it."""
+"""Asyncio tasks: a set of those that run, a few at once, their cancellation, and protection from it."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+_Item = TypeVar("_Item")
 
 REPEAT_SECONDS = 0.5
 """Longer than a task needs to clean up."""
@@ -25,6 +26,25 @@ async def cancel(tasks: "Iterable[asyncio.Future[Any]]") -> None:
         for task in pending:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=REPEAT_SECONDS)
+
+
+async def run_all(step: Callable[[_Item], Awaitable[_T]], items: Iterable[_Item], at_once: int) -> list[_T]:
+    """Call a step for each item, a few at once; return the results. The first failure cancels the rest."""
+    ordered = list(items)
+    results: dict[int, _T] = {}
+    remaining = iter(enumerate(ordered))
+
+    async def work() -> None:
+        for index, item in remaining:
+            results[index] = await step(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(ordered))):
+                group.create_task(work())
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
+    return [results[index] for index in range(len(ordered))]
 
 
 async def finish(job: "asyncio.Future[_T]") -> _T:

@@ -38,18 +38,6 @@ class Failure:
     final: bool = False
 
 
-class NotifyNotInstalled(SvcError):
-    """The optional package of the extra `notify` is missing."""
-
-    code = "notify-not-installed"
-
-    def __init__(self, scheme: str) -> None:
-        super().__init__(
-            f"--notify {scheme}://… requires the package apprise, which is not installed",
-            "Install it: pip install 'svc-tui[notify]'. An https:// URL works without it.",
-        )
-
-
 class Webhook:
     """A URL that gets alerts as JSON. Redirects are not followed: they are failures."""
 
@@ -91,7 +79,11 @@ class AppriseTarget:
         try:
             from apprise import Apprise
         except ModuleNotFoundError:
-            raise NotifyNotInstalled(scheme) from None
+            raise SvcError(
+                f"--notify {scheme}://… requires the package apprise, which is not installed",
+                "Install it: pip install 'svc-tui[notify]'. An https:// URL works without it.",
+                code="notify-not-installed",
+            ) from None
         self.name, self._apprise = f"{scheme}://…", Apprise()
         if not self._apprise.add(url):
             raise InvalidUsage(f"Apprise does not accept --notify {self.name}", _EXAMPLE)
@@ -109,7 +101,7 @@ Target = Webhook | AppriseTarget
 
 
 def parse_target(url: str) -> Target:
-    """Return the receiver at a URL. Raises `InvalidUsage` and `NotifyNotInstalled`."""
+    """Return the receiver at a URL. Raises `InvalidUsage`, and `SvcError` without the extra `notify`."""
     scheme = url.partition("://")[0].lower()
     if scheme == url.lower() or not scheme.isalnum() or not url.isprintable():
         raise InvalidUsage("--notify requires a URL with a scheme", _EXAMPLE)

@@ -5,20 +5,19 @@ moved to `damaged/`, so that the next deploy of the same content restores it.
 """
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import secrets
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ParamSpec, TypeVar, cast
+from typing import BinaryIO, ParamSpec, TypeVar
 
-from engine.bucket import durable, layout
+from engine.bucket import layout
 from engine.bucket.protocols import (
     PART_BYTES,
     AddedBlob,
@@ -37,7 +36,8 @@ from engine.bucket.protocols import (
     is_disk_full,
 )
 from engine.cancellation import finish
-from engine.files.atomic import link_or_copy
+from engine.files import durable
+from engine.files.atomic import link_or_copy, locked_folder
 from engine.files.digest import content_digest
 from engine.files.reserve import check_room
 
@@ -53,12 +53,11 @@ class CorruptContent(Exception):
 
 
 def _open(path: Path, digest: Digest) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except FileNotFoundError as error:
-        raise BlobMissing(digest) from error
-    except OSError as error:
-        raise disk_error(path, error) from error
+    with disk_errors(path):
+        try:
+            return path.open("rb")
+        except FileNotFoundError as error:
+            raise BlobMissing(digest) from error
 
 
 class VerifyingReader:
@@ -139,7 +138,6 @@ class Spool:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
 
     def write(self, chunk: bytes) -> None:
-        """Append a chunk."""
         self._sha256.update(chunk)
         self._size += len(chunk)
         self._part += chunk
@@ -165,13 +163,6 @@ class Spool:
         """Close the file, and remove it unless it was moved."""
         os.close(self._descriptor)
         self.path.unlink(missing_ok=True)
-
-
-async def fill(spool: Spool, chunks: AsyncIterable[bytes], call: Callable[..., Awaitable[Any]]) -> AddedBlob:
-    """Write content to a new file; `call` runs a function on a thread. Raises errors of `chunks`."""
-    async for chunk in rechunk(chunks, PART_BYTES):
-        await call(spool.write, chunk)
-    return cast(AddedBlob, await call(spool.finish))
 
 
 class Upload:
@@ -238,12 +229,9 @@ class Upload:
 
 def received(path: Path) -> int:
     """Return the number of received bytes of an upload."""
-    try:
+    with disk_errors(path), suppress(FileNotFoundError):
         return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        raise disk_error(path, error) from error
+    return 0
 
 
 def delete_stale(folder: Path, before_ns: int, busy: set[str], count_only: bool) -> int:
@@ -265,32 +253,20 @@ THREADS = 4
 PIECE_BYTES = 256 * 1024
 
 
-class BlockingCalls:
-    """A small thread pool."""
-
-    def __init__(self, count: int) -> None:
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix="bucket")
-        self._closed = False
-
-    async def call(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function and return its result. Raises its errors, and `BucketClosed`."""
-        if self._closed:
-            raise BucketClosed
-        return await finish(asyncio.wrap_future(self._pool.submit(step, *args, **kwargs)))
-
-    async def aclose(self) -> None:
-        """Wait for running calls."""
-        self._closed = True
-        await asyncio.to_thread(self._pool.shutdown)
-
-
 class SpooledBlobs(ABC):
     """The part of `engine.bucket.protocols.Blobs` that receives blobs, as files in a folder of uploads."""
 
     def __init__(self, uploads: Path) -> None:
         self._uploads = uploads
-        self._threads = BlockingCalls(THREADS)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="bucket")
         self._busy: set[str] = set()
+        self._closed = False
+
+    async def _call(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function on a thread and return its result. Raises its errors, and `BucketClosed`."""
+        if self._closed:
+            raise BucketClosed
+        return await finish(asyncio.wrap_future(self._threads.submit(step, *args, **kwargs)))
 
     @abstractmethod
     def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
@@ -308,7 +284,7 @@ class SpooledBlobs(ABC):
         """Make a blob of a complete upload. Raises `BucketError`."""
 
     async def received(self, digest: Digest, owner: str = "") -> int:
-        return await self._threads.call(received, self._uploads / _upload_name(digest, owner))
+        return await self._call(received, self._uploads / _upload_name(digest, owner))
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
@@ -321,11 +297,8 @@ class SpooledBlobs(ABC):
             raise UploadBusy(digest)
         self._busy.add(name)
         try:
-            upload = Upload(self._uploads / name, digest, size)
-            try:
+            with closing(Upload(self._uploads / name, digest, size)) as upload:
                 return await self._add(upload, digest, offset, chunks)
-            finally:
-                upload.close()
         finally:
             self._busy.discard(name)
 
@@ -336,9 +309,9 @@ class SpooledBlobs(ABC):
             return StaleRevision(upload.received)
         try:
             async for chunk in rechunk(chunks):
-                await self._threads.call(upload.write, chunk)
+                await self._call(upload.write, chunk)
         finally:
-            if await self._threads.call(upload.commit):
+            if await self._call(upload.commit):
                 await self._store(upload.path, digest)
         return upload.received
 
@@ -346,9 +319,11 @@ class SpooledBlobs(ABC):
         path = self._uploads / secrets.token_hex(16)
         self._busy.add(path.name)
         try:
-            spool = await self._threads.call(Spool, path)
+            spool = await self._call(Spool, path)
             try:
-                added = await fill(spool, chunks, self._threads.call)
+                async for chunk in rechunk(chunks, PART_BYTES):
+                    await self._call(spool.write, chunk)
+                added = await self._call(spool.finish)
                 await self._store(path, added.digest)
                 return added
             finally:
@@ -358,15 +333,20 @@ class SpooledBlobs(ABC):
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         busy = set(self._busy)
-        return await self._threads.call(delete_stale, self._uploads, before_ns, busy, count_only)
+        return await self._call(delete_stale, self._uploads, before_ns, busy, count_only)
 
     async def aclose(self) -> None:
         """Wait for what is under way."""
-        await self._threads.aclose()
+        self._closed = True
+        await asyncio.to_thread(self._threads.shutdown)
 
 
 class FolderBlobs(SpooledBlobs):
-    """Implements `engine.bucket.protocols.Blobs`."""
+    """Implements `engine.bucket.protocols.Blobs`.
+
+    The folder is locked so that no blob is stored or used again between its check and its removal: worker
+    processes add blobs, too.
+    """
 
     def __init__(self, root: Path) -> None:
         """Use a prepared folder (`layout.prepare`)."""
@@ -374,53 +354,34 @@ class FolderBlobs(SpooledBlobs):
         self._damaged = root / layout.DAMAGED
         super().__init__(root / layout.UPLOADS)
 
-    @contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Lock the names of blobs, so that none is reused between its check and its removal.
-
-        Worker processes add blobs, too.
-        """
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
     def _path(self, digest: Digest) -> Path:
         return self._folder / as_digest(digest)
 
     async def _store(self, path: Path, digest: Digest) -> None:
-        await self._threads.call(self._name, path, digest)
+        await self._call(self._name, path, digest)
 
     def _name(self, path: Path, digest: Digest) -> None:
         with disk_errors(self._folder):
             self._folder.mkdir(exist_ok=True)
-            with self._naming():
+            with locked_folder(self._folder):
                 path.replace(self._path(digest))
             durable.sync_folder(self._folder)
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        reading = VerifyingReader(self._path(digest), digest)
-        try:
-            while chunk := await self._threads.call(self._checked, reading.next, digest):
+        with closing(VerifyingReader(self._path(digest), digest)) as reading:
+            while chunk := await self._call(self._checked, reading.next, digest):
                 yield chunk
-        finally:
-            reading.close()
 
     async def read_part(
         self, digest: Digest, start: int, stop: int, checks: bytes
     ) -> AsyncGenerator[bytes, None]:
-        reading = PartReader(self._path(digest), digest, checks)
-        try:
+        with closing(PartReader(self._path(digest), digest, checks)) as reading:
             while start < stop:
                 number, skipped = divmod(start, PART_BYTES)
-                part = await self._threads.call(self._checked, partial(reading.read, number), digest)
+                part = await self._call(self._checked, partial(reading.read, number), digest)
                 chunk = part[skipped : skipped + stop - start]
                 start += len(chunk)
                 yield chunk
-        finally:
-            reading.close()
 
     def _checked(self, step: Callable[[], T], digest: Digest) -> T:
         """Run a step of reading; move the file to `damaged/` if it is corrupt."""
@@ -431,7 +392,7 @@ class FolderBlobs(SpooledBlobs):
             path = self._path(digest)
             try:
                 self._damaged.mkdir(exist_ok=True)
-                with self._naming():
+                with locked_folder(self._folder):
                     if path.stat().st_ino == damaged.inode:
                         durable.rename(path, quarantined)
                         durable.sync_folder(self._folder)
@@ -441,49 +402,37 @@ class FolderBlobs(SpooledBlobs):
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
         """See the protocol. Creates a hard link if the file system allows it, else a copy."""
-        await self._threads.call(self._copy_to, digest, target)
+        await self._call(self._copy_to, digest, target)
 
     def _copy_to(self, digest: Digest, target: Path) -> None:
-        reading = VerifyingReader(self._path(digest), digest)
-        try:
+        with closing(VerifyingReader(self._path(digest), digest)) as reading:
             self._checked(reading.rest, digest)
-        finally:
-            reading.close()
         link_or_copy(self._path(digest), target)
 
     async def touch(self, digest: Digest) -> bool:
-        return await self._threads.call(self._touch, digest)
+        return await self._call(self._touch, digest)
 
     def _touch(self, digest: Digest) -> bool:
         path = self._path(digest)
-        try:
-            with self._naming():
-                os.utime(path)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise disk_error(path, error) from error
-        return True
+        with disk_errors(path), suppress(FileNotFoundError), locked_folder(self._folder):
+            os.utime(path)
+            return True
+        return False
 
     async def list(self) -> AsyncGenerator[BlobInfo, None]:
-        for info in await self._threads.call(_listing, self._folder):
+        for info in await self._call(_listing, self._folder):
             yield info
 
     async def delete(self, digest: Digest, before_ns: int) -> bool:
-        return await self._threads.call(self._delete, digest, before_ns)
+        return await self._call(self._delete, digest, before_ns)
 
     def _delete(self, digest: Digest, before_ns: int) -> bool:
         path = self._path(digest)
-        try:
-            with self._naming():
-                if path.stat().st_mtime_ns >= before_ns:
-                    return False
+        with disk_errors(path), suppress(FileNotFoundError), locked_folder(self._folder):
+            if path.stat().st_mtime_ns < before_ns:
                 path.unlink()
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise disk_error(path, error) from error
-        return True
+                return True
+        return False
 
 
 def _upload_name(digest: Digest, owner: str) -> str:

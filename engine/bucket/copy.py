@@ -4,7 +4,6 @@ Values are listed before blobs are copied and written after them. So the copy ha
 name, and an interrupted copy can be repeated.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from engine.bucket.protocols import (
     Digest,
     StaleRevision,
 )
+from engine.cancellation import run_all
 
 PARALLEL_BLOBS = 8
 PARALLEL_VALUES = 64
@@ -39,13 +39,10 @@ class CopyReport:
     size: int = 0
 
 
-def _ignore(report: CopyReport) -> None: ...
-
-
 async def copy_bucket(
     source: Bucket,
     target: Bucket,
-    progress: Callable[[CopyReport], None] = _ignore,
+    progress: Callable[[CopyReport], None],
     *,
     overwrite: bool = False,
 ) -> CopyReport:
@@ -65,20 +62,16 @@ async def copy_bucket(
     infos = await _copy_blobs(source, target, report, progress)
     changed = [key for key in values if key not in present or present[key].value != values[key]]
     changed += [key for key in present if key not in values]
-    for start in range(0, len(changed), PARALLEL_VALUES):
-        keys = changed[start : start + PARALLEL_VALUES]
-        answers = await asyncio.gather(
-            *(
-                target.kv.cas(key, values.get(key), present[key].revision if key in present else None)
-                for key in keys
+
+    async def write(key: str) -> None:
+        revision = present[key].revision if key in present else None
+        if isinstance(await target.kv.cas(key, values.get(key), revision), StaleRevision):
+            raise BucketError(
+                f"the target bucket changed during the copy: {key}",
+                "Stop the service that uses it, then repeat the copy.",
             )
-        )
-        for key, answer in zip(keys, answers, strict=True):
-            if isinstance(answer, StaleRevision):
-                raise BucketError(
-                    f"the target bucket changed during the copy: {key}",
-                    "Stop the service that uses it, then repeat the copy.",
-                )
+
+    await run_all(write, changed, PARALLEL_VALUES)
     report.values = len(values)
     digests = {info.digest async for info in target.blobs.list()}
     if await _values(target) != values or not digests.issuperset(info.digest for info in infos):
@@ -97,28 +90,21 @@ async def _copy_blobs(
     """Copy the blobs that the target lacks; return all of the source. Raises `BucketError`."""
     have = {info.digest async for info in target.blobs.list()}
     infos = [info async for info in source.blobs.list()]
-    waiting = iter(infos)
 
-    async def copy() -> None:
-        for info in waiting:
-            if info.digest in have:
-                report.skipped += 1
-            else:
-                with suppress(BlobMissing):  # It was deleted meanwhile.
-                    offset = await target.blobs.received(info.digest)
-                    chunks = _skip(source, info.digest, offset)
-                    if await target.blobs.upload(info.digest, info.size, offset, chunks) != info.size:
-                        raise BucketError(f"blob sha256:{info.digest} was stored in part", "Repeat the copy.")
-            report.blobs += 1
-            report.size += info.size
-            progress(report)
+    async def copy(info: BlobInfo) -> None:
+        if info.digest in have:
+            report.skipped += 1
+        else:
+            with suppress(BlobMissing):  # It was deleted meanwhile.
+                offset = await target.blobs.received(info.digest)
+                chunks = _skip(source, info.digest, offset)
+                if await target.blobs.upload(info.digest, info.size, offset, chunks) != info.size:
+                    raise BucketError(f"blob sha256:{info.digest} was stored in part", "Repeat the copy.")
+        report.blobs += 1
+        report.size += info.size
+        progress(report)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(PARALLEL_BLOBS):
-                group.create_task(copy())
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from failed
+    await run_all(copy, infos, PARALLEL_BLOBS)
     return infos
 
 

@@ -46,6 +46,16 @@ create table if not exists cell (
 ) strict;
 """
 
+_END = "\U0010ffff"
+"""Sorts after every character allowed in a key."""
+
+_GET = "select value, revision from cell where key = ? and value is not null"
+_SET = (
+    "insert into cell values (?, ?, (select coalesce(max(revision), 0) + 1 from cell))"
+    " on conflict do update set value = excluded.value, revision = excluded.revision returning revision"
+)
+_LIST = "select * from cell where key >= ? and key < ? and value is not null order by key"
+
 
 @dataclass(frozen=True, slots=True)
 class _QueuedWork:
@@ -57,11 +67,14 @@ class _QueuedWork:
 
 
 class Database:
-    """One open control database: a thread runs all transactions.
+    """One open control database. Implements `engine.bucket.protocols.KeyValue` as its rows.
 
-    Requests that arrive during a transaction run together in the next one, each in its own savepoint (group
-    commit). A failing request is rolled back alone. Results are returned once they are durable. Methods may
-    be called from any event loop on any thread.
+    A change's revision is the highest revision plus one. A removed key leaves a row without a value, so that
+    its revision is never used again.
+
+    A thread runs all transactions. Requests that arrive during a transaction run together in the next one,
+    each in its own savepoint (group commit). A failing request is rolled back alone. Results are returned
+    once they are durable. Methods may be called from any event loop on any thread.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,15 +100,28 @@ class Database:
         self._thread = threading.Thread(target=self._work, name="bucket", daemon=True)
         self._thread.start()
 
-    async def read(self, work: Callable[[Execute], T]) -> T:
-        """Return the result of `work`, which must not write. Raises its errors, and `BucketError`."""
-        return await self._submit(work, writes=False)
+    async def get(self, key: str) -> VersionedValue | None:
+        check_name(key)
+        rows = await self._submit(lambda run: run(_GET, key), writes=False)
+        return VersionedValue(key, *rows[0]) if rows else None
 
-    async def write(self, work: Callable[[Execute], T]) -> T:
-        """Run `work` atomically and return its result. Raises as `read` does."""
+    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
+        """See the protocol. Raises `TooLarge`."""
+        check_name(key)
+        if value is not None and len(value) > MAX_VALUE_BYTES:
+            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
+
+        def work(run: Execute) -> int | StaleRevision:
+            rows = run(_GET, key)
+            current = rows[0][1] if rows else None
+            if current != revision:
+                return StaleRevision(current)
+            return int(run(_SET, key, value)[0][0])
+
         return await self._submit(work, writes=True)
 
     async def _submit(self, work: Callable[[Execute], T], *, writes: bool) -> T:
+        """Return the result of `work`, atomically if it `writes`. Raises its errors, and `BucketError`."""
         result: Future[T] = Future()
         with self._closing:
             if self._closed:
@@ -189,51 +215,9 @@ class Database:
             full=isinstance(error, apsw.FullError) or (isinstance(error, OSError) and is_disk_full(error)),
         )
 
-
-_END = "\U0010ffff"
-"""Sorts after every character allowed in a key."""
-
-_GET = "select value, revision from cell where key = ? and value is not null"
-_SET = (
-    "insert into cell values (?, ?, (select coalesce(max(revision), 0) + 1 from cell))"
-    " on conflict do update set value = excluded.value, revision = excluded.revision returning revision"
-)
-_LIST = "select * from cell where key >= ? and key < ? and value is not null order by key"
-
-
-class DatabaseKeyValue:
-    """Implements `engine.bucket.protocols.KeyValue` as rows of the control database.
-
-    A change's revision is the highest revision plus one. A removed key leaves a row without a value, so that
-    its revision is never used again.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def get(self, key: str) -> VersionedValue | None:
-        check_name(key)
-        rows = await self._database.read(lambda run: run(_GET, key))
-        return VersionedValue(key, *rows[0]) if rows else None
-
-    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
-        """See the protocol. Raises `TooLarge`."""
-        check_name(key)
-        if value is not None and len(value) > MAX_VALUE_BYTES:
-            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
-
-        def work(run: Execute) -> int | StaleRevision:
-            rows = run(_GET, key)
-            current = rows[0][1] if rows else None
-            if current != revision:
-                return StaleRevision(current)
-            return int(run(_SET, key, value)[0][0])
-
-        return await self._database.write(work)
-
     async def list(self, prefix: str) -> list[VersionedValue]:
         first = check_name(prefix) if prefix else ""
-        rows = await self._database.read(lambda run: run(_LIST, first, first + _END))
+        rows = await self._submit(lambda run: run(_LIST, first, first + _END), writes=False)
         return [VersionedValue(*row) for row in rows]
 
 
@@ -244,13 +228,13 @@ class KeyValueFile:
         self._path = path
         self._database: Database | None = None
 
-    def open(self) -> DatabaseKeyValue:
+    def open(self) -> Database:
         """Return the pairs. Raises `BucketError`."""
         if self._database is None:
             with disk_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             self._database = Database(self._path)
-        return DatabaseKeyValue(self._database)
+        return self._database
 
     async def aclose(self) -> None:
         """Finish running calls and close the file."""
@@ -275,17 +259,16 @@ class FolderBucket:
             layout.prepare(root)
             self.lost_commits = lost_commits(root / layout.CONTROL)
             """Transactions that a damaged write-ahead log has lost."""
-            self._database = Database(root / layout.CONTROL)
+            self.kv = Database(root / layout.CONTROL)
         except BaseException:
             os.close(self._lock)
             raise
         self.blobs = FolderBlobs(root)
-        self.kv = DatabaseKeyValue(self._database)
         self._open = True
 
     async def aclose(self) -> None:
         if self._open:
             self._open = False
             await self.blobs.aclose()
-            await self._database.aclose()
+            await self.kv.aclose()
             os.close(self._lock)

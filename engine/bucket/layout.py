@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.bucket import durable
 from engine.bucket.protocols import BucketError, BucketInUse, disk_error, disk_errors
+from engine.files import durable
 
 VERSION = "version"
 BLOBS = "blobs"

@@ -266,7 +266,6 @@ class Bucket(Protocol):
 
 
 def is_digest(text: str) -> bool:
-    """Return whether a string is a `Digest`."""
     return _DIGEST.fullmatch(text) is not None
 
 

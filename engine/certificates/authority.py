@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from acme import challenges, client, errors, messages
+from acme import challenges, client, crypto_util, errors, messages
 from cryptography import x509
 from josepy.errors import Error as JoseError
 from josepy.jwa import ES256
@@ -134,10 +134,11 @@ class Authority:
         order: messages.Order = messages.Order.from_json(self._read(url).json())
         return order
 
-    def order(self, signing_request: str) -> str:
-        """Order a certificate and return the URL of the order."""
+    def order(self, key: str, names: Sequence[str]) -> tuple[str, str]:
+        """Order a certificate for a key (PEM); return the URL of the order and the signing request (PEM)."""
+        request = crypto_util.make_csr(key.encode(), list(names))
         with _translated(self._url, self._net):
-            return str(self._client.new_order(signing_request.encode()).uri)
+            return str(self._client.new_order(request).uri), request.decode()
 
     def status(self, order: str) -> str:
         """Return the status of an order: pending, ready, processing, valid or invalid."""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -156,10 +157,8 @@ class CertificateManager:
                     _log.warning("the certificates cannot be read: %s", error.message)
                 except Exception:
                     _log.exception("the certificates cannot be renewed")
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), TICK_SECONDS)
-                except TimeoutError:
-                    continue
         finally:
             await cancel(self._running.values())
 
@@ -231,12 +230,10 @@ class CertificateManager:
         return self._known.get(owner, (None, None))[1]
 
     def _needed(self, owner: str, entry: Entry, names: Sequence[str]) -> bool:
-        """Return whether an owner needs a new certificate."""
         usable = self._certificate(owner) is not None
         return not usable or not set(names) <= set(entry.names) or entry.renew_at <= self._clock()
 
     def _apply(self, entries: Mapping[str, Entry]) -> None:
-        """Use the certificates of the entries."""
         self._entries = entries
         for owner, entry in entries.items():
             if self._known.get(owner, (None, None))[0] != entry.revision:
@@ -399,11 +396,10 @@ class CertificateManager:
             if len(entry.ordered) >= MAX_ORDERS:
                 raise AuthorityError(f"it had {MAX_ORDERS} orders in 24 hours, the limit of svc")
             key = new_key()
-            request = signing_request(key, names)
             entry.ordered.append(now)
             await self._store.save(owner, entry)  # An order counts even if it cannot be stored.
             try:
-                url = await in_thread(authority.order, request)
+                url, request = await in_thread(authority.order, key, names)
             except AuthorityError as error:
                 if error.type:  # It was refused: there is none.
                     entry.ordered.remove(now)
@@ -490,7 +486,6 @@ def renewal_time(chain: str) -> float:
 
 
 def utc(seconds: float) -> str:
-    """Return a Unix time as a text."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -507,15 +502,6 @@ def in_thread(work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
     result.set_running_or_notify_cancel()
     threading.Thread(target=run, name="acme", daemon=True).start()
     return asyncio.wrap_future(result)
-
-
-def signing_request(key: str, names: Sequence[str]) -> str:
-    """Return a certificate signing request for host names, as PEM."""
-    private = load_pem_private_key(key.encode(), None)
-    request = x509.CertificateSigningRequestBuilder(x509.Name([])).add_extension(
-        x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False
-    )
-    return request.sign(private, hashes.SHA256()).public_bytes(Encoding.PEM).decode()  # type: ignore[arg-type]
 
 
 def mismatch(chain: str, key: str, names: Sequence[str], now: float) -> str:

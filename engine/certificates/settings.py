@@ -42,33 +42,15 @@ class AuthorityError(SvcError):
         self.type, self.names, self.wait = type_, names or {}, wait
 
 
-class AcmeNotInstalled(SvcError):
-    """The optional packages of the extra `acme` are missing."""
-
-    code = "acme-not-installed"
-
-    def __init__(self) -> None:
-        super().__init__("the package acme is not installed", "Install it: pip install 'svc-tui[acme]'")
-
-
 def require_acme() -> None:
-    """Raise `AcmeNotInstalled` if a package is missing."""
+    """Raise `SvcError` if a package of the extra `acme` is missing."""
     if None in (find_spec("acme"), find_spec("josepy"), find_spec("dns")):
-        raise AcmeNotInstalled
-
-
-class DnsNotInstalled(SvcError):
-    """The optional packages of the extra `dns` are missing."""
-
-    code = "dns-not-installed"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the package dns-lexicon is not installed", "Install it: pip install 'svc-tui[acme,dns]'"
-        )
+        hint = "Install it: pip install 'svc-tui[acme]'"
+        raise SvcError("the package acme is not installed", hint, code="acme-not-installed")
 
 
 def require_dns() -> None:
-    """Raise `DnsNotInstalled` if a package is missing."""
+    """Raise `SvcError` if a package of the extra `dns` is missing."""
     if None in (find_spec("lexicon"), find_spec("dns")):
-        raise DnsNotInstalled
+        hint = "Install it: pip install 'svc-tui[acme,dns]'"
+        raise SvcError("the package dns-lexicon is not installed", hint, code="dns-not-installed")

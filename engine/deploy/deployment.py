@@ -154,7 +154,6 @@ class Deployment:
         )
 
     def encode(self) -> bytes:
-        """Return the JSON form."""
         record = {"version": VERSION} | _FORM.dump_python(self, mode="json")
         return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -256,7 +255,6 @@ class DeploymentHistory:
         return [decode(cell.value) for cell in await self._values.list(RECORDS)]
 
     async def live(self, project: str) -> Live | None:
-        """Return the live deployment of a project."""
         cell = await self._values.get(LIVE + project)
         return _live(cell) if cell is not None else None
 
@@ -291,14 +289,13 @@ class DeploymentHistory:
                 warn(error)
         return all_live
 
-    async def forget_old(self, project: str, limit: int = MAX_DEPLOYMENTS) -> list[str]:
-        """Remove all but the newest, the last activated and the live records; return the removed ids."""
+    async def forget_old(self, project: str, limit: int = MAX_DEPLOYMENTS) -> None:
+        """Remove all but the newest, the last activated and the live records."""
         cells = await self._values.list(_record(project, ""))
         live = await self.live(project)
         activations = live.activations if live is not None else ()
         # Ids sort by the clock, which may have been wrong.
         recent = {each.deployment for each in activations[max(0, len(activations) - limit) :]}
-        removed = []
         for cell in cells[: max(0, len(cells) - limit)]:
             id_ = cell.key.rpartition("/")[2]
             if id_ in recent or (live is not None and id_ == live.deployment):
@@ -309,9 +306,6 @@ class DeploymentHistory:
             live = await self.live(project)
             if live is not None and id_ == live.deployment:
                 await self._values.cas(cell.key, cell.value, None)
-            else:
-                removed.append(id_)
-        return removed
 
 
 def _record(project: str, id_: str) -> str:

@@ -35,7 +35,7 @@ class GcReport:
     """Removed objects: blobs and their bytes, abandoned uploads, unpacked packages, files of machine code."""
 
     blobs: int
-    size: int
+    bytes: int
     uploads: int
     unpacked: int = 0
     machine_code: int = 0
@@ -146,7 +146,7 @@ async def run_gc_daily(
         if report != GcReport(0, 0, 0):
             log(
                 "info",
-                f"removed what no deployment needs: blobs {report.blobs} ({report.size} bytes),"
+                f"removed what no deployment needs: blobs {report.blobs} ({report.bytes} bytes),"
                 f" unpacked packages {report.unpacked}, files of machine code {report.machine_code},"
                 f" abandoned uploads {report.uploads}",
             )

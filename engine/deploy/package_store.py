@@ -28,11 +28,12 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 from weakref import WeakValueDictionary
 
 from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBundle
 from engine.bucket.protocols import BadName, BlobMissing, Blobs, Digest, as_digest, is_digest
+from engine.cancellation import run_all
 from engine.errors import SvcError
 from engine.files.atomic import link_or_copy
 from engine.files.compressed import FRAME, FrameCorrupt, compress, decompress
@@ -96,7 +97,6 @@ class Package:
         return parts[1] if len(parts) > 1 else None
 
     def encode(self) -> bytes:
-        """Return the document."""
         files = {name: [part.digest, part.size] for name, part in self.files.items()}
         stored = {
             name: [[blob.digest, blob.size] for blob in part.stored]
@@ -238,8 +238,6 @@ def _measured(source: bytes | Path) -> PackageFile:
         return PackageFile(digest, file.tell())
 
 
-T = TypeVar("T")
-Name = TypeVar("Name", bound=str)
 MAX_CONCURRENT = 8
 MAX_DOCUMENT_BYTES = 32 << 20
 """Maximum size of a package's document, for some 200,000 files."""
@@ -255,7 +253,7 @@ _FETCHING = WeakValueDictionary[Path, asyncio.Lock]()
 async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
     """Return the contents that must be uploaded. The others count as used now, so they are not collected."""
     digests = sorted(package.digests)
-    present = await _each(blobs.touch, digests)
+    present = await run_all(blobs.touch, digests, MAX_CONCURRENT)
     return frozenset(digest for digest, exists in zip(digests, present, strict=True) if not exists)
 
 
@@ -341,8 +339,8 @@ async def _unpack(blobs: Blobs, package: Package, root: Path) -> None:
     new = Path(tempfile.mkdtemp(dir=root.parent, prefix=_NEW))
     try:
         (new / BLOBS).mkdir()
-        await _each(
-            lambda name: blobs.copy_to(_blob(package, name).digest, new / name), sorted(package.files)
+        await run_all(
+            lambda name: blobs.copy_to(_blob(package, name).digest, new / name), package.files, MAX_CONCURRENT
         )
         if (template := package.template) is not None:
             shared = await _template(blobs, template.digest, root.parent / _TEMPLATES / template.digest)
@@ -528,23 +526,3 @@ def _image(package: Package, root: Path) -> StaticBundle:
         if part is None or part.digest != digest or blob_path(root, digest).stat().st_size != size:
             raise PackageError("the package is corrupt: files of its index are missing", _REDEPLOY)
     return image
-
-
-async def _each(step: Callable[[Name], Awaitable[T]], names: Iterable[Name]) -> list[T]:
-    """Run `step` for each name, a few at once, and return the results; the first failure cancels the rest."""
-    ordered = list(names)
-    results: dict[Name, T] = {}
-    remaining = iter(ordered)
-
-    async def work() -> None:
-        for name in remaining:
-            results[name] = await step(name)
-
-    tasks = [asyncio.ensure_future(work()) for _ in range(min(MAX_CONCURRENT, len(ordered)))]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return [results[name] for name in ordered]

@@ -1,30 +1,54 @@
-"""Atomic writes of small files, where readers see the old or the new content, and links of whole ones.
+"""Atomic writes of small files, where readers see the old or the new content, links, and locks of folders.
 
-Without `sync` they do not survive a power cut; `engine/bucket/durable.py` also flushes the name.
+Without `sync` they do not survive a power cut; `durable.py` also flushes the name.
 """
 
+import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from engine.files import durable
 
-def write_atomic(target: Path, *content: bytes | memoryview, sync: bool = False) -> None:
+
+def write_atomic(
+    target: Path, *content: bytes | memoryview, sync: bool = False, like: os.stat_result | None = None
+) -> None:
     """Replace a file atomically; only the user may read it. Raises OSError and leaves no partial file.
 
-    `content` is in parts. With `sync`, the content is on disk before the file has its name.
+    `content` is in parts. With `sync`, the content is on disk before the file has its name. With `like`, the
+    file has that owner and those permissions.
     """
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(content)
+            if like is not None:
+                # A process that cannot change the owner is the owner, or has write access.
+                with suppress(PermissionError):
+                    os.fchown(handle, like.st_uid, like.st_gid)
+                os.fchmod(handle, like.st_mode & 0o7777)
             if sync:
                 file.flush()
-                os.fsync(file.fileno())
+                durable.sync(handle)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder against others that do so, of any process, within the context. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def link_or_copy(path: Path, target: Path) -> None:

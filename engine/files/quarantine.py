@@ -1,13 +1,12 @@
 """Moves a corrupt SQLite file out of the way, so that a new one can be created."""
 
-import fcntl
 import itertools
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import SvcError
+from engine.files.atomic import locked_folder
 from engine.files.database_files import move_database
 
 
@@ -19,12 +18,8 @@ def quarantine_database(path: Path, name: str, is_corrupt: Callable[[Path], bool
     any error of `is_corrupt`.
     """
     try:
-        lock = os.open(path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked_folder(path.parent):
             return _move(path) if is_corrupt(path) else None
-        finally:
-            os.close(lock)
     except OSError as error:
         raise SvcError(
             f"cannot move the corrupt {name} {path}: {error.strerror}",

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from engine.bucket import durable
 from engine.bucket.protocols import disk_error, disk_errors
+from engine.files import durable
 from engine.files.atomic import write_atomic
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError

@@ -5,13 +5,9 @@ planned. Each change replaces one span of the text and preserves all other bytes
 an inline table, as a table with a header, or as dotted keys; they may also be missing.
 """
 
-import fcntl
 import json
-import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import chain, starmap
@@ -21,8 +17,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import ConfigDict, StringConstraints
 
-from engine.bucket.durable import rename, sync
 from engine.errors import SvcError
+from engine.files.atomic import locked_folder, write_atomic
+from engine.files.durable import sync_folder
 from engine.manifest import MANIFEST
 from engine.manifest.egress import parse_rule
 from engine.manifest.load import decode, parse, read
@@ -206,32 +203,65 @@ def write(edit: ManifestEdit) -> None:
         return
     path = (edit.root / MANIFEST).resolve()
     try:
-        with _locked(path.parent):
+        with locked_folder(path.parent):
             if read(edit.root / MANIFEST) != edit.before:
                 raise ManifestChanged(
                     f"{MANIFEST} was changed by another program meanwhile", "Check the file, then try again."
                 )
-            _replace(path, edit.after)
+            write_atomic(path, edit.after, sync=True, like=path.stat())
+            sync_folder(path.parent)
     except OSError as error:
         hint = "Check the permissions of its folder."
         raise SvcError(f"cannot write {path}: {error.strerror}", hint) from error
 
 
 def _changed(root: Path, content: bytes, change: Change) -> bytes:
+    """Return the content after a change. Raises `EditRefused` if it would have another effect, too."""
     project = parse(root, content)
+    expected = _applied(project, change)
+    if expected == project:
+        return content
+    text = content.decode("utf-8")
+    byte_order_mark = _MARK if text.startswith(_MARK) else ""
+    text = text.removeprefix(_MARK)
+    for splice in _splices(decode(root / MANIFEST, content), project, change):
+        text = spliced(text, splice)
+    after = (byte_order_mark + text).encode()
+    try:
+        edited = parse(root, after)
+    except ManifestError as error:
+        problem = error.problems[0]
+        raise EditRefused(problem.message, problem.hint) from error
+    if list(map(_meaning, edited.resources.values())) != list(map(_meaning, expected.resources.values())):
+        raise EditRefused(f"svc cannot edit {MANIFEST} in the form it is written in", "Edit it by hand.")
+    return after
+
+
+def _applied(project: Project, change: Change) -> Project:
+    """Return a project after a change. Raises `EditRefused`."""
     resource = _resource(project, change.resource)
-    text = decode(root / MANIFEST, content)
     if isinstance(change, OriginChange):
-        return _with_origin(root, content, text, project, resource, change)
-    mounts = _mounts_after(project, change)
-    splices: tuple[Splice, ...] = ()
-    if isinstance(change, RemoveMount):
-        splices = (removed(text, change.resource, change.pattern),)
-    elif isinstance(change, ChangeMount):
-        splices = changed(text, change.resource, change.pattern, change.to, change.target)
-    elif mounts != targets(resource.mounts):
-        splices = (added(text, change.resource, change.pattern, change.target),)
-    return _checked(root, content, splices, project, replace(resource, mounts=()), mounts)
+        resource = replace(resource, egress=_egress_after(resource, change))
+    else:
+        mounts = _mounts_after(project, change)
+        resource = replace(resource, mounts=tuple(starmap(Mount, mounts.items())))
+    return replace(project, resources={**project.resources, resource.name: resource})
+
+
+def _splices(text: str, project: Project, change: Change) -> tuple[Splice, ...]:
+    """Return the edits of a change that has an effect."""
+    match change:
+        case AddMount(resource, pattern, target):
+            return (added(text, resource, pattern, target),)
+        case ChangeMount(resource, pattern, to, target):
+            return changed(text, resource, pattern, to, target)
+        case RemoveMount(resource, pattern):
+            return (removed(text, resource, pattern),)
+        case AddOrigin(resource, origin):
+            return (origin_added(text, resource, origin),)
+        case RemoveOrigin(resource, origin):
+            index = project.resources[resource].egress.index(origin)
+            return (origin_removed(text, resource, index),)
 
 
 def _mounts_after(project: Project, change: MountChange) -> dict[str, str]:
@@ -265,14 +295,12 @@ def redrawn(project: Project, changes: Sequence[Change]) -> Project:
     for change in changes:
         if isinstance(change, OriginChange):
             raise EditRefused("egress changes with a deploy only", f"Edit {MANIFEST} and run `svc deploy`.")
-        mounts = _mounts_after(project, change)
-        resource = replace(project.resources[change.resource], mounts=tuple(starmap(Mount, mounts.items())))
-        project = replace(project, resources={**project.resources, resource.name: resource})
+        project = _applied(project, change)
         tables = {
             name: ResourceTable.model_construct(mounts=targets(each.mounts), fallback=each.fallback or None)
             for name, each in project.resources.items()
         }
-        findings = mount_findings(resource.name, tables[resource.name], list(tables))
+        findings = mount_findings(change.resource, tables[change.resource], list(tables))
         for _, message, hint in chain(findings, cycle_findings(tables)):
             raise EditRefused(message, hint)
     return project
@@ -291,27 +319,20 @@ def _mounts(project: Project) -> bytes:
     return "".join(lines).encode()
 
 
-def _with_origin(
-    root: Path, content: bytes, text: str, project: Project, resource: Resource, change: OriginChange
-) -> bytes:
+def _egress_after(resource: Resource, change: OriginChange) -> tuple[str, ...]:
+    """Return the `egress` of a resource after a change. Raises `EditRefused`."""
     entries = list(resource.egress)
-    if isinstance(change, AddOrigin):
-        if change.origin in entries:
-            return content
+    if isinstance(change, RemoveOrigin):
+        if change.origin not in entries:
+            raise EditRefused(f"{resource.name} has no egress {change.origin}", "It was removed already.")
+        entries.remove(change.origin)
+    elif change.origin not in entries:
         if not parses(parse_rule, change.origin):
             raise EditRefused(
                 f'"{change.origin}" is not an origin', "Write https://HOST or http://HOST:PORT."
             )
-        splice = origin_added(text, resource.name, change.origin)
         entries.append(change.origin)
-    else:
-        if change.origin not in entries:
-            raise EditRefused(f"{resource.name} has no egress {change.origin}", "It was removed already.")
-        splice = origin_removed(text, resource.name, entries.index(change.origin))
-        entries.remove(change.origin)
-    mounts = targets(resource.mounts)
-    edited = replace(resource, mounts=(), egress=tuple(sorted(entries)))
-    return _checked(root, content, (splice,), project, edited, mounts)
+    return tuple(entries)
 
 
 def _resource(project: Project, name: str) -> Resource:
@@ -321,69 +342,10 @@ def _resource(project: Project, name: str) -> Resource:
     return resource
 
 
-def _checked(
-    root: Path,
-    content: bytes,
-    splices: Sequence[Splice],
-    project: Project,
-    resource: Resource,
-    mounts: dict[str, str],
-) -> bytes:
-    """Apply splices, and refuse them unless only this resource and its mounts change their meaning."""
-    text = content.decode("utf-8")
-    byte_order_mark = _MARK if text.startswith(_MARK) else ""
-    text = text.removeprefix(_MARK)
-    for splice in splices:
-        text = spliced(text, splice)
-    after = (byte_order_mark + text).encode()
-    try:
-        edited = parse(root, after)
-    except ManifestError as error:
-        problem = error.problems[0]
-        raise EditRefused(problem.message, problem.hint) from error
-    expected = {name: _meaning(each) for name, each in project.resources.items()}
-    expected[resource.name] = (resource, mounts)
-    if {name: _meaning(each) for name, each in edited.resources.items()} != expected:
-        raise EditRefused(f"svc cannot edit {MANIFEST} in the form it is written in", "Edit it by hand.")
-    return after
-
-
 def _meaning(resource: Resource) -> tuple[Resource, dict[str, str]]:
     """Return a resource without mounts, and its mounts, in a form that ignores the order of both lists."""
     ordered = replace(resource, mounts=(), egress=tuple(sorted(resource.egress)))
     return ordered, targets(resource.mounts)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock the manifest in a folder against edits by other svc processes."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a temporary file that the watcher ignores, then rename it over `path`."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            was = path.stat()
-            with suppress(
-                PermissionError
-            ):  # a process that cannot change the owner is the owner, or has write access
-                os.fchown(descriptor, was.st_uid, was.st_gid)
-            os.fchmod(descriptor, was.st_mode & 0o7777)
-            sync(descriptor)
-        rename(Path(name), path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
 
 
 def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -391,37 +353,23 @@ def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
 
     A restored mount or origin comes last and loses the comment of its line.
     """
-    origins = {name: set(resource.egress) for name, resource in before.resources.items()}
-    mounts = {name: targets(resource.mounts) for name, resource in before.resources.items()}
     undone: list[Change] = []
     for change in changes:
-        if isinstance(change, OriginChange):
-            undone += _inverse_of_origin(origins[change.resource], change)
-            continue
-        current = mounts[change.resource]
-        if isinstance(change, AddMount):
-            if change.pattern not in current:
-                undone.append(RemoveMount(change.resource, change.pattern))
-            current[change.pattern] = change.target
-            continue
-        target = current.pop(change.pattern)
-        if isinstance(change, RemoveMount):
-            undone.append(AddMount(change.resource, change.pattern, target))
-        else:
-            undone.append(ChangeMount(change.resource, change.to, change.pattern, target))
-            current[change.to] = change.target
+        resource = before.resources[change.resource]
+        mounts = targets(resource.mounts)
+        match change:
+            case AddMount(name, pattern) if pattern not in mounts:
+                undone.append(RemoveMount(name, pattern))
+            case ChangeMount(name, pattern, to):
+                undone.append(ChangeMount(name, to, pattern, mounts[pattern]))
+            case RemoveMount(name, pattern):
+                undone.append(AddMount(name, pattern, mounts[pattern]))
+            case AddOrigin(name, origin) if origin not in resource.egress:
+                undone.append(RemoveOrigin(name, origin))
+            case RemoveOrigin(name, origin):
+                undone.append(AddOrigin(name, origin))
+        before = _applied(before, change)
     return tuple(reversed(undone))
-
-
-def _inverse_of_origin(current: set[str], change: OriginChange) -> list[Change]:
-    """Apply a change to the origins of its resource, and return what undoes it."""
-    if isinstance(change, RemoveOrigin):
-        current.discard(change.origin)
-        return [AddOrigin(change.resource, change.origin)]
-    if change.origin in current:
-        return []
-    current.add(change.origin)
-    return [RemoveOrigin(change.resource, change.origin)]
 
 
 def added(text: str, resource: str, pattern: str, target: str) -> Splice:
@@ -510,10 +458,8 @@ def origin_removed(text: str, resource: str, index: int) -> Splice:
 
 def _entries(text: str, positions: Positions, holder: Pair, resource: str) -> list[tuple[int, int]]:
     """Return start and end of each entry of `egress`."""
-    lines = [0, *(match.end() for match in re.finditer("\n", text))]
     entries: list[tuple[int, int]] = []
-    while (position := positions.first.get(("resource", resource, "egress", len(entries)))) is not None:
-        start = lines[position.line - 1] + position.column - 1
+    while (start := positions.first.get(("resource", resource, "egress", len(entries)))) is not None:
         match = STRING.match(text, start, holder.end)
         assert match is not None  # The entries of a valid manifest are strings.
         entries.append(match.span())

@@ -34,6 +34,8 @@ class LaneSpec:
 
 
 _registered: dict[str, LaneSpec] = {}
+_UNKNOWN = LaneSpec(name="")
+"""Stands for a lane that this installation does not have."""
 
 
 def register_lanes(specs: Iterable[LaneSpec]) -> None:
@@ -50,9 +52,8 @@ def registered_lanes() -> Mapping[str, LaneSpec]:
 
 def build_settings(resource: "Resource") -> tuple[object, ...]:
     """Return the manifest values that a resource's artifact depends on."""
-    spec = registered_lanes().get(resource.lane)
-    variables = spec.build_variables if spec is not None else ()
-    memory = resource.memory_limit_mb if spec is not None and spec.build_for_memory else None
+    spec = registered_lanes().get(resource.lane, _UNKNOWN)
+    memory = resource.memory_limit_mb if spec.build_for_memory else None
     return (
         resource.lane,
         resource.workdir,
@@ -62,17 +63,15 @@ def build_settings(resource: "Resource") -> tuple[object, ...]:
         resource.entry,
         memory,
         (resource.not_found, *resource.redirects.items()),
-        *map(resource.env.get, variables),
+        *map(resource.env.get, spec.build_variables),
     )
 
 
 def tone_of(lane: str) -> LaneTone:
     """Return the hue of a lane's name; `dim` if the lane is unknown to this installation."""
-    spec = registered_lanes().get(lane)
-    return spec.tone if spec is not None else "dim"
+    return registered_lanes().get(lane, _UNKNOWN).tone
 
 
 def kind_of(lane: str) -> ArtifactKind:
     """Return what a lane builds; a component if the lane is unknown to this installation."""
-    spec = registered_lanes().get(lane)
-    return spec.kind if spec is not None else "component"
+    return registered_lanes().get(lane, _UNKNOWN).kind

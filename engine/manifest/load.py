@@ -305,10 +305,11 @@ def syntax_problem(message: str, text: str) -> ManifestProblem:
         line, column = int(position.group(1)), int(position.group(2))
     if _TWICE.search(reason):
         positions = find_positions(text)
-        twice = min(((position, path) for path, position in positions.again.items()), default=None)
-        if twice is not None:
-            (line, column), path = twice
-            message = f"duplicate key; the first is in line {positions.first[path].line}"
+        if positions.again:
+            path = min(positions.again, key=positions.again.__getitem__)
+            line, column = position_at(text, positions.again[path])
+            first = position_at(text, positions.first[path])
+            message = f"duplicate key; the first is in line {first.line}"
             return ManifestProblem(line, column, dotted(path), message, _ONCE)
         return ManifestProblem(line, column, "", f"invalid TOML: {_lower(reason)}", _ONCE)
     at_end = position is not None and not position.group(1)

@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 from engine.manifest.lanes import kind_of
 from engine.manifest.schedules import Schedule
+
+if TYPE_CHECKING:
+    from engine.manifest.schema import ResourceTable
 
 Reads = Literal["fresh", "stale"]
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
@@ -112,19 +115,7 @@ class Resource(ResourceSettings):
         return max(matching, key=lambda mount: (mount.exact, len(mount.prefix)), default=None)
 
 
-class Reachable(Protocol):
-    """The part of a resource that decides about the front."""
-
-    @property
-    def lane(self) -> str:
-        """Name of its language runtime."""
-
-    @property
-    def public(self) -> bool:
-        """True if it has an address."""
-
-
-def front_of(resources: Mapping[str, Reachable], named: str) -> str:
+def front_of(resources: "Mapping[str, ResourceSettings | ResourceTable]", named: str) -> str:
     """Return the name of a project's front: the named, the only public static or the only public one."""
     public = [name for name, each in resources.items() if each.public]
     static = [name for name in public if kind_of(resources[name].lane) == "image"]

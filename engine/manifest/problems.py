@@ -7,7 +7,6 @@ key can be reported with both positions.
 import json
 import re
 import tomllib
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -70,23 +69,23 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Positions of keys. `again` has duplicate keys with their second position.
+    """Offsets of keys in a text. `again` has duplicate keys with their second offset.
 
     `pairs` has every `key = value`, those in inline tables too, in the order of their ends; `headers` has the
     offset behind each `[table]`.
     """
 
-    first: dict[KeyPath, Position] = field(default_factory=dict)
-    again: dict[KeyPath, Position] = field(default_factory=dict)
+    text: str
+    first: dict[KeyPath, int] = field(default_factory=dict)
+    again: dict[KeyPath, int] = field(default_factory=dict)
     pairs: dict[KeyPath, Pair] = field(default_factory=dict)
     headers: dict[KeyPath, int] = field(default_factory=dict)
 
     def nearest(self, path: KeyPath) -> Position:
         """Return the position of a key, or of the nearest table around it."""
-        return next(
-            (self.first[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self.first),
-            Position(1, 1),
-        )
+        lengths = range(len(path), 0, -1)
+        found = (self.first[path[:length]] for length in lengths if path[:length] in self.first)
+        return position_at(self.text, next(found, 0))
 
 
 class _ScanError(Exception):
@@ -133,13 +132,12 @@ def find_positions(text: str) -> Positions:
 
 class _Scan:
     def __init__(self, text: str) -> None:
-        self.positions = Positions()
+        self.positions = Positions(text)
         self._text = text
         self._at = 0
-        self._last = Position(1, 1)
+        self._last = 0
         self._parts: list[int] = []
         self._key_end = 0
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._lengths: dict[KeyPath, int] = {}
         self._tables: set[KeyPath] = set()
 
@@ -187,7 +185,7 @@ class _Scan:
             if header and path in self._lengths and self._text[self._at : self._at + 1] == ".":
                 path = (*path, self._lengths[path] - 1)
             duplicate = path in self.positions.first
-            self._last = self._position(start)
+            self._last = start
             self.positions.first.setdefault(path, self._last)
             self._skip(_SPACE)
             if self._text[self._at : self._at + 1] != ".":
@@ -217,7 +215,7 @@ class _Scan:
             if closing == "}":
                 self._pair(path, depth + 1)
             else:
-                self.positions.first.setdefault((*path, index), self._position(self._at))
+                self.positions.first.setdefault((*path, index), self._at)
                 self._value((*path, index), depth + 1)
                 index += 1
             self._skip(_BLANK)
@@ -242,10 +240,6 @@ class _Scan:
         if not self._text.startswith(sign, self._at):
             raise _ScanError
         self._at += len(sign)
-
-    def _position(self, at: int) -> Position:
-        line = bisect_right(self._lines, at)
-        return Position(line, at - self._lines[line - 1] + 1)
 
 
 def _decoded(token: str) -> str:

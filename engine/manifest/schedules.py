@@ -14,7 +14,6 @@ from cronsim import CronSim, CronSimError
 
 Overlap = Literal["skip", "queue", "allow"]
 MAX_SCHEDULES = 100
-"""Maximum schedules of a project."""
 MAX_AT_CHARS = 200
 MAX_PATH_CHARS = 300
 FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from engine.errors import SvcError
 from engine.manifest.egress import Collector, ProjectCollector, parse_collector
 from engine.metrics.families import Family, Labels, ServiceMeter, ServiceState, families, guest_families
-from engine.otlp.installation import OtlpNotInstalled, require_otlp
+from engine.otlp.installation import require_otlp
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, RequestRecord
 from engine.timeline.recorder import size_of
@@ -274,7 +275,7 @@ class Exports:
     ) -> None:
         """`collector` returns that of a project as it is served, `log` takes a level and a line of the log.
 
-        Raises `OtlpNotInstalled` for an operator's collector without the packages.
+        Raises `SvcError` for an operator's collector without the packages.
         """
         self._meter, self._state, self._collector, self._log = meter, state, collector, log
         self._loop = asyncio.get_running_loop()
@@ -374,7 +375,7 @@ class Exports:
                 return None
         try:
             require_otlp()
-        except OtlpNotInstalled as error:
+        except SvcError as error:
             report(f"nothing is sent to {collector.url}: on the service, {error.message}")
             return None
         return Exporter(

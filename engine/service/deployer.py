@@ -34,7 +34,7 @@ from engine.deploy.deployment import (
 )
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.serving import BuildResult, PreparedProject, Publication, ServingTable
+from engine.deploy.serving import PreparedProject, Publication, ServingTable
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request
@@ -42,7 +42,7 @@ from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project, host_label
 from engine.quota import Quota
 from engine.service.domains import DomainStore
-from engine.service.loading import LiveDeployments
+from engine.service.loading import load_all
 from engine.service.policy import (
     Change,
     changes,
@@ -68,14 +68,9 @@ class HealthCheckFailed(SvcError):
     code = "check-failed"
 
 
-async def check_health(
-    project: Project,
-    path: str,
-    ready: PreparedProject,
-    domain: str,
-    tenants: Tenants,
-) -> None:
+async def check_health(ready: PreparedProject, path: str, domain: str, tenants: Tenants) -> None:
     """Request a path from every public resource. Raises `HealthCheckFailed` for the first failure."""
+    project = ready.publication.project
     gateway = Gateway(lambda: ready.routes, tenants.timeline, GatewaySettings(), doors_of=tenants.open_doors)
     for name, resource in project.resources.items():
         if not resource.public:
@@ -119,15 +114,6 @@ class Step:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A deployment to activate: its record, its project, and its artifacts."""
-
-    deployment: Deployment
-    project: Project
-    parts: Mapping[str, BuildResult]
-
-
 class Deployer:
     """All projects of a bucket. Use on one event loop."""
 
@@ -169,7 +155,7 @@ class Deployer:
         self._migrate = migrate
         self._referenced = referenced
         self._committing: set[asyncio.Task[Any]] = set()
-        self._loading: LiveDeployments | None = None
+        self._loading: set[asyncio.Task[None]] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._collecting = asyncio.Lock()
         self._served: dict[str, tuple[Publication, int]] = {}
@@ -187,7 +173,7 @@ class Deployer:
         """Has the other nodes of a fleet call `apply_removal`, and deletes the data that they share."""
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
-        """Serve all live deployments as `LiveDeployments` does; `warn` is called with each error."""
+        """Serve all live deployments as `load_all` does; `warn` is called with each error."""
         try:
             await self.secrets.seal_all()
         except SvcError as error:  # As on a full disk, where reading works.
@@ -198,8 +184,7 @@ class Deployer:
                     await self._complete_removal(project)
                 except SvcError as error:
                     warn(error)
-        self._loading = LiveDeployments(self._serve_at_start, warn)
-        await self._loading.start(await self.history.all_live(warn))
+        await load_all(self._loading, await self.history.all_live(warn), self._serve_at_start, warn)
         for name, (publication, _) in self._served.items():  # A process killed after an activation did not.
             if publication.project.domains.keys() != self.domains.known(name).keys():
                 await self.domains.declare(name, publication.project.domains)
@@ -245,35 +230,35 @@ class Deployer:
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             live = await self._live_deployment(name)
             enforce_mounts(drift(live.drawn, spec.project) if live else (), discard=spec.discard_mounts)
-            candidate = await self._candidate(spec)
+            deployment = await self._recorded(spec)
             await self.domains.check_free(name, spec.project.domains, lambda each: spec.may(each, "viewer"))
             if not spec.may(name, "owner"):
                 await self._require_owner(spec.project)
-            differences = await self.changes(name, candidate.deployment, candidate.deployment.resources, {})
+            differences = await self.changes(name, deployment, deployment.resources, {})
             enforce_policy(
                 differences, allow=spec.allow_new_capability, timeline=self._tenants.timeline(name)
             )
             steps.put_nowait(Step("policy", "compiling and linking components"))
-            ready = await self._ready(candidate)
+            ready = await self._ready(deployment)
             if spec.tables and self._migrate is not None:
                 steps.put_nowait(Step("policy", "applying migrations that are new"))
-                await self._migrate(candidate.deployment, spec.tables)
-            await self._commit(candidate, ready, spec.revision, steps)
+                await self._migrate(deployment, spec.tables)
+            await self._commit(deployment, ready, spec.revision, steps)
         await self.history.forget_old(name)
-        return candidate.deployment
+        return deployment
 
     async def _commit(
         self,
-        candidate: _Candidate,
+        deployment: Deployment,
         ready: PreparedProject,
         revision: int | None,
         steps: asyncio.Queue[Step | None],
     ) -> Live:
         """Check the health of a new deployment, record it and activate it."""
-        project, deployment = candidate.project, candidate.deployment
+        project = ready.publication.project
         if project.check is not None:
             steps.put_nowait(Step("policy", f"checking {project.check}"))
-            await check_health(project, project.check, ready, self._domain, self._tenants)
+            await check_health(ready, project.check, self._domain, self._tenants)
         await self.history.add(deployment)
         if self.ready_elsewhere is not None:
             steps.put_nowait(Step("policy", "preparing the other nodes"))
@@ -335,10 +320,9 @@ class Deployer:
         async with self._locks[project]:
             await self._check_revision(project, revision)
             deployment = await self.history.get(project, id_)
-            candidate = self._recorded(deployment)
             if not owner:
-                await self._require_owner(candidate.project)
-            ready = await self._ready(candidate)
+                await self._require_owner(deployment.served(NO_PROJECT_DIR))
+            ready = await self._ready(deployment)
             if self.ready_elsewhere is not None:
                 await self.ready_elsewhere(project, id_)
             await self._go_live(ready, revision=revision, by=by, message=message)
@@ -351,8 +335,8 @@ class Deployer:
     async def _redeploy(self, deployment: Deployment, revision: int) -> Live:
         async with self._locks[deployment.project]:
             await self._check_revision(deployment.project, revision)
-            candidate = self._recorded(deployment)
-            activated = await self._commit(candidate, await self._ready(candidate), revision, asyncio.Queue())
+            ready = await self._ready(deployment)
+            activated = await self._commit(deployment, ready, revision, asyncio.Queue())
         await self.history.forget_old(deployment.project)
         return activated
 
@@ -365,7 +349,6 @@ class Deployer:
             self._cancel_unless_committing(job)
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
-        """Return the changes that `rollback` would make."""
         deployment = await self._with_imports(await self.history.get(project, id_))
         parts = deployment.resources
         sizes = await package_store.sizes(self.bucket.blobs, (part.package for part in parts.values()))
@@ -472,8 +455,8 @@ class Deployer:
 
     async def prepare(self, project: str, id_: str) -> None:
         """Unpack and compile a deployment that another node will activate. Raises `SvcError`."""
-        candidate = self._recorded(await self.history.get(project, id_))
-        self._prepared[project] = await self._site.prepare(await self._publication(candidate))
+        publication = await self._publication(await self.history.get(project, id_))
+        self._prepared[project] = await self._site.prepare(publication)
 
     async def refresh(self, project: str) -> None:
         """Serve the live version if it, its secrets, its quota or its domains differ from what is served."""
@@ -498,12 +481,12 @@ class Deployer:
 
     async def aclose(self) -> None:
         """Stop loading, and wait for activations in progress."""
-        if self._loading is not None:
-            await cancel(self._loading.tasks)
+        await cancel(self._loading)
         if self._committing:
             await asyncio.wait(self._committing)
 
-    async def _candidate(self, spec: DeploySpec) -> _Candidate:
+    async def _recorded(self, spec: DeploySpec) -> Deployment:
+        """Return the record of a new deployment, whose packages it unpacks."""
         parts = {}
         for name, resource in spec.project.resources.items():
             package = await package_store.touch(self.bucket.blobs, spec.packages[name])
@@ -515,7 +498,7 @@ class Deployer:
             imported = await asyncio.to_thread(component_imports, artifact)
             parts[name] = DeployedResource.of(resource, spec.packages[name], package.artifact, imported)
         now = time.time_ns()
-        deployment = Deployment(
+        return Deployment(
             new_deployment_id(now),
             spec.project.name,
             created_ns=now,
@@ -528,13 +511,6 @@ class Deployer:
             check=spec.project.check,
             front_name=spec.project.front_name,
         )
-        return self._recorded(deployment)
-
-    def _recorded(self, deployment: Deployment) -> _Candidate:
-        parts = {
-            name: StoredArtifact(part.package, part.artifact) for name, part in deployment.resources.items()
-        }
-        return _Candidate(deployment, deployment.served(self._unpacked), parts)
 
     async def _live_deployment(self, project: str) -> Deployment | None:
         """Return the live deployment, unless its record is corrupt or lost."""
@@ -557,29 +533,28 @@ class Deployer:
                     resources[name] = replace(part, imports=tuple(sorted(imported or ())))
         return replace(deployment, resources=resources)
 
-    async def _ready(self, candidate: _Candidate) -> PreparedProject:
+    async def _ready(self, deployment: Deployment) -> PreparedProject:
         """Compile and link a deployment that has its secrets. Raises `SvcError`."""
-        publication = await self._publication(candidate)
-        timeline = self._tenants.timeline(candidate.project.name)
+        publication = await self._publication(deployment)
+        timeline = self._tenants.timeline(deployment.project)
         require_secrets(publication.project, publication.secrets, timeline)
         return await self._site.prepare(publication)
 
-    async def _publication(self, candidate: _Candidate) -> Publication:
-        name = candidate.project.name
+    async def _publication(self, deployment: Deployment) -> Publication:
+        name, project = deployment.project, deployment.served(self._unpacked)
         self._tenants.reopen(name)
         return Publication(
-            candidate.project,
-            candidate.parts,
-            candidate.deployment.id,
-            await self.secrets.values(name, candidate.project.secrets),
+            project,
+            {key: StoredArtifact(part.package, part.artifact) for key, part in deployment.resources.items()},
+            deployment.id,
+            await self.secrets.values(name, project.secrets),
             await self.quotas.get(name),
             domains=await self.domains.proven(name),
         )
 
     async def _serve(self, live: Live) -> None:
         """Serve a live deployment; resources that cannot run answer "not ready"."""
-        deployment = await self.history.get(live.project, live.deployment)
-        publication = await self._publication(self._recorded(deployment))
+        publication = await self._publication(await self.history.get(live.project, live.deployment))
         await self._activate(await self._site.prepare(publication, lenient=True), live.revision)
 
     async def _serve_at_start(self, live: Live) -> None:

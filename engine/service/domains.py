@@ -96,8 +96,8 @@ class DomainStore:
                     f"Remove {name} from svc.toml, or have the other project remove it and deploy.",
                 )
 
-    async def declare(self, project: str, names: Collection[str]) -> bool:
-        """Declare exactly these names, and release others. Return whether something changed."""
+    async def declare(self, project: str, names: Collection[str]) -> None:
+        """Declare exactly these names, and release others."""
         now = time.time_ns()
 
         def change(before: Names) -> Names:
@@ -108,7 +108,6 @@ class DomainStore:
         before, after = await self._change(project, change)
         for name in before.keys() - after.keys():
             await self._release(project, name)
-        return before.keys() != after.keys()
 
     async def checked(self, project: str, before: Domain, *, reached: bool, detail: str) -> bool:
         """Store the result of a check of a declared name. Return whether the project now has a new name."""

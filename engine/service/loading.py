@@ -19,35 +19,30 @@ REPORT_SECONDS = 600.0
 _log = logging.getLogger("svc.server")
 
 
-class LiveDeployments:
-    """The live deployments of a service that starts, served and loaded at the same time."""
+async def load_all(
+    tasks: set[asyncio.Task[None]],
+    all_live: Sequence[Live],
+    serve: Callable[[Live], Awaitable[None]],
+    warn: Callable[[SvcError], None],
+) -> None:
+    """Serve deployments at the same time. Returns when all are served, or after `START_SECONDS`.
 
-    def __init__(self, serve: Callable[[Live], Awaitable[None]], warn: Callable[[SvcError], None]) -> None:
-        """`serve` serves a deployment, and returns when it can answer soon.
+    `serve` returns when a deployment can answer soon. `warn` is called for those that cannot be served,
+    whatever the error. `tasks` gets the tasks that do it, until they end.
+    """
 
-        `warn` is called for deployments that cannot be served, whatever the error.
-        """
-        self._serve, self._warn = serve, warn
-        self.tasks: set[asyncio.Task[None]] = set()
-        """The loads, also those that have ended."""
-
-    async def start(self, all_live: Sequence[Live]) -> None:
-        """Serve deployments. Returns when all are, or after `START_SECONDS`."""
-        self.tasks = {asyncio.create_task(self._load(live)) for live in all_live}
-        if self.tasks:
-            await asyncio.wait(self.tasks, timeout=START_SECONDS)
-
-    async def _load(self, live: Live) -> None:
+    async def load(live: Live) -> None:
         try:
-            await self._serve(live)
+            await serve(live)
         except Exception as failure:
             error = failure if isinstance(failure, SvcError) else None
             if error is None:
                 _log.exception("%s cannot be loaded", live.project)
                 error = internal_error("its deployment cannot be loaded")
-            self._warn(
-                SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code)
-            )
+            warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
+
+    if loads := [spawn(tasks, load(live)) for live in all_live]:
+        await asyncio.wait(loads, timeout=START_SECONDS)
 
 
 Watch = Callable[[str, int], AsyncGenerator[tuple[str, VersionedValue | None], None]]

@@ -118,7 +118,6 @@ class NewerTimeline(TimelineError):
 
 
 def timeline_path(root: Path) -> Path:
-    """Return the path of a project folder's timeline."""
     return root / DATA_DIR / TIMELINE_FILE
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -175,10 +176,6 @@ class TimelineReader(TimelineDatabase):
             position = max(cursor, last)
         return RecordPage(records, position, self._count_dropped(cursor, first), more)
 
-    def count_dropped(self, cursor: int) -> int:
-        """Return how many records after a cursor were removed; 0 for the cursor 0."""
-        return self.view(lambda: self._count_dropped(cursor, self._bounds()[0]))
-
     def _count_dropped(self, cursor: int, first: int) -> int:
         return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
 
@@ -196,16 +193,12 @@ class TimelineReader(TimelineDatabase):
         Of more than `max_bytes` of text, only the last ones are returned.
         """
         cursors = self.tail_cursors(count, record_filter, after=after, last=last)
-        records: list[StoredRecord] = []
-        size = 0
-        for end in range(len(cursors), 0, -_CHUNK_RECORDS):
-            rows = self._rows(*_at(cursors[max(0, end - _CHUNK_RECORDS) : end]))
-            for row in reversed(rows):
-                size += text_bytes(row)
-                if size > max_bytes and records:
-                    return records[::-1]
-                records.append(_record(row))
-        return records[::-1]
+        parts = (
+            self._rows(*_at(cursors[max(0, end - _CHUNK_RECORDS) : end]))
+            for end in range(len(cursors), 0, -_CHUNK_RECORDS)
+        )
+        rows = (row for part in parts for row in reversed(part))
+        return [_record(row) for row in _within(max_bytes, rows)][::-1]
 
     def tail_cursors(
         self,
@@ -248,18 +241,12 @@ class TimelineReader(TimelineDatabase):
         """
         self.limit_time(READ_SECONDS)
         cursor, condition = of_node(node)
-        rows: list[Sequence[Any]] = []
-        size = 0
-        for row in self.run(
+        found = self.run(
             f"select {cursor}, {', '.join(FIELDS)}, coalesce(node_ms, written_ms) from record"
             f" where {condition} and {cursor} > ? order by {cursor} limit ?",
             (node, after, limit),
-        ):
-            size += text_bytes(row)
-            if rows and size > max_bytes:
-                break
-            rows.append(row)
-        if rows:
+        )
+        if rows := list(_within(max_bytes, found)):
             known = f"select 1 from record where {condition} and {cursor} = ?"
             return rows, [], after > 0 and not self.run(known, (node, after))
         if "node" not in self.columns():
@@ -305,9 +292,15 @@ class TimelineReader(TimelineDatabase):
         """Return the cursor after which all records were written at or after a time (Unix epoch)."""
         return self.view(lambda: self._cursor_before(time_ns // 1_000_000))
 
-    def last_before(self, time_ns: int) -> int:
-        """Return the cursor after which no record was written before a time, at any node."""
-        return self.bounds()[1] if self.copied() else self.cursor_before(time_ns)
+    def time_range(self, since_ns: int | None, until_ns: int | None) -> tuple[int, int]:
+        """Return the cursors that have all records of a range: the first exclusive, the last inclusive.
+
+        Copies from other nodes can be written long after their times.
+        """
+        after = self.cursor_before(since_ns) if since_ns is not None else 0
+        if until_ns is None or self.copied():
+            return after, self.bounds()[1]
+        return after, self.cursor_before(until_ns)
 
     def _cursor_before(self, time_ms: int) -> int:
         low, high = self._bounds()
@@ -348,16 +341,12 @@ class TimelineReader(TimelineDatabase):
         Records beyond `max_bytes` of text are omitted, too.
         """
         self.limit_time(READ_SECONDS)
-        records: list[StoredRecord] = []
-        size = 0
         ordered = sorted(cursors)
-        for start in range(0, len(ordered), _CHUNK_RECORDS):
-            for row in self._rows(*_at(ordered[start : start + _CHUNK_RECORDS])):
-                size += text_bytes(row)
-                if size > max_bytes and records:
-                    return records
-                records.append(_record(row))
-        return records
+        parts = (
+            self._rows(*_at(ordered[start : start + _CHUNK_RECORDS]))
+            for start in range(0, len(ordered), _CHUNK_RECORDS)
+        )
+        return [_record(row) for row in _within(max_bytes, chain.from_iterable(parts))]
 
     def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
@@ -393,6 +382,16 @@ def _record(row: Sequence[Any]) -> StoredRecord:
 def text_bytes(row: Sequence[Any]) -> int:
     """Return the approximate size of the texts of a record, given its cursor and the values of `FIELDS`."""
     return len(row[_BODY] or "") + len(row[_ATTRIBUTES] or "")
+
+
+def _within(max_bytes: int, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Yield the first rows, with up to `max_bytes` of text; at least one, if any."""
+    size = 0
+    for at, row in enumerate(rows):
+        size += text_bytes(row)
+        if at and size > max_bytes:
+            return
+        yield row
 
 
 def _at(cursors: Sequence[int]) -> tuple[str, Sequence[int]]:
@@ -449,12 +448,10 @@ def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -
 def _pages(
     reader: TimelineReader, record_filter: RecordFilter, record_range: RecordRange
 ) -> Iterator[RecordPage]:
-    begin, end = record_range.after or 0, reader.bounds()[1]
-    last = end if record_range.until_ns is None else min(end, reader.last_before(record_range.until_ns))
-    if record_range.since_ns is not None:
-        begin = max(begin, reader.cursor_before(record_range.since_ns))
+    begin, last = reader.time_range(record_filter.since_ns, record_filter.until_ns)
+    begin = max(begin, record_range.after or 0)
     if record_range.tail is not None:
-        dropped = reader.count_dropped(begin)
+        dropped = reader.after(begin, record_filter, 0).dropped
         cursors = reader.tail_cursors(
             record_range.tail, record_filter, after=begin, last=last, whole_requests=True
         )
@@ -467,14 +464,10 @@ def _pages(
             yield RecordPage([], position, dropped)
         return
     page = reader.after(begin, record_filter)
-    yield _before(last, page) if record_range.until_ns is not None else page
+    yield page
     while page.position < last:
         page = reader.after(page.position, record_filter)
-        yield _before(last, page) if record_range.until_ns is not None else page
-
-
-def _before(last: int, page: RecordPage) -> RecordPage:
-    return replace(page, entries=[entry for entry in page.entries if entry.cursor <= last])
+        yield page
 
 
 _Page = TypeVar("_Page", RecordPage, CursorPage)

@@ -13,7 +13,6 @@ from engine.manifest.model import Mount, Project
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 
 WINDOW_SECONDS = 60
-"""Length of the window."""
 _BUCKET_BITS = 3
 """Bits of precision below the highest bit of a duration: buckets are accurate to 7 %."""
 _MAX_OPEN_FRONTS = 10_000

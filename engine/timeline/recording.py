@@ -144,7 +144,6 @@ class Redaction:
 
 Headers = list[tuple[bytes, bytes]]
 MAX_BODY_BYTES = 64 << 10
-"""Maximum number of body bytes stored."""
 _OVERHEAD = 1024
 _HEAD_FIELDS = ("time_ns", "method", "scheme", "authority", "target", "status")
 """Fields that a recording, its stored form and the JSON have alike."""
@@ -278,27 +277,23 @@ def original(recording: Recording) -> RecordedExchange:
 
 
 def _recorded_call(span_id: str, capture: Capture) -> RecordedCall:
+    request = response = None
+    sent, received = (body.decode(errors="replace") for body in (capture.sent, capture.received))
     if capture.request is not None:
         method, url, headers = capture.request
-        response = None
+        request = {"method": method, "url": url, "headers": _text(headers)}
+        sent, received = (b64encode(body).decode() for body in (capture.sent, capture.received))
         if capture.response is not None:
             status, fields = capture.response
             response = {"status": status, "headers": _text(fields)}
-        return RecordedCall(
-            span_id=span_id,
-            time_ns=capture.time_ns,
-            sent=b64encode(capture.sent).decode(),
-            received=b64encode(capture.received).decode(),
-            complete=capture.complete,
-            request={"method": method, "url": url, "headers": _text(headers)},
-            response=response,
-        )
     return RecordedCall(
         span_id=span_id,
         time_ns=capture.time_ns,
-        sent=capture.sent.decode(errors="replace"),
-        received=capture.received.decode(errors="replace"),
+        sent=sent,
+        received=received,
         complete=capture.complete,
+        request=request,
+        response=response,
     )
 
 

@@ -22,11 +22,9 @@ from engine.timeline.record import SEVERITY_NUMBERS, Origin, utc
 from engine.trace import call_id
 
 TIMEOUT_SECONDS = 10.0
-"""Maximum time of a statement."""
 MAX_ROWS, MAX_BYTES = 10_000, 16 << 20
 """Maximum rows, and bytes of JSON, of a result. The row that exceeds the bytes is the last."""
 MAX_SQL_CHARS = 100_000
-"""Maximum length of a statement."""
 MAX_WRITTEN_BYTES = 256 << 20
 """Maximum bytes of temporary data of a statement."""
 MAX_VALUE_BYTES = 512 << 10

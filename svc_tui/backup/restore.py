@@ -4,7 +4,7 @@ import asyncio
 import io
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,13 +15,13 @@ from doors.tables.replication.entry import LAST, Entry
 from doors.tables.replication.errors import CannotApply
 from doors.tables.replication.journal import JournalEntry, begin_again, read_frames
 from doors.tables.sqlite.connections import DATABASE_NAME, Error, close_owner, open_owner, open_replica
-from engine.bucket import durable
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import BlobCorrupt, disk_error
 from engine.deploy.deployment import RECORDS
 from engine.deploy.verify import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
+from engine.files import durable
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.replication import LogMessage, LogSnapshot
@@ -112,14 +112,11 @@ async def restore(
         target.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(".svc-restore-", target.parent) as work:
             data = work / "data"
-            bucket = FolderBucket(data, "svc restore")
-            try:
+            async with aclosing(FolderBucket(data, "svc restore")) as bucket:
                 blobs = await asyncio.to_thread(stored_blobs, store)
                 source: Any = StoredBucket(store, values, blobs)
                 report = await _copy(source, bucket, progress)
                 _, findings = await verify_bucket(bucket, lambda report: None)
-            finally:
-                await bucket.aclose()
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
             folder, removed = data / "projects", removal_times(values)
             tables = await asyncio.to_thread(_restore_tables, store, folder, time_ns, *found, removed)
@@ -267,9 +264,8 @@ def restore_file(
         for piece in store.read(snapshot.name):
             file.write(piece)
     stored = LogSnapshot(sequence=snapshot.sequence, schema=snapshot.schema, logged=0, digest="", size=0)
-    copy = Copy(path, snapshot.journal, stored)
     sequence, last_ns, count, problem = snapshot.sequence, snapshot.time_ns, 0, ""
-    try:
+    with closing(Copy(path, snapshot.journal, stored)) as copy:
         for entry in _following(store, snapshot, parts):
             if entry.time_ns > time_ns or entry.sequence > last:
                 break
@@ -283,8 +279,6 @@ def restore_file(
                 break
             copy.apply([LogMessage(entry.sequence, LAST + entry.content)], sequence, lambda *_: None)
             sequence, last_ns, count = entry.sequence, entry.time_ns, count + 1
-    finally:
-        copy.close()
     close_owner(open_owner(path))
     return RestoredTables(path.parents[1].name, last_ns, count, problem, sequence)
 

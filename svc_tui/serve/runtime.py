@@ -18,7 +18,6 @@ from doors.tables.replication.journal import JOURNAL, trim_days
 from doors.tables.sqlite.owner import open_for_writing
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Watched
-from engine.bucket.durable import sync_folder
 from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.certificates.state import CertificateStates
@@ -32,6 +31,7 @@ from engine.deploy.package_store import unpacker
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.door import DoorStorage
 from engine.errors import SvcError
+from engine.files.durable import sync_folder
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.fleet import Fleet, share_attempts

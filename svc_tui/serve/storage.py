@@ -29,11 +29,12 @@ from doors.tables.sqlite.connections import (
     is_replica,
     open_replica,
 )
-from engine.bucket import durable, layout
+from engine.bucket import layout
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket, disk_errors
 from engine.errors import SvcError
+from engine.files import durable
 from engine.files.atomic import write_atomic
 from engine.files.database_files import copy_database, remove_database
 from engine.files.temporary import temporary_folder

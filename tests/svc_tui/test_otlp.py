@@ -6,10 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.errors import InvalidUsage
+from engine.errors import InvalidUsage, SvcError
 from engine.manifest.egress import parse_collector
 from engine.otlp import installation
-from engine.otlp.installation import OtlpNotInstalled
 from svc_tui.client import ApiError
 from svc_tui.commands.serve import serve
 from tests.engine.control.test_metrics import scrape, token
@@ -112,8 +111,9 @@ def test_project_without_the_packages_on_the_service_gets_a_warning(
 
 def test_serve_without_the_packages_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "PACKAGES", ("opentelemetry.missing.part",))
-    with pytest.raises(OtlpNotInstalled) as caught:
+    with pytest.raises(SvcError) as caught:
         serve(otlp="http://127.0.0.1:4318")
+    assert caught.value.code == "otlp-not-installed"
     assert "pip install 'svc-tui[otlp]'" in caught.value.hint
 
 

@@ -43,7 +43,6 @@ from engine.timeline.query import (
 from engine.timeline.record import SEVERITIES, LineRecord, RequestRecord, StoredRecord, severity, to_json
 
 MAX_CURSOR = (1 << 63) - 1
-"""The highest possible cursor."""
 MAX_TEXT_LENGTH = 1000
 _STATUS = re.compile(r"(>=)?([1-5])(\d\d|xx)")
 
@@ -94,14 +93,6 @@ class LogFilter(QueryModel):
         now = time.time_ns()
         since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
         return since, until
-
-    def between(self, reader: TimelineReader) -> tuple[int, int]:
-        """Return the cursors of the time range: the first exclusive, the last inclusive."""
-        since, until = self.times()
-        return (
-            reader.cursor_before(since) if since is not None else 0,
-            reader.last_before(until) if until is not None else MAX_CURSOR,
-        )
 
     def check_follow(self, *, follow: bool) -> None:
         """Raise `SvcError` if `follow` is combined with `until`."""
@@ -154,7 +145,6 @@ async def follow(
 
 
 async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
-    """Yield the records of a timeline."""
     since_ns, until_ns = query.times()
     record_filter = query.filter()
     record_range = RecordRange(since_ns, query.after, query.tail, until_ns)
@@ -373,10 +363,9 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
 
 
 def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindowQuery) -> list[StoredRecord]:
-    oldest, newest = query.between(reader)
+    oldest, newest = reader.time_range(*query.times())
     if query.after is not None:
-        page = reader.after(max(query.after, oldest), record_filter, query.n, WINDOW_BYTES)
-        return [entry for entry in page.entries if entry.cursor <= newest]
+        return reader.after(max(query.after, oldest), record_filter, query.n, WINDOW_BYTES).entries
     if query.before is not None:
         newest = min(newest, query.before - 1)
     return reader.tail(query.n, record_filter, after=oldest, last=newest)
@@ -460,7 +449,7 @@ def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
         return _EMPTY_RANGE
     with closing(reader):
         first, last = reader.bounds()
-        after, newest = query.between(reader)
+        after, newest = reader.time_range(*query.times())
         return max(first, (query.after or 0) + 1, after + 1), min(last, newest)
 
 

@@ -1,6 +1,7 @@
 """Routes to operate a service: garbage collection, alerts and their test, and metrics in OpenMetrics."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 
 from quart import Response
 
@@ -49,15 +50,7 @@ def gc_blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Routes:
     async def gc(data: GcRequest) -> GcOut:
         """Remove data that no deployment needs and no deploy used within 24 hours."""
         require(ALL_PROJECTS, "owner")
-        report = await collect(count_only=data.plan)
-        return GcOut(
-            plan=data.plan,
-            blobs=report.blobs,
-            bytes=report.size,
-            uploads=report.uploads,
-            unpacked=report.unpacked,
-            machine_code=report.machine_code,
-        )
+        return GcOut(plan=data.plan, **asdict(await collect(count_only=data.plan)))
 
     return routes
 
@@ -100,7 +93,6 @@ MEDIA_TYPE = "application/openmetrics-text"
 
 
 def metrics_blueprint(meter: ServiceMeter, state: Callable[[], Awaitable[ServiceState]]) -> Routes:
-    """Return the route."""
     routes = Routes("metrics", __name__)
     threads = ProjectThreads("metrics", threads=2)
 

@@ -5,9 +5,10 @@ It reads the usage database page by page, in threads: a month of many resources 
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -56,7 +57,6 @@ class UsageOut(BaseModel):
 
 
 def blueprint(projects: Projects, memory: MemorySource = lambda: None) -> Routes:
-    """Return the route."""
     routes = Routes("usage", __name__)
     threads = ProjectThreads("usage")
 
@@ -66,7 +66,7 @@ def blueprint(projects: Projects, memory: MemorySource = lambda: None) -> Routes
         """Return the usage of each resource per minute."""
         require(project, "viewer")
         first = time.time_ns() // MINUTE_NS - query_args.minutes + 1
-        next_rows = _Pages(projects.data_dir(project) / USAGE_FILE, first).next_rows
+        next_rows = partial(next, _pages(projects.data_dir(project) / USAGE_FILE, first), b"")
         run = threads.of(project)
         first_rows = await run(next_rows)
 
@@ -86,19 +86,13 @@ def blueprint(projects: Projects, memory: MemorySource = lambda: None) -> Routes
     return routes
 
 
-class _Pages:
-    """The rows in a file from a minute on."""
-
-    def __init__(self, path: Path, first: int) -> None:
-        self._path = path
-        self._after: Key = (first, "")
-
-    def next_rows(self) -> bytes:
-        """Return the next rows as JSON, or nothing at the end. Raises `UsageError`."""
-        if not self._path.exists():
-            return b""
-        with closing(UsageStore(self._path)) as store:
-            rows = store.page(self._after, _CHUNK_ROWS)
-        if rows:
-            self._after = rows[-1][0], rows[-1][1]
-        return b",".join(json.dumps(dict(zip(_NAMES, row, strict=True))).encode() for row in rows)
+def _pages(path: Path, first: int) -> Iterator[bytes]:
+    """Yield the rows from a minute on as JSON. Raises `UsageError`."""
+    after: Key = (first, "")
+    while path.exists():
+        with closing(UsageStore(path)) as store:
+            rows = store.page(after, _CHUNK_ROWS)
+        if not rows:
+            return
+        after = rows[-1][0], rows[-1][1]
+        yield b",".join(json.dumps(dict(zip(_NAMES, row, strict=True))).encode() for row in rows)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from doors.tables.project_database import ProjectDatabase
-from engine.bucket import blobs, durable
+from engine.bucket import blobs
+from engine.files import durable
 from tests.doors.files.files_door import Files
 
 NEW = b"new" * 700_000

@@ -12,14 +12,13 @@ from engine.alerts.alerts import Alert
 from engine.alerts.delivery import (
     GIVE_UP_SECONDS,
     MAX_WAITING,
-    NotifyNotInstalled,
     Sender,
     Webhook,
     parse_target,
 )
 from engine.alerts.monitor import AlertMonitor, Watched
 from engine.cancellation import cancel
-from engine.errors import InvalidUsage
+from engine.errors import InvalidUsage, SvcError
 from engine.metrics.families import ServiceMeter
 from tests.engine.alerts.webhook import receiving
 
@@ -139,8 +138,9 @@ def test_apprise_sends_title_and_text_and_reports_failures() -> None:
 
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "apprise", None)
-    with pytest.raises(NotifyNotInstalled) as caught:
+    with pytest.raises(SvcError) as caught:
         parse_target("mailto://ann@example.com")
+    assert caught.value.code == "notify-not-installed"
     assert "pip install 'svc-tui[notify]'" in caught.value.hint
     assert isinstance(parse_target("https://hook.example.com"), Webhook)
 

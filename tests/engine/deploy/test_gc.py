@@ -127,7 +127,7 @@ def test_gc_plan_reports_what_gc_removes(tmp_path: Path) -> None:
         ]
         result = await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked")
         assert planned == [result, result]
-        assert result == GcReport(4, result.size, 1, 1)
+        assert result == GcReport(4, result.bytes, 1, 1)
         assert await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked") == GcReport(0, 0, 0)
 
     opened(tmp_path / "bucket", scenario)

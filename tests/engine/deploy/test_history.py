@@ -135,7 +135,7 @@ def test_forget_old_retains_last_activated_deployments_after_the_clock_was_set_b
             live = await history.activate("shop", id_, at_ns=1, by="", revision=revision)
             assert isinstance(live, Live)
             revision = live.revision
-        assert await history.forget_old("shop", limit=2) == ["07"]
+        await history.forget_old("shop", limit=2)
         assert [each.id for each in await history.deployments("shop")] == ["09", "08", "02", "01"]
 
     opened(tmp_path / "bucket", scenario)
@@ -147,9 +147,9 @@ def test_forget_old_retains_newest_and_live_deployments(tmp_path: Path) -> None:
         for number in range(6):
             await history.add(await deployment(bucket, component_artifact(tmp_path), f"0{number}"))
         await history.activate("shop", "01", at_ns=1, by="a", revision=None)
-        assert await history.forget_old("shop", limit=2) == ["00", "02", "03"]
-        assert await history.forget_old("shop", limit=2) == []
-        assert [each.id for each in await history.deployments("shop")] == ["05", "04", "01"]
+        for _ in range(2):
+            await history.forget_old("shop", limit=2)
+            assert [each.id for each in await history.deployments("shop")] == ["05", "04", "01"]
 
     opened(tmp_path / "bucket", scenario)
 
@@ -166,14 +166,16 @@ def test_gc_removes_unreferenced_blobs_after_grace_period(tmp_path: Path) -> Non
         assert await collect_garbage(bucket, time.time_ns() + GRACE_NS // 2) == GcReport(0, 0, 0)
         swept = await collect_garbage(bucket, later)
         assert swept.blobs == 2  # its component, and its document
-        assert swept.size > loose.component.stat().st_size
+        assert swept.bytes > loose.component.stat().st_size
         assert not await exists(bucket.blobs, package)
         await touch(bucket.blobs, record.resources["web"].package)
         assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
         await history.add(replace(record, id="02"))
-        assert await history.forget_old("shop", limit=1) == ["01"]
+        await history.forget_old("shop", limit=1)
+        assert [each.id for each in await history.deployments("shop")] == ["02"]
         assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
-        assert await history.forget_old("shop", limit=0) == ["02"]
+        await history.forget_old("shop", limit=0)
+        assert await history.deployments("shop") == []
         assert (await collect_garbage(bucket, later)).blobs == 4
         assert [info async for info in bucket.blobs.list()] == []
 
