@@ -64,13 +64,6 @@ class DeployScreen(ConsoleScreen):
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
     ]
 
-    class Progressed(Message):
-        """The deploy has made progress."""
-
-        def __init__(self, progress: DeployProgress) -> None:
-            super().__init__()
-            self.progress = progress
-
     class LoginRequested(Message):
         """A request to log in to a service; `retry` is called after the login."""
 
@@ -99,10 +92,11 @@ class DeployScreen(ConsoleScreen):
         self.refresh_bindings()
 
     def _on_progress(self, progress: DeployProgress) -> None:
-        self.post_message(self.Progressed(progress))
+        """Show a progress event, which comes from the thread of the deploy."""
+        self.call_later(self._show_progress, progress)
 
-    def on_deploy_screen_progressed(self, event: Progressed) -> None:
-        self._set_log(self.deploy_log.add(event.progress))
+    def _show_progress(self, progress: DeployProgress) -> None:
+        self._set_log(self.deploy_log.add(progress))
         if self.deploy_log.phase == "running":
             self.query_one(VerticalScroll).scroll_end(animate=False)
 
