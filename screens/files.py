@@ -19,10 +19,6 @@ OnBytes = Callable[[int, int], None]
 """Receives the number of bytes done and the total; the total is 0 if it is unknown."""
 
 
-class Interrupted(SvcError):
-    """The user stopped the work."""
-
-
 def parse_path(text: str) -> Path:
     """Return the path that the user typed, with `~` expanded, if it names a user of this machine."""
     path = Path(text.strip())
@@ -82,9 +78,9 @@ def progress_bar(done: int, total: int) -> str:
 
 
 def raise_if_stopped(stopped: threading.Event, outcome: str) -> None:
-    """Raise `Interrupted` if the user stopped the work. `outcome` completes the message."""
+    """Raise `SvcError` if the user stopped the work. `outcome` completes the message."""
     if stopped.is_set():
-        raise Interrupted(f"stopped; {outcome}", code="interrupted")
+        raise SvcError(f"stopped; {outcome}", code="interrupted")
 
 
 _GOTO_OPTION = frozenset({"code", "codium", "cursor"})

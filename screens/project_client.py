@@ -87,20 +87,22 @@ class ConnectionInfo:
 class ProjectClient:
     """Requests below `/v1/projects/NAME` of one control API. Every request raises `SvcError`.
 
-    All methods except `call` block and are for worker threads. `on_state` is called on each change of
-    `state`, from any thread.
+    All methods except `call` block and are for worker threads.
     """
 
     def __init__(
         self,
         info: ConnectionInfo,
         connect: Callable[[], Client],
-        watch: Callable[[LinkState], object] | None = None,
+        on_state: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create a client. `connect` opens a connection; it may block and raise `SvcError`."""
+        """Create a client. `connect` opens a connection; it may block and raise `SvcError`.
+
+        `on_state` is called on each change of `state`, from any thread.
+        """
         self.info = info
         self.state: LinkState = "starting"
-        self.on_state = watch
+        self._on_state = on_state
         self.known_tables: tuple[str, ...] = ()
         """The names of the tables when they were last fetched."""
         self.activity = ActivityLog()
@@ -126,7 +128,7 @@ class ProjectClient:
             try:
                 return await client.cancelable(method, self._path(path), body)
             except Unreachable:
-                await asyncio.to_thread(self._mark_lost, client)
+                await asyncio.to_thread(self.mark_lost, client)
                 raise
 
     async def alerts(self) -> list[dict[str, Any]]:
@@ -195,7 +197,7 @@ class ProjectClient:
             health = client.call("GET", "/v1/health")
         except SvcError as error:
             _close(client)
-            self._mark_lost()
+            self.mark_lost()
             if isinstance(error, Unreachable):
                 return
             raise
@@ -206,10 +208,6 @@ class ProjectClient:
         _close(unused)
         self.in_fleet = bool(health.get("fleet"))
         self._set_state("live")
-
-    def reset(self) -> None:
-        """Drop the connection so that the next one uses the new credentials."""
-        self._mark_lost()
 
     def shut_down(self) -> None:
         """Close the connection permanently."""
@@ -232,10 +230,10 @@ class ProjectClient:
         try:
             yield client
         except Unreachable:
-            self._mark_lost(client)
+            self.mark_lost(client)
             raise
 
-    def _mark_lost(self, client: Client | None = None) -> None:
+    def mark_lost(self, client: Client | None = None) -> None:
         """Drop a client that failed (None: the current one). Ignore it if it was replaced already."""
         if client is not None and client is not self._client:
             return
@@ -244,11 +242,9 @@ class ProjectClient:
             self._set_state("lost")
 
     def _set_state(self, state: LinkState) -> None:
-        if state == self.state:
-            return
-        self.state = state
-        if self.on_state is not None:
-            self.on_state(state)
+        if state != self.state:
+            self.state = state
+            self._on_state()
 
 
 def _close(client: Client | None) -> None:

@@ -1,7 +1,7 @@
 """Screens of deploys: the plan of one and its run, and the history with rollback."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -18,10 +18,9 @@ from screens.board.deployment import (
     BoardDeployer,
     DeployLog,
     DeployProgress,
-    HistoryEntry,
-    LiveDeployment,
-    Rollback,
+    Document,
     difference_lines,
+    live_addresses,
 )
 from screens.console_screen import ConsoleScreen, Tab, open_in_browser
 from screens.project_client import ProjectClient
@@ -30,6 +29,7 @@ from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import ItemRows, Piece, Row
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
+from svc_tui.deploy.format import differences, local_time, location, rollback_text
 
 
 def with_login_key(error: SvcError) -> SvcError:
@@ -64,13 +64,6 @@ class DeployScreen(ConsoleScreen):
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
     ]
 
-    class Progressed(Message):
-        """The deploy has made progress."""
-
-        def __init__(self, progress: DeployProgress) -> None:
-            super().__init__()
-            self.progress = progress
-
     class LoginRequested(Message):
         """A request to log in to a service; `retry` is called after the login."""
 
@@ -99,10 +92,11 @@ class DeployScreen(ConsoleScreen):
         self.refresh_bindings()
 
     def _on_progress(self, progress: DeployProgress) -> None:
-        self.post_message(self.Progressed(progress))
+        """Show a progress event, which comes from the thread of the deploy."""
+        self.call_later(self._show_progress, progress)
 
-    def on_deploy_screen_progressed(self, event: Progressed) -> None:
-        self._set_log(self.deploy_log.add(event.progress))
+    def _show_progress(self, progress: DeployProgress) -> None:
+        self._set_log(self.deploy_log.add(progress))
         if self.deploy_log.phase == "running":
             self.query_one(VerticalScroll).scroll_end(animate=False)
 
@@ -141,14 +135,14 @@ class DeployScreen(ConsoleScreen):
     async def _run(self) -> None:
         log = self.deploy_log
         try:
-            live: LiveDeployment = await asyncio.to_thread(
+            live: Document = await asyncio.to_thread(
                 self._deployer.run, self._on_progress, allow=log.allowed, message=log.message
             )
         except SvcError as error:
             self.client.activity.add(f"the deploy failed: {error.message}", "bad")
             self._set_log(replace(self.deploy_log, phase="failed", error=with_login_key(error)))
         else:
-            self.client.activity.add(f"deployed: {live.deployment} is live", "good")
+            self.client.activity.add(f"deployed: {live['deployment']['id']} is live", "good")
             self._set_log(replace(self.deploy_log, phase="live", live=live))
 
     def action_page(self, pages: int) -> None:
@@ -164,8 +158,8 @@ class DeployScreen(ConsoleScreen):
     @property
     def _address(self) -> str:
         live = self.deploy_log.live
-        locations = [address.location for address in live.addresses] if live is not None else []
-        return next((location for location in locations if location.startswith("http")), "")
+        locations = map(location, live_addresses(live) if live is not None else ())
+        return next((each for each in locations if each.startswith("http")), "")
 
     def action_back(self) -> None:
         panel = self.query_one(DetailsPanel)
@@ -233,8 +227,9 @@ class HistoryScreen(ConsoleScreen):
         super().__init__(client)
         self._deployer = deployer
         self._columns: tuple[ListColumn, ...] = COLUMNS
-        self._rows = ItemRows[HistoryEntry](self._row)
-        self._plan: Rollback | None = None
+        self._rows = ItemRows[Document](self._row)
+        self._activations: Sequence[Document] = ()
+        self._plan: Document | None = None
         self._login_required = False
 
     def body(self) -> ComposeResult:
@@ -244,16 +239,16 @@ class HistoryScreen(ConsoleScreen):
     def on_mount(self) -> None:
         self.action_reload()
 
-    def _row(self, _: int, deployment: HistoryEntry) -> Row:
+    def _row(self, _: int, deployment: Document) -> Row:
         cells: dict[str, Piece] = {
-            "": ("●" if deployment.live else "", "good"),
-            "deployment": (deployment.id, "bold" if deployment.live else ""),
-            "when": (deployment.created, "dim"),
-            "by": (deployment.by, ""),
-            "commit": (deployment.commit, "dim"),
-            "message": (deployment.message, ""),
+            "": ("●" if deployment["live"] else "", "good"),
+            "deployment": (deployment["id"], "bold" if deployment["live"] else ""),
+            "when": (local_time(deployment["created"]), "dim"),
+            "by": (deployment["by"], ""),
+            "commit": (deployment["commit"], "dim"),
+            "message": (deployment["message"], ""),
         }
-        return Row(deployment.id, tuple((cells[column.title],) for column in self._columns))
+        return Row(deployment["id"], tuple((cells[column.title],) for column in self._columns))
 
     def on_resize(self) -> None:
         columns = COLUMNS if self.size.width >= WIDE else NARROW
@@ -262,7 +257,7 @@ class HistoryScreen(ConsoleScreen):
             self.query_one(VirtualRows).set_columns(columns)
 
     @property
-    def _selected(self) -> HistoryEntry | None:
+    def _selected(self) -> Document | None:
         at = self.query_one(VirtualRows).cursor_row
         return self._rows.items[at] if at < self._rows.count() else None
 
@@ -273,16 +268,15 @@ class HistoryScreen(ConsoleScreen):
     async def _load(self) -> None:
         self._login_required = False
         try:
-            deployments = await asyncio.to_thread(self._deployer.history)
+            history = await asyncio.to_thread(self._deployer.call, "GET", "/deployments")
         except SvcError as error:
             self._show_failure("Could not load the deployment history", error)
             return
         selected, rows = self._selected, self.query_one(VirtualRows)
-        self._rows.items = deployments
+        self._rows.items, self._activations = history["deployments"], history["activations"]
         rows.set_source(self._rows)
-        rows.cursor_row = next(
-            (at for at, deployment in enumerate(deployments) if selected and deployment.id == selected.id), 0
-        )
+        ids = [each["id"] for each in self._rows.items]
+        rows.cursor_row = ids.index(selected["id"]) if selected and selected["id"] in ids else 0
         await self._compare()
 
     def _show_failure(self, title: str, error: SvcError) -> None:
@@ -306,23 +300,23 @@ class HistoryScreen(ConsoleScreen):
         if deployment is None:
             panel.show("No deployments yet", [(("press D on the Board to deploy", "dim"),)])
             return
-        if deployment.live:
-            panel.show(
-                f"{deployment.id} is live", [((deployment.rolled_back or "since it was deployed", "dim"),)]
-            )
+        id = deployment["id"]
+        if deployment["live"]:
+            since = rollback_text(self._activations, id) or "since it was deployed"
+            panel.show(f"{id} is live", [((since, "dim"),)])
             return
         try:
-            plan = await asyncio.to_thread(self._deployer.rollback_plan, deployment.id)
+            plan = await asyncio.to_thread(self._deployer.call, "GET", f"/deployments/{id}/rollback")
         except SvcError as error:
-            self._show_failure(deployment.id, error)
+            self._show_failure(id, error)
             return
         if self._selected != deployment:
             return
-        self._plan = plan
-        lines: list[Line] = [*difference_lines(plan.differences)]
+        self._plan = {**plan, "deployment": id}
+        lines: list[Line] = difference_lines(differences(plan["changes"]))
         if not lines:
             lines = [(("no changes: it is the same as the live version", "dim"),)]
-        panel.show(f"Roll back from {plan.live} to {deployment.id}", lines)
+        panel.show(f"Roll back from {plan['live']} to {id}", lines)
         self.refresh_bindings()
 
     def action_log_in(self) -> None:
@@ -330,10 +324,10 @@ class HistoryScreen(ConsoleScreen):
 
     def action_roll_back(self) -> None:
         if (plan := self._plan) is not None:
-            title = f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter"
+            title = f"Roll back from {plan['live']} to {plan['deployment']}: reason (optional), then enter"
             panel = self.query_one(DetailsPanel)
             panel.prompt(title, "")
-            panel.show(title, difference_lines(plan.differences))
+            panel.show(title, difference_lines(differences(plan["changes"])))
             self.refresh_bindings()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -343,14 +337,15 @@ class HistoryScreen(ConsoleScreen):
             self._roll_back(plan, event.value.strip())
 
     @work(group="back")
-    async def _roll_back(self, plan: Rollback, reason: str) -> None:
+    async def _roll_back(self, plan: Document, reason: str) -> None:
         self.pending = 1
+        body = {"deployment": plan["deployment"], "revision": plan["revision"], "message": reason}
         try:
-            live = await asyncio.to_thread(self._deployer.rollback, plan, reason)
+            live = await asyncio.to_thread(self._deployer.call, "POST", "/rollback", body)
         except SvcError as error:
             self.show_error(with_login_key(error))
         else:
-            self.notify(f"rolled back: {live.deployment} is live", timeout=5, markup=False)
+            self.notify(f"rolled back: {live['deployment']['id']} is live", timeout=5, markup=False)
         finally:
             self.pending = 0
         await self._load()

@@ -1,14 +1,14 @@
-"""Deploys as the Board shows them: protocol of its deployer, steps and history. Does not import Textual."""
+"""Deploys as the Board shows them: protocol of its deployer, and steps. Does not import Textual."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from screens.board.cards import Line, error_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Tone
 from svc_tui.client import SvcError
-from svc_tui.deploy.format import Difference
+from svc_tui.deploy.format import Difference, location, project_address
 from svc_tui.terminal.units import plural, size
 
 Step = Literal["build", "upload", "policy", "activate"]
@@ -55,47 +55,8 @@ class DeployPlan:
         return self.live is not None and not self.differences and not self.migrations and not self.files
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The location of a resource: its URL, or the mounts of a private one."""
-
-    resource: str
-    lane: str
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
-class LiveDeployment:
-    """A deployment that was made live, and the locations of its resources."""
-
-    deployment: str
-    addresses: tuple[Address, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry:
-    """A deployment of the history. `created` is in local time.
-
-    `rolled_back` describes the rollback that made it live again; "" if there was none.
-    """
-
-    id: str
-    created: str
-    by: str
-    commit: str
-    message: str
-    live: bool
-    rolled_back: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """The changes of a rollback. It is valid for one revision of the live deployment."""
-
-    deployment: str
-    live: str
-    revision: int
-    differences: tuple[Difference, ...]
+Document = Mapping[str, Any]
+"""A response of the control API."""
 
 
 class BoardDeployer(Protocol):
@@ -108,24 +69,16 @@ class BoardDeployer(Protocol):
         """Build the project and return what a deploy would change."""
         ...
 
-    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> LiveDeployment:
-        """Deploy the last plan."""
+    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Document:
+        """Deploy the last plan. Return the deployment, which is live now, and its addresses."""
         ...
 
     def cancel(self) -> bool:
         """Cancel the build or upload. Return whether it was possible: a commit cannot be canceled."""
         ...
 
-    def history(self) -> Sequence[HistoryEntry]:
-        """Return the retained deployments, the newest first."""
-        ...
-
-    def rollback_plan(self, deployment: str) -> Rollback:
-        """Return what a rollback to a deployment would change."""
-        ...
-
-    def rollback(self, plan: Rollback, reason: str) -> LiveDeployment:
-        """Make an earlier deployment live."""
+    def call(self, method: str, path: str, body: Document | None = None) -> Document:
+        """Return the response of the service to a request below the path of the project."""
         ...
 
 
@@ -145,7 +98,7 @@ class DeployLog:
     allowed: bool = False
     message: str = ""
     unsaved_edits: int = 0
-    live: LiveDeployment | None = None
+    live: Document | None = None
     error: SvcError | None = field(default=None, compare=False)
 
     def add(self, progress: DeployProgress) -> "DeployLog":
@@ -224,21 +177,25 @@ class DeployLog:
             return lines + error_lines(self.error.message, self.error.hint)
         if self.live is None:
             return []
-        width = max((len(address.resource) for address in self.live.addresses), default=0)
-        lines.append((("● ", "good"), (f"{self.live.deployment} is live", "bold")))
+        addresses = live_addresses(self.live)
+        width = max(len(address["resource"]) for address in addresses)
+        lines.append((("● ", "good"), (f"{self.live['deployment']['id']} is live", "bold")))
         return lines + [
             (
-                (f"  {address.resource:<{width}}", "accent"),
-                (f"  {address.lane:<6}  ", "dim"),
-                (address.location, ""),
+                (f"  {address['resource']:<{width}}", "accent"),
+                (f"  {address['lane']:<6}  ", "dim"),
+                (location(address), ""),
             )
-            for address in self.live.addresses
+            for address in addresses
         ]
 
 
-def difference_lines(differences: Iterable[Difference]) -> list[Line]:
+def live_addresses(live: Document) -> list[Document]:
+    return [project_address(live), *live["addresses"]]
+
+
+def difference_lines(differences: Sequence[Difference]) -> list[Line]:
     """Return one line per difference."""
-    differences = tuple(differences)
     width = max((len(difference.resource) for difference in differences), default=0)
     return [
         (

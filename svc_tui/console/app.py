@@ -5,7 +5,6 @@ import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -15,7 +14,6 @@ from textual import work
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.dom import DOMNode
-from textual.message import Message
 from textual.screen import Screen
 
 from engine.errors import SvcError
@@ -101,16 +99,6 @@ class Console(TerminalApp[None]):
         Binding("ctrl+c,ctrl+q", "quit", "Quit", show=False, priority=True, id="console.quit-now"),
     ]
 
-    @dataclass
-    class Notified(Message):
-        """The engine has a notification to show."""
-
-        severity: Severity
-        text: str
-
-    class LinkStateChanged(Message):
-        """The connection to the engine changed its state."""
-
     def __init__(
         self,
         engine: EngineConnection,
@@ -138,8 +126,9 @@ class Console(TerminalApp[None]):
         self._alerted: set[tuple[str, str]] = set()
         """Kind and start of the alerts that were shown."""
         self._quit_question: ConfirmDialog | None = None
-        changed = self.LinkStateChanged
-        self._client = ProjectClient(engine.info, engine.connect, lambda _: self.post_message(changed()))
+        self._client = ProjectClient(
+            engine.info, engine.connect, lambda: self.call_later(self._update_link_state)
+        )
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
         self.add_mode("tables", partial(TablesScreen, self._client, sql_history))
         self.add_mode("logs", partial(LogsScreen, self._client))
@@ -175,7 +164,7 @@ class Console(TerminalApp[None]):
         finally:
             self._reconnecting = False
 
-    def on_console_link_state_changed(self, event: LinkStateChanged) -> None:
+    def _update_link_state(self) -> None:
         for screen in self._console_screens():
             if screen.is_mounted:
                 screen.link_changed()
@@ -196,17 +185,14 @@ class Console(TerminalApp[None]):
                     super().notify(f"{short}\n@ shows all", severity="warning", timeout=10, markup=False)
 
     def _notify_later(self, severity: Severity, message: str, hint: str) -> None:
-        self.post_message(self.Notified(severity, f"{message}\n{hint}" if hint else message))
-
-    def on_console_notified(self, event: Notified) -> None:
-        timeout = 10 if event.severity == "error" else 5
-        self.notify(event.text, severity=event.severity, timeout=timeout, markup=False)
+        text, timeout = f"{message}\n{hint}" if hint else message, 10 if severity == "error" else 5
+        self.call_later(self.notify, text, severity=severity, timeout=timeout, markup=False)
 
     def on_console_screen_login_required(self) -> None:
         login = self._login_actions
         if self._engine.info.kind == "service" and login and not isinstance(self.screen, LoginScreen):
             dialog = _login_dialog(login, self._engine.info.address)
-            self.push_screen(dialog, lambda key: self._client.reset() if key else None)
+            self.push_screen(dialog, lambda key: self._client.mark_lost() if key else None)
 
     def on_deploy_screen_login_requested(self, event: DeployScreen.LoginRequested) -> None:
         if self._login_actions is not None:

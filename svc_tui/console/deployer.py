@@ -1,11 +1,11 @@
-"""Deploys and rollbacks for the Console: the steps of `svc deploy` and `svc rollback`, reported to a screen.
+"""Deploys for the Console: the steps of `svc deploy`, reported to a screen.
 
 `svc_tui.deploy.uploader` takes seconds to load, so it is imported when a deploy needs it.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,35 +15,14 @@ from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from screens.board.deployment import (
-    Address,
-    DeployPlan,
-    DeployProgress,
-    HistoryEntry,
-    LiveDeployment,
-    OnProgress,
-    Rollback,
-)
+from screens.board.deployment import DeployPlan, DeployProgress, Document, OnProgress
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.format import (
-    Difference,
-    differences,
-    local_time,
-    location,
-    project_address,
-    rollback_text,
-)
+from svc_tui.deploy.format import Difference, differences
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
     from svc_tui.deploy.uploader import Bundle
-
-
-class DeployCanceled(SvcError):
-    """The deploy was canceled before the service began to commit it."""
-
-    code = "canceled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +91,11 @@ class ConsoleDeployer:
         try:
             return await task
         except asyncio.CancelledError:
-            raise DeployCanceled("the build was canceled") from None
+            raise SvcError("the build was canceled", code="canceled") from None
         finally:
             self._building = None
 
-    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> LiveDeployment:
+    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Document:
         if self._planned is None or self._files is None:
             raise SvcError("the deploy has no plan", "Press r to build and plan.")
         (bundle, plan), files = self._planned, self._files
@@ -141,7 +120,7 @@ class ConsoleDeployer:
             )
         files.link_service(login.key)
         self._planned = None
-        return _live(result)
+        return result
 
     def cancel(self) -> bool:
         reporter, building = self._reporter, self._building
@@ -153,22 +132,9 @@ class ConsoleDeployer:
                 loop.call_soon_threadsafe(task.cancel)
         return True
 
-    def history(self) -> Sequence[HistoryEntry]:
+    def call(self, method: str, path: str, body: Document | None = None) -> Any:
         with open_client(self._login()) as client:
-            document = client.call("GET", f"/v1/projects/{self._project}/deployments")
-        return [_deployment(deployment, document["activations"]) for deployment in document["deployments"]]
-
-    def rollback_plan(self, deployment: str) -> Rollback:
-        with open_client(self._login()) as client:
-            path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
-            plan = client.call("GET", path)
-        changes = tuple(differences(plan["changes"]))
-        return Rollback(deployment, plan["live"], plan["revision"], changes)
-
-    def rollback(self, plan: Rollback, reason: str) -> LiveDeployment:
-        body = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
-        with open_client(self._login()) as client:
-            return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", body))
+            return client.call(method, f"/v1/projects/{self._project}{path}", body)
 
 
 def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) -> ConsoleDeployer:
@@ -180,7 +146,7 @@ def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) ->
 
 
 class _ProgressReporter:
-    """Reports the progress of a deploy; raises `DeployCanceled` at the next step after `cancel`."""
+    """Reports the progress of a deploy; raises `SvcError` at the next step after `cancel`."""
 
     def __init__(self, on_progress: OnProgress, name_width: int = 0) -> None:
         self._on_progress = on_progress
@@ -195,7 +161,7 @@ class _ProgressReporter:
 
     def raise_if_canceled(self) -> None:
         if self._canceled:
-            raise DeployCanceled("the deploy was canceled")
+            raise SvcError("the deploy was canceled", code="canceled")
 
     def committing(self) -> None:
         """Mark the deploy as committing: from now on it cannot be canceled."""
@@ -217,23 +183,3 @@ class _ProgressReporter:
 
     def step(self, step: str, text: str) -> None:
         self._on_progress(DeployProgress("policy" if step == "policy" else "activate", text))
-
-
-def _live(document: dict[str, Any]) -> LiveDeployment:
-    addresses = tuple(
-        Address(address["resource"], address["lane"], location(address))
-        for address in (project_address(document), *document["addresses"])
-    )
-    return LiveDeployment(document["deployment"]["id"], addresses)
-
-
-def _deployment(document: dict[str, Any], activations: Sequence[dict[str, Any]]) -> HistoryEntry:
-    return HistoryEntry(
-        id=document["id"],
-        created=local_time(document["created"]),
-        by=document["by"],
-        commit=document["commit"],
-        message=document["message"],
-        live=document["live"],
-        rolled_back=rollback_text(activations, document["id"]) if document["live"] else "",
-    )

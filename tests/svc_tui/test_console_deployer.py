@@ -8,9 +8,10 @@ import pytest
 
 from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
-from screens.board.deployment import DeployProgress
+from screens.board.deployment import DeployProgress, live_addresses
 from svc_tui.client.credentials import Credentials
-from svc_tui.console.deployer import ConsoleDeployer, DeployCanceled, ProjectFiles
+from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
+from svc_tui.deploy.format import differences, rollback_text
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
 
 pytestmark = pytest.mark.slow
@@ -40,7 +41,7 @@ def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None
     assert (plan.live, plan.up_to_date, plan.needs_approval) == (None, False, False)
     assert plan.files > 0 and plan.size > 0 and linked == []
     live = deployer.run(events.append, allow=False, message="the first")
-    assert [(each.resource, each.location) for each in live.addresses] == [
+    assert [(each["resource"], each["url"]) for each in live_addresses(live)] == [
         ("shop", "http://shop.apps.example:8080"),
         ("web", "http://web--shop.apps.example:8080"),
     ]
@@ -49,13 +50,9 @@ def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None
         steps == sorted(steps, key=["build", "upload", "policy", "activate"].index) and len(set(steps)) == 4
     )
     assert hosted.get().text == "one" and linked == [hosted.control]
-    (deployment,) = deployer.history()
-    assert (deployment.id, deployment.by, deployment.message, deployment.live) == (
-        live.deployment,
-        "ann",
-        "the first",
-        True,
-    )
+    (deployment,) = deployer.call("GET", "/deployments")["deployments"]
+    assert deployment == live["deployment"]
+    assert (deployment["by"], deployment["message"], deployment["live"]) == ("ann", "the first", True)
     assert deployer.plan(events.append).up_to_date
 
 
@@ -75,7 +72,7 @@ def test_build_can_be_canceled_and_repeated(hosted: Hosted, root: Path) -> None:
     deployer = deployer_of(hosted, root, [])
     assert not deployer.cancel()
     (root / "svc.toml").write_text(MANIFEST + 'build = "touch begun && sleep 600"\n')
-    raised: list[BaseException] = []
+    raised: list[SvcError] = []
 
     def plan() -> None:
         try:
@@ -90,7 +87,7 @@ def test_build_can_be_canceled_and_repeated(hosted: Hosted, root: Path) -> None:
         assert planning.is_alive()
     assert deployer.cancel()
     planning.join(60)
-    assert [type(error) for error in raised] == [DeployCanceled]
+    assert [error.code for error in raised] == ["canceled"]
     (root / "svc.toml").write_text(MANIFEST)
     assert deployer.plan(lambda _: None).files > 0
 
@@ -103,22 +100,24 @@ def test_canceled_upload_activates_nothing(hosted: Hosted, root: Path) -> None:
         if progress.step == "upload":
             deployer.cancel()
 
-    with pytest.raises(DeployCanceled):
+    with pytest.raises(SvcError, match="the deploy was canceled"):
         deployer.run(cancel_upload, allow=False, message="")
-    assert list(deployer.history()) == [] and hosted.get().status_code == 404
+    assert deployer.call("GET", "/deployments")["deployments"] == [] and hosted.get().status_code == 404
 
 
 def test_rollback_plan_shows_changes(hosted: Hosted, root: Path) -> None:
     deployer = deployer_of(hosted, root, [])
     deployer.plan(lambda _: None)
-    first = deployer.run(lambda _: None, allow=False, message="")
+    first = deployer.run(lambda _: None, allow=False, message="")["deployment"]["id"]
     (root / "site" / "index.html").write_text("two")
     deployer.plan(lambda _: None)
-    second = deployer.run(lambda _: None, allow=False, message="")
-    plan = deployer.rollback_plan(first.deployment)
-    assert (plan.deployment, plan.live) == (first.deployment, second.deployment)
-    assert [(each.mark, each.resource) for each in plan.differences] == [("~", "web")]
-    assert deployer.rollback(plan, "two is bad").deployment == first.deployment
+    second = deployer.run(lambda _: None, allow=False, message="")["deployment"]["id"]
+    plan = deployer.call("GET", f"/deployments/{first}/rollback")
+    assert plan["live"] == second
+    assert [(each.mark, each.resource) for each in differences(plan["changes"])] == [("~", "web")]
+    body = {"deployment": first, "revision": plan["revision"], "message": "two is bad"}
+    assert deployer.call("POST", "/rollback", body)["deployment"]["id"] == first
     assert hosted.get().text == "one"
-    live = next(each for each in deployer.history() if each.live)
-    assert live.id == first.deployment and live.rolled_back.endswith("by ann: two is bad")
+    history = deployer.call("GET", "/deployments")
+    assert [each["id"] for each in history["deployments"] if each["live"]] == [first]
+    assert rollback_text(history["activations"], first).endswith("by ann: two is bad")

@@ -84,7 +84,8 @@ def test_deploy_shows_plan_and_starts_on_enter(
         assert hosted.get().text == "one" and desk.belongs == [hosted.control]
         (done,) = screen.client.activity.lines()
         assert screen.deploy_log.live is not None
-        assert done[-1] == (f"deployed: {screen.deploy_log.live.deployment} is live", "good")
+        live = screen.deploy_log.live["deployment"]["id"]
+        assert done[-1] == (f"deployed: {live} is live", "good")
         await ui.press("escape")
         assert ui.app.screen is ui.screen
 

@@ -321,7 +321,7 @@ async def test_engine_restart_loses_and_repeats_no_records(shop: Shop) -> None:
     async with open_logs(shop) as logs:
         await asyncio.to_thread(shop.get, "/before")
         await logs.shows("/before")
-        logs.screen.client.reset()
+        logs.screen.client.mark_lost()
         await asyncio.to_thread(shop.get, "/meanwhile")
         await asyncio.to_thread(logs.screen.client.reconnect)
         logs.screen.link_changed()

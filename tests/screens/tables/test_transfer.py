@@ -15,7 +15,7 @@ from textual.app import App
 from textual.widgets import Input
 
 from screens.dialog import ConfirmDialog
-from screens.files import Interrupted, complete_path, progress_bar, write_file
+from screens.files import complete_path, progress_bar, write_file
 from screens.tables.files import preview_lines, read_beginning, read_chunks
 from screens.tables.forms import ImportForm
 from svc_tui.client import SvcError
@@ -56,7 +56,7 @@ def test_write_file_is_atomic(files: Path) -> None:
         stopped.set()
         yield b"of it"
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(SvcError, match="stopped; nothing was written"):
         write_file(existing, interrupted(), lambda done, total: None, stopped)
     assert existing.read_text() == "before"
     assert [each.name for each in files.iterdir()] == ["kept.csv"]
