@@ -79,7 +79,7 @@ def live_lines(live: dict[str, Any]) -> list[Text]:
     return address_lines([project_address(live), *live["addresses"]])
 
 
-def project_address(live: dict[str, Any]) -> dict[str, Any]:
+def project_address(live: Mapping[str, Any]) -> dict[str, Any]:
     """Return the address of a project in the form of a resource's."""
     url = live["address"] or no_address(live["addresses"])
     return {"resource": live["deployment"]["project"], "lane": "", "url": url, "mounted": []}
@@ -170,13 +170,13 @@ def certificate_state(certificate: dict[str, Any] | None) -> tuple[str, str]:
     return "valid", f"{until}; the last attempt failed{detail}" if detail else until
 
 
-def location(address: dict[str, Any]) -> str:
+def location(address: Mapping[str, Any]) -> str:
     """Return the URL or the mounts of a resource, from its address in the control API."""
     mounts = ", ".join(address["mounted"])
     return address["url"] or (f"private, mounted at {mounts}" if mounts else "private, not mounted")
 
 
-def rollback_text(activations: Sequence[dict[str, Any]], live: str) -> str:
+def rollback_text(activations: Sequence[Mapping[str, Any]], live: str) -> str:
     """Return time, user and reason of the rollback to the live deployment; empty if it was only deployed."""
     of_deployment = [activation for activation in activations if activation["deployment"] == live]
     if len(of_deployment) < 2:
