@@ -80,7 +80,7 @@ async def component(spec: SnapshotSpec) -> tuple[Path, str]:
 
 
 async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
-    """Make a component even if it is cached, and report nothing. See `component`."""
+    """Make a component even if it is cached. Raises `BuildFailed` and `ComponentRefused`."""
     spec.cache_folder.mkdir(parents=True, exist_ok=True)
     with temporary_folder("making-", spec.cache_folder) as folder:
         module = folder / MODULES[spec.world]
