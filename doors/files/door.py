@@ -77,7 +77,6 @@ class ProjectFiles:
         self.store.is_closed = True
 
     async def answer(self, request: DoorRequest) -> DoorResponse:
-        """Answer a request of a guest, or of a client."""
         try:
             if request.client and request.path.startswith(signing.PATH):
                 return await self._answer_signed(request)

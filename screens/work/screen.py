@@ -236,6 +236,7 @@ class JobsScreen(ListScreen):
     """Whether schedules run at their times."""
 
     def cells(self, document: Document) -> tuple[Cell, ...]:
+        """Return the cells of a job or a schedule."""
         if "id" in document:
             return job_cells(self.now(), document)
         return schedule_cells(self.now(), self._active, document)

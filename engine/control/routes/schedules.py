@@ -31,6 +31,7 @@ class ScheduleResult(StrictModel):
 
     @classmethod
     def of(cls, result: Result) -> "ScheduleResult":
+        """Return the response model of a result."""
         members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
         return cls(request=members.pop("id"), **members)
 
