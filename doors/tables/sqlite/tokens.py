@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-import apsw
-
+from doors.tables.sqlite.connections import apsw
 from doors.tables.sqlite.errors import TablesError, fold, quoted
 
 Kind = Literal["word", "name", "string", "number", "mark"]
