@@ -8,6 +8,7 @@ session, a removed user or a role that no longer suffices.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.control.access import Authenticator, Principal, Role, Unauthenticated
@@ -27,20 +28,18 @@ def authenticated(principal: Principal | None) -> Principal:
     return principal
 
 
+@dataclass(eq=False, slots=True)
 class RequestAccess:
-    """The rights of one request: the token of its caller, and the roles that its route required."""
+    """The rights of one request: the token of its caller, and the roles that its route required.
 
-    __slots__ = ("_watch", "on_lost", "required", "token", "user")
+    `on_lost` receives the reason at every check that fails.
+    """
 
-    def __init__(
-        self, watch: "AccessWatch", token: str, user: str, on_lost: Callable[[SvcError], None]
-    ) -> None:
-        """`on_lost` receives the reason at every check that fails."""
-        self._watch = watch
-        self.token = token
-        self.user = user
-        self.on_lost = on_lost
-        self.required: list[tuple[str, Role]] = []
+    watch: "AccessWatch"
+    token: str
+    user: str
+    on_lost: Callable[[SvcError], None]
+    required: list[tuple[str, Role]] = field(default_factory=list)
 
     def check(self, principal: Principal | None) -> None:
         """Raise `SvcError` unless the principal still has every required role."""
@@ -67,7 +66,7 @@ class RequestAccess:
             self.on_lost = before
 
     def unwatch(self) -> None:
-        self._watch.remove(self)
+        self.watch.remove(self)
 
 
 class AccessWatch:

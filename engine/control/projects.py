@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from engine.control.app import Routes, principal
 from engine.control.errors import NotFound
+
+_Value = TypeVar("_Value")
 
 
 class Projects(Protocol):
@@ -48,6 +50,13 @@ def unknown_project(project: str) -> NotFound:
     return NotFound(
         f"project {project} not found", "Run `svc whoami` to list the projects that you have a role in."
     )
+
+
+def known(value: _Value | None, project: str) -> _Value:
+    """Return a value of a project. Raises `NotFound` without one."""
+    if value is None:
+        raise unknown_project(project)
+    return value
 
 
 def blueprint(projects: Projects) -> Routes:

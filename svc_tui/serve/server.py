@@ -16,7 +16,7 @@ from engine.cancellation import cancel
 from engine.certificates.manager import CertificateManager, utc, validity
 from engine.certificates.plain_listener import challenges_and_redirects
 from engine.certificates.store import CertificateStore
-from engine.control.auth.accounts import AccountError, claim_code
+from engine.control.auth.accounts import AccountError, Accounts
 from engine.control.discovery import publish_endpoint, remove_endpoint
 from engine.control.routes import fleet
 from engine.errors import SvcError
@@ -139,7 +139,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         open_runtime(settings, bucket, node) as runtime,
     ):
         try:
-            code = await claim_code(bucket)
+            code = await Accounts(bucket.kv).new_claim_code()
         except AccountError as error:
             raise AccountError(f"{error.message}: {settings.data / layout.CONTROL}", error.hint) from error
         if code is not None:

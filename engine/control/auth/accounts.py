@@ -24,7 +24,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import TypeAdapter
 
-from engine.bucket.protocols import Bucket, KeyValue, StaleRevision
+from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.control.access import ALL_PROJECTS, Role, Unauthenticated
 from engine.control.errors import NotFound, TooManyAttempts
 from engine.errors import SvcError
@@ -315,11 +315,6 @@ class Accounts:
             roles=roles,
             created_ns=self._now(),
         )
-
-
-async def claim_code(bucket: Bucket) -> str | None:
-    """Return a new claim code for a service without an owner, else `None`."""
-    return await Accounts(bucket.kv).new_claim_code()
 
 
 def _digest(code: str) -> str:

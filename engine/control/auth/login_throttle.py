@@ -49,35 +49,31 @@ class LoginThrottle:
     def __len__(self) -> int:
         return len(self._counts)
 
-    def start_attempt(self, address: str, user: str | None = None) -> None:
-        """Count an attempt as failed, so that concurrent attempts count too.
+    @contextmanager
+    def attempt(self, address: str, user: str = "") -> Iterator[None]:
+        """Count an attempt as failed until it succeeds, so that concurrent attempts count too.
 
-        Raises `TooManyAttempts`; a rejected attempt is not counted.
+        A success resets those of the user. Raises `TooManyAttempts`; a rejected attempt is not counted.
         """
         now = self._clock()
         wait = max(self._wait(key, free, now) for key, free in self._keys(address, user))
         if wait > 0:
             raise TooManyAttempts("too many failed logins", math.ceil(wait))
-        event = LoginEvent(address, user or "")
-        self.apply(event)
-        self.announce(event)
-
-    @contextmanager
-    def attempt(self, address: str, user: str | None = None) -> Iterator[None]:
-        """Make an attempt. If it succeeds, reset the failures of the user, and do not count it."""
-        self.start_attempt(address, user)
+        self._note(LoginEvent(address, user))
         yield
-        event = LoginEvent(address, user or "", success=True)
+        self._note(LoginEvent(address, user, success=True))
+
+    def _note(self, event: LoginEvent) -> None:
         self.apply(event)
         self.announce(event)
 
     def apply(self, event: LoginEvent) -> None:
         """Count an attempt or a success, also of another node."""
         if event.success:
-            self._reset(event.address, event.user or None)
+            self._reset(event.address, event.user)
             return
         now = self._clock()
-        for key, _ in self._keys(event.address, event.user or None):
+        for key, _ in self._keys(event.address, event.user):
             count = self._counts.setdefault(key, _Count())
             if now - count.last > RESET_AFTER_SECONDS:
                 count.failures = 0
@@ -87,7 +83,7 @@ class LoginThrottle:
         while len(self._counts) > MAX_TRACKED:
             self._counts.popitem(last=False)
 
-    def _reset(self, address: str, user: str | None) -> None:
+    def _reset(self, address: str, user: str) -> None:
         (address_key, _), *user_keys = self._keys(address, user)
         for user_key, _ in user_keys:
             self._counts.pop(user_key, None)
@@ -105,9 +101,9 @@ class LoginThrottle:
         return count.last + pause - now
 
     @staticmethod
-    def _keys(address: str, user: str | None) -> list[tuple[tuple[str, str], int]]:
+    def _keys(address: str, user: str) -> list[tuple[tuple[str, str], int]]:
         """Return the counter keys, each with its number of free failures; the address comes first."""
         keys = [(("address", address), FREE_FAILURES_PER_ADDRESS)]
-        if user is not None:
+        if user:
             keys.append((("user", user), FREE_FAILURES_PER_USER))
         return keys

@@ -1,6 +1,7 @@
 """Routes and models for the custom domains of projects: their states, and the check of a name."""
 
 import asyncio
+from dataclasses import dataclass
 
 from engine.certificates.issuance import Issuance, issuance
 from engine.certificates.settings import AcmeSettings
@@ -71,18 +72,14 @@ class DomainCheckOut(StrictModel):
     addresses: list[Reached]
 
 
+@dataclass(frozen=True, slots=True)
 class Names:
     """The names of a service and of its projects, and their checks. `authority` issues its certificates."""
 
-    def __init__(
-        self,
-        service: Deployer,
-        checks: DomainChecks,
-        certificates: CertificateStates,
-        authority: AcmeSettings | None,
-    ) -> None:
-        self.service, self.certificates = service, certificates
-        self._checks, self._authority = checks, authority
+    service: Deployer
+    checks: DomainChecks
+    certificates: CertificateStates
+    authority: AcmeSettings | None
 
     async def resources(self, project: str) -> dict[str, str]:
         """Return the resource of each domain of the live deployment."""
@@ -98,7 +95,7 @@ class Names:
         Raises `DomainInvalid` and `DomainTaken`.
         """
         service, certificates = self.service, self.certificates
-        checks, authority = self._checks, self._authority
+        checks, authority = self.checks, self.authority
         of_service = name == certificates.domain
         own = of_service or name in certificates.hosts().get(project, ())
         if not own:

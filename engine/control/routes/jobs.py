@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.control.app import Routes, require
-from engine.control.projects import unknown_project
+from engine.control.projects import known
 from engine.control.schemas import QueryModel, StrictModel
 from engine.job_store import Job, JobState, JobStore
 from engine.timeline.record import utc
@@ -90,10 +90,7 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
     routes = Routes("jobs", __name__)
 
     def find(project: str) -> JobStore:
-        store = store_of(project)
-        if store is None:
-            raise unknown_project(project)
-        return store
+        return known(store_of(project), project)
 
     @routes.get("/v1/projects/<project>/jobs")
     async def jobs(project: str, query_args: JobsQuery) -> JobList:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.control.app import Routes, require
-from engine.control.projects import unknown_project
+from engine.control.projects import known, unknown_project
 from engine.control.schemas import manifest as types
 from engine.deploy.deployment import Deployment, Live, RevisionConflict, revision_conflict
 from engine.manifest import MANIFEST
@@ -110,9 +110,7 @@ class DeployedManifest:
         return result.model_copy(update={"digest": _digest_of(live)})
 
     async def _live(self, project: str) -> tuple[Live, Deployment]:
-        live = await self._service.history.live(project)
-        if live is None:
-            raise unknown_project(project)
+        live = known(await self._service.history.live(project), project)
         return live, await self._service.history.get(project, live.deployment)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.control.app import Routes, require
-from engine.control.projects import unknown_project
+from engine.control.projects import known
 from engine.control.schemas import StrictModel
 from engine.manifest.model import Project
 from engine.manifest.schedules import MAX_PATH_CHARS, Overlap
@@ -95,11 +95,8 @@ def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> 
     """Return the routes. `served` returns a project as it is served."""
     routes = Routes("schedules", __name__)
 
-    def find(name: str) -> Project:
-        project = served(name)
-        if project is None:
-            raise unknown_project(name)
-        return project
+    def find(project: str) -> Project:
+        return known(served(project), project)
 
     async def listed(project: Project) -> ScheduleList:
         schedules = [ScheduleOut.of(each) for each in await scheduler.planned(project)]

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from engine.certificates.state import CertificateState
 from engine.control.app import Routes, require
-from engine.control.projects import Projects, unknown_project
+from engine.control.projects import Projects, known
 from engine.control.routes.quotas import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.routes.schedules import ScheduleOut
 from engine.control.schemas import QueryModel, StrictModel
@@ -199,9 +199,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
     async def state(project: str, query_args: StateQuery) -> ProjectState:
         """Return the state of a project's resources, mounts and Doors. Requires the role viewer."""
         require(project, "viewer")
-        served = engine.project(project)
-        if served is None:
-            raise unknown_project(project)
+        served = known(engine.project(project), project)
         schedules = engine.schedules(served)
         rates, uses = engine.rates(project), engine.uses(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})

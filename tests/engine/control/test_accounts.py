@@ -16,7 +16,6 @@ from engine.control.auth.accounts import (
     Accounts,
     BadPassword,
     Passwords,
-    claim_code,
 )
 from engine.control.errors import TooManyAttempts
 from svc_tui.client import ApiError
@@ -121,7 +120,7 @@ def test_invalid_user_and_project_names_are_rejected(service: Service, owner: st
 
 def test_claim_code_is_created_until_owner_exists(service: Service) -> None:
     async def code() -> str | None:
-        return await claim_code(service.bucket)
+        return await Accounts(service.bucket.kv).new_claim_code()
 
     first, second = service.do(code), service.do(code)
     assert first != second and len(second.replace("-", "")) == 25
