@@ -92,8 +92,7 @@ class Client:
         `content` is streamed as the body instead of a JSON document.
         """
         with self._response(method, path, params, body, content) as response, self._failures():
-            with self._failures():
-                text = response.read()
+            text = response.read()
             try:
                 return json.loads(text) if text else None
             except (ValueError, RecursionError) as error:

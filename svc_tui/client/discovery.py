@@ -6,9 +6,10 @@ Write permission for the data directory of a service makes an owner, without a l
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from engine.control.discovery import find_endpoint
 from engine.errors import SvcError
@@ -17,6 +18,7 @@ from engine.manifest.model import Project
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 
+_T = TypeVar("_T")
 CLOSE_SECONDS = 1.0
 LOCK_SECONDS = 5.0
 """How long a command waits for another process that has the folder, and does not answer."""
@@ -62,20 +64,33 @@ def ensure_usable(folder: Path) -> None:
     from engine.bucket.folder import FolderBucket
     from engine.bucket.protocols import BucketInUse
 
+    try:
+        opened = _running_or_opened(folder, lambda: FolderBucket(folder, "svc login"))
+    except BucketInUse as error:
+        raise SvcError(error.message, "Log in at the URL of its control API: `svc login URL`.") from error
+    if isinstance(opened, Client):
+        opened.close()
+    else:
+        asyncio.run(opened.aclose())
+
+
+def _running_or_opened(folder: Path, open_folder: Callable[[], _T]) -> Client | _T:
+    """Return a client of the service that runs on a folder, or the result of opening the folder.
+
+    Wait for a service that starts, and for another command that uses the folder.
+    """
+    from engine.bucket.protocols import BucketInUse
+
     end = time.monotonic() + LOCK_SECONDS
     while (client := find_running(folder, "/v1/whoami")) is None:
         _refuse_stopped_node(folder)
         try:
-            bucket = FolderBucket(folder, "svc login")
-        except BucketInUse as error:
+            return open_folder()
+        except BucketInUse:
             if time.monotonic() >= end:
-                hint = "Log in at the URL of its control API: `svc login URL`."
-                raise SvcError(error.message, hint) from error
+                raise
             time.sleep(0.05)
-        else:
-            asyncio.run(bucket.aclose())
-            return
-    client.close()
+    return client
 
 
 def _refuse_stopped_node(folder: Path) -> None:
@@ -93,28 +108,14 @@ def _refuse_stopped_node(folder: Path) -> None:
 
 @contextmanager
 def service_client(folder: Path) -> Iterator[Client]:
-    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails.
-
-    Wait for a service that starts, and for another command that uses the folder.
-    """
-    from engine.bucket.protocols import BucketInUse
-
-    end = time.monotonic() + LOCK_SECONDS
+    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails."""
     with ExitStack() as stack:
-        while (client := find_running(folder, "/v1/whoami")) is None:
-            _refuse_stopped_node(folder)
-            try:
-                stack.enter_context(_run_service(folder))
-            except BucketInUse:
-                if time.monotonic() >= end:
-                    raise
-                time.sleep(0.05)
-                continue
+        client = _running_or_opened(folder, lambda: stack.enter_context(_run_service(folder)))
+        if client is None:
             client = find_running(folder, "/v1/whoami")
             if client is None:
                 raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see the error.")
             client.stopped = True
-            break
         yield stack.enter_context(client)
 
 
