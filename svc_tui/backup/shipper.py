@@ -65,7 +65,7 @@ from svc_tui.backup.names import (
     values_times,
 )
 from svc_tui.backup.restore import replace_tables, restore_tables, text
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, write_file
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken
 from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 
@@ -435,7 +435,7 @@ class Backup:
             async for info in self._bucket.blobs.list():
                 if info.digest not in self._blobs:
                     try:
-                        await write_file(self._bucket.blobs.read(info.digest), folder / info.digest)
+                        await self._bucket.blobs.copy_to(info.digest, folder / info.digest)
                     except BlobMissing:
                         continue
                     name = blob_name(info.digest, info.size)

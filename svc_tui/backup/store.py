@@ -6,7 +6,7 @@ is sealed for its object, its place and whether it is the last one, so that none
 
 import os
 import zlib
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -239,10 +239,3 @@ def _bound(name: str, place: int, last: bool) -> bytes:
 
 def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-async def write_file(chunks: AsyncIterable[bytes], file: Path) -> None:
-    """Write chunks to a new file. Raises OSError."""
-    with file.open("wb") as target:
-        async for chunk in chunks:
-            target.write(chunk)
