@@ -96,7 +96,6 @@ class Alerts:
         self._announce(state)
 
     def end(self, kind: Kind, project: str, *, subject: str = "") -> None:
-        """End an alert if it lasts."""
         state = self._states.get((kind, project, subject))
         if state is not None and not state.alert.until:
             state.alert = state.alert.model_copy(update={"until": format_utc(time.time_ns())})
@@ -104,7 +103,6 @@ class Alerts:
                 self._send(state.alert)
 
     def end_all(self, project: str) -> None:
-        """End the alerts of a project."""
         for kind, name, subject in list(self._states):
             if name == project:
                 self.end(kind, name, subject=subject)

@@ -62,7 +62,6 @@ class DnsProvider:
             time.sleep(POLL_SECONDS)
 
     def remove(self, records: Records) -> None:
-        """Remove records."""
         self._change("remove", records)
 
     def _change(self, verb: str, records: Records) -> Records:

@@ -21,7 +21,6 @@ CHALLENGES = "acme/challenges/"
 
 
 def owner_of(project: str) -> str:
-    """Return the owner of a project's certificate."""
     return f"projects/{project}"
 
 
@@ -88,7 +87,6 @@ class CertificateStore:
         self._cells, self._key = cells, key
 
     async def all(self) -> dict[str, Entry]:
-        """Return the entries of all owners."""
         return {cell.key.removeprefix(PREFIX): _entry(cell) for cell in await self._cells.list(PREFIX)}
 
     async def save(self, owner: str, entry: Entry) -> None:

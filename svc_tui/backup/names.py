@@ -72,7 +72,6 @@ def blob_name(digest: str, size: int) -> str:
 
 
 def values_name(time_ns: int) -> str:
-    """Return the name of the object with the values of a time."""
     return f"{VALUES}/{time_ns:020}"
 
 

@@ -25,7 +25,6 @@ PREFIX = "sessions/"
 SECOND_NS = 1_000_000_000
 DAY_NS = 24 * 3600 * SECOND_NS
 MAX_SESSION_NS = 90 * DAY_NS
-"""Maximum lifetime of a session."""
 MAX_IDLE_NS = 30 * DAY_NS
 """A session expires after this long without use."""
 LAST_USED_RESOLUTION_NS = 3600 * SECOND_NS

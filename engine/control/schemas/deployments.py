@@ -14,7 +14,6 @@ from engine.manifest.model import Project
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
 MAX_FILE_NAME_BYTES = 255
-"""Maximum length of a file name in bytes."""
 MAX_MANIFEST_LENGTH = 256 << 10
 MAX_BLOBS = 100_000
 MAX_UPLOAD_BYTES = 1 << 53
