@@ -135,7 +135,6 @@ class _Scan:
         self.positions = Positions(text)
         self._text = text
         self._at = 0
-        self._last = 0
         self._parts: list[int] = []
         self._key_end = 0
         self._lengths: dict[KeyPath, int] = {}
@@ -156,7 +155,7 @@ class _Scan:
                 self._at += 1
                 table = self._key((), header=True)
                 if table in self._tables:
-                    self.positions.again.setdefault(table, self._last)
+                    self.positions.again.setdefault(table, self._parts[-1])
                 self._tables.add(table)
                 self._expect("]")
                 self.positions.headers.setdefault(table, self._at)
@@ -185,12 +184,11 @@ class _Scan:
             if header and path in self._lengths and self._text[self._at : self._at + 1] == ".":
                 path = (*path, self._lengths[path] - 1)
             duplicate = path in self.positions.first
-            self._last = start
-            self.positions.first.setdefault(path, self._last)
+            self.positions.first.setdefault(path, start)
             self._skip(_SPACE)
             if self._text[self._at : self._at + 1] != ".":
                 if duplicate and not header:
-                    self.positions.again.setdefault(path, self._last)
+                    self.positions.again.setdefault(path, start)
                 return path
             self._at += 1
 
