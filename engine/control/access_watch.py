@@ -41,12 +41,6 @@ class RequestAccess:
     on_lost: Callable[[SvcError], None]
     required: list[tuple[str, Role]] = field(default_factory=list)
 
-    def check(self, principal: Principal | None) -> None:
-        """Raise `SvcError` unless the principal still has every required role."""
-        caller = authenticated(principal)
-        for project, role in self.required:
-            caller.require(project, role)
-
     async def run(self, work: Awaitable[_T]) -> _T:
         """Return the result of work, which is canceled when the rights are lost. Raises `SvcError` then."""
         task, lost, before = asyncio.ensure_future(work), list[SvcError](), self.on_lost
@@ -126,17 +120,17 @@ class AccessWatch:
             self._checking = None
 
     async def _check(self, token: str) -> None:
-        principal: Principal | None = None
-        unknown: SvcError | None = None
+        lost: SvcError | None = None
         try:
-            principal = await self._authenticator.principal(token)
+            caller = authenticated(await self._authenticator.principal(token))
         except Exception as error:
             # Rights that cannot be read are not granted, as for a new request.
-            unknown = error if isinstance(error, SvcError) else self._describe(error)
+            lost = error if isinstance(error, SvcError) else self._describe(error)
         for access in [access for access in self._watched if access.token == token]:
             try:
-                if unknown is not None:
-                    raise unknown
-                access.check(principal)
+                if lost is not None:
+                    raise lost
+                for project, role in access.required:
+                    caller.require(project, role)
             except SvcError as error:
                 access.on_lost(error)

@@ -89,14 +89,11 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
     """Return the routes. `store_of` returns the jobs of a project that is served, `wake` runs those due."""
     routes = Routes("jobs", __name__)
 
-    def find(project: str) -> JobStore:
-        return known(store_of(project), project)
-
     @routes.get("/v1/projects/<project>/jobs")
     async def jobs(project: str, query_args: JobsQuery) -> JobList:
         """List jobs."""
         require(project, "viewer")
-        listed, counts = await find(project).list(
+        listed, counts = await known(store_of(project), project).list(
             state=query_args.state, after=query_args.after, limit=query_args.limit
         )
         return JobList(
@@ -110,7 +107,7 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
     async def job(project: str, id: str) -> JobDetail:
         """Return a job with its body, which needs the role deployer: it can have data of users."""
         require(project, "deployer")
-        found = await find(project).find(id)
+        found = await known(store_of(project), project).find(id)
         body = found.body or b""
         encoded = None if found.text else base64.b64encode(body).decode()
         text = body.decode("utf-8", "replace") if found.text else None
@@ -120,7 +117,7 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
     async def retry(project: str, data: JobsRequest) -> JobsChanged:
         """Run jobs that wait or are dead now, with all their tries."""
         require(project, "deployer")
-        changed = await find(project).retry(data.ids)
+        changed = await known(store_of(project), project).retry(data.ids)
         wake(project)
         return JobsChanged(changed=changed)
 
@@ -128,6 +125,6 @@ def blueprint(store_of: Callable[[str], JobStore | None], wake: Callable[[str], 
     async def remove(project: str, data: JobsRemoval) -> JobsChanged:
         """Remove jobs. One that runs continues, and is not tried again."""
         require(project, "deployer")
-        return JobsChanged(changed=await find(project).remove(data.ids, data.state))
+        return JobsChanged(changed=await known(store_of(project), project).remove(data.ids, data.state))
 
     return routes

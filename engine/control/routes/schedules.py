@@ -95,9 +95,6 @@ def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> 
     """Return the routes. `served` returns a project as it is served."""
     routes = Routes("schedules", __name__)
 
-    def find(project: str) -> Project:
-        return known(served(project), project)
-
     async def listed(project: Project) -> ScheduleList:
         schedules = [ScheduleOut.of(each) for each in await scheduler.planned(project)]
         return ScheduleList(active=scheduler.active, schedules=schedules)
@@ -106,20 +103,21 @@ def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> 
     async def schedules(project: str) -> ScheduleList:
         """List the schedules of a project, with their last results and next times."""
         require(project, "viewer")
-        return await listed(find(project))
+        return await listed(known(served(project), project))
 
     @routes.post("/v1/projects/<project>/schedules/run")
     async def run(project: str, data: ScheduleRequest) -> ScheduleResult:
         """Run a schedule now, paused or not, and return its end."""
         require(project, "deployer")
-        return ScheduleResult.of(await scheduler.run_now(find(project), data.resource, data.path))
+        found = known(served(project), project)
+        return ScheduleResult.of(await scheduler.run_now(found, data.resource, data.path))
 
     @routes.put("/v1/projects/<project>/schedules/paused")
     async def pause(project: str, data: PauseRequest) -> ScheduleList:
         """Pause or resume a schedule. Occurrences during the pause are not caught up."""
         require(project, "deployer")
-        served = find(project)
-        await scheduler.pause(served, data.resource, data.path, paused=data.paused)
-        return await listed(served)
+        found = known(served(project), project)
+        await scheduler.pause(found, data.resource, data.path, paused=data.paused)
+        return await listed(found)
 
     return routes
