@@ -19,6 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from screens.files import Chunks
 from screens.logs.format import line as text_line
 from screens.logs.format import removed_row, row
 from screens.project_client import ProjectClient
@@ -144,7 +145,7 @@ def is_text_file(path: Path) -> bool:
 
 def export_records(
     client: ProjectClient, filter: RecordSelection, *, lines: bool, on_progress: OnExportProgress
-) -> Iterator[bytes]:
+) -> Chunks:
     """Yield the encoded records that match a filter, up to the last one at the start. Raises `SvcError`.
 
     Records are requested page by page, which bounds memory on both sides.
