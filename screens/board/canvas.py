@@ -5,13 +5,14 @@ tone of each edge, and handles the messages.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -37,6 +38,7 @@ from screens.board.layout import (
     Point,
     route_masks,
 )
+from screens.console_screen import is_working
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
 from screens.widgets.row_source import TONES, Tone
@@ -70,11 +72,8 @@ class Canvas(ScrollView, can_focus=True):
         Binding("shift+tab", "next_edge(-1)", "Previous edge", show=False, id="board.edge-before"),
     ]
 
-    @dataclass
     class Selected(Message):
         """Another node or edge was selected."""
-
-        hit: Hit
 
     @dataclass
     class Opened(Message):
@@ -88,11 +87,8 @@ class Canvas(ScrollView, can_focus=True):
 
         source: str
 
-    @dataclass
     class Aimed(Message):
         """The line being drawn points to another target, or to none."""
-
-        target: str | None
 
     class Ended(Message):
         """There is no item below the selected one."""
@@ -160,7 +156,7 @@ class Canvas(ScrollView, can_focus=True):
             self._selected = hit
             self._update_selected_route()
             self._invalidate()
-            self.post_message(self.Selected(hit))
+            self.post_message(self.Selected())
         self._scroll_to_current()
 
     def on_resize(self) -> None:
@@ -207,7 +203,7 @@ class Canvas(ScrollView, can_focus=True):
     def _set_aim(self, key: str | None) -> None:
         self.aim = key
         self._invalidate()
-        self.post_message(self.Aimed(key))
+        self.post_message(self.Aimed())
         self._scroll_to_current()
 
     def action_move(self, direction: Direction) -> None:
@@ -490,7 +486,6 @@ class FleetLine(Static, can_focus=True):
     def __init__(self, client: ProjectClient, signs: Signs) -> None:
         super().__init__()
         self._client, self._signs = client, signs
-        self._fetching = False
         self.fleet: ObservedFleet | None = None
         """The fleet that serves the project."""
 
@@ -501,23 +496,19 @@ class FleetLine(Static, can_focus=True):
     def on_resize(self) -> None:
         self._draw()
 
-    @work(group="fleet")
-    async def fetch(self) -> None:
+    def fetch(self) -> None:
         """Fetch and show the state of the fleet of a service, unless another screen is shown."""
         live = self._client.info.kind == "service" and self._client.state == "live"
-        if not live or self._fetching or not self.screen.is_current:
-            return
-        self._fetching = True
-        try:
+        if live and self.screen.is_current and not is_working(self, "fleet"):
+            self.run_worker(self._fetch(), group="fleet")
+
+    async def _fetch(self) -> None:
+        with suppress(SvcError):  # The Board shows errors, and the next poll may succeed.
             document = (await self._client.call("GET", "/fleet"))["fleet"]
-        except SvcError:  # The Board shows errors, and the next poll may succeed.
-            return
-        finally:
-            self._fetching = False
-        self.fleet = ObservedFleet.from_json(document) if document is not None else None
-        self.display = self.fleet is not None
-        self._draw()
-        self.post_message(self.Updated())
+            self.fleet = ObservedFleet.from_json(document) if document is not None else None
+            self.display = self.fleet is not None
+            self._draw()
+            self.post_message(self.Updated())
 
     def _draw(self) -> None:
         if self.fleet is not None:
@@ -525,7 +516,6 @@ class FleetLine(Static, can_focus=True):
             self.update(to_content([fleet_line(self.fleet, room, self._signs)]))
 
     def details(self, room: int) -> tuple[str, list[Line]] | None:
-        """Return title and lines about all nodes."""
         return fleet_details(self.fleet, room, self._signs) if self.fleet is not None else None
 
     async def on_click(self, event: Click) -> None:

@@ -23,7 +23,7 @@ from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
 from screens.board.model import BoardModel
 from screens.board.mount_editor import MountEditor
-from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, open_in_browser
+from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, is_working, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
 from screens.terminal_app import supports_unicode
@@ -104,7 +104,6 @@ class BoardScreen(ConsoleScreen):
             client, self._model, lambda: self.panel, lambda: self.canvas, self._edit_changed
         )
         self._draft = self._editor.draft
-        self._polling = False
         self._nodes_open = False
         self._shown_actions: dict[str, bool] = {}
         self._details_open: bool | None = None
@@ -166,14 +165,9 @@ class BoardScreen(ConsoleScreen):
 
     # Polling and drawing
 
-    @work(group="poll")
-    async def _poll(self) -> None:
-        if self.client.state == "live" and not self._polling:
-            self._polling = True
-            try:
-                await self._load()
-            finally:
-                self._polling = False
+    def _poll(self) -> None:
+        if self.client.state == "live" and not is_working(self, "poll"):
+            self.run_worker(self._load(), group="poll")
 
     def on_fleet_line_updated(self) -> None:
         if self._nodes_open:
