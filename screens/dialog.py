@@ -171,7 +171,6 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             yield Static(classes="keys", id="form-keys")
 
     def fields(self) -> ComposeResult:
-        """Yield the fields and other widgets of the form."""
         raise NotImplementedError
 
     async def submit(self) -> T:

@@ -276,7 +276,6 @@ class TerminalApp(App[Result]):
         return "+".join([*modifiers, key if key in _SPELLED_KEYS else format_key(key)])
 
     def is_offered(self, action: str) -> bool:
-        """Return whether an action can be used here."""
         return parse(action)[1] not in _refused(self)
 
     async def run_action(self, action: "str | ActionParseResult", *arguments: Any, **options: Any) -> bool:
@@ -354,7 +353,6 @@ class ControlCharFilter(LineFilter):
     """Removes control characters. Columns stay aligned, since they take no cells."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments without control characters."""
         return [
             segment
             if segment.control or segment.text.isprintable() or not _CONTROL.search(segment.text)
@@ -367,7 +365,6 @@ class AsciiFilter(LineFilter):
     """Replaces every character outside of ASCII."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments in ASCII, at the same widths."""
         return [
             segment
             if segment.text.isascii() or segment.control

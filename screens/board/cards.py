@@ -272,7 +272,6 @@ def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
 
 
 def fallback_summary(fallback: BoardMount) -> Line:
-    """Return the summary of a fallback: source and target."""
     return (fallback.source, "bold"), (" → ", "dim"), (fallback.target, "bold"), ("  as fallback", "dim")
 
 

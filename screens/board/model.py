@@ -147,7 +147,6 @@ class BoardModel:
         return inputs == self._inputs
 
     def names(self) -> list[str]:
-        """Return the names of all resources and Doors."""
         return [door_of(key) or key for key in self.diagram.layout.boxes]
 
     def node(self, name: str) -> str | None:

@@ -52,7 +52,6 @@ class Manifest:
 
     @property
     def editable(self) -> bool:
-        """True if mounts can be edited here."""
         return bool(self.digest)
 
     @classmethod

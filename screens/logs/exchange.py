@@ -254,7 +254,6 @@ def _records(recorded: Recorded) -> list[str]:
 
 
 def _diff(before: Sequence[str], after: Sequence[str], room: int, same: Same) -> Iterator[Line]:
-    """Yield lines side by side."""
     if not before and not after:
         yield [("none", "dim")]
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():

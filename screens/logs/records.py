@@ -253,11 +253,9 @@ class RecordSource:
 
     @property
     def paused(self) -> bool:
-        """True while new records are not shown."""
         return self._paused_at is not None
 
     def pause(self, paused: bool) -> None:
-        """Pause or resume showing new records."""
         self._paused_at = len(self._cursors) if paused else None
 
     def count(self) -> int:

@@ -98,7 +98,6 @@ class VirtualList(ScrollView, can_focus=False):
 
     @property
     def column_widths(self) -> tuple[int, ...]:
-        """The displayed widths of the columns, in terminal cells."""
         return tuple(column.width for column in self._placed)
 
     def row(self, index: int) -> Row | None:
@@ -148,7 +147,6 @@ class VirtualList(ScrollView, can_focus=False):
         return max(self._room.height - self._header_rows, 1)
 
     def _set_count(self, count: int) -> None:
-        """Set the number of rows and update the layout."""
         added, self._count = count - self._count, count
         if added < 0:
             self._cache.invalidate()
@@ -222,7 +220,6 @@ class VirtualList(ScrollView, can_focus=False):
         self._request_visible()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render lines; compute shared values once."""
         self._base_style, self._line_cells = self.rich_style, max(self._room.width - GUTTER, 0)
         return super().render_lines(crop)
 

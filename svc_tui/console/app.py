@@ -168,7 +168,6 @@ class Console(TerminalApp[None]):
 
     @work(group="alerts", exclusive=True)
     async def _poll_alerts(self) -> None:
-        """Show each new alert of the service once."""
         if self._client.state != "live" or self._client.info.kind != "service":
             return
         with suppress(SvcError):  # The screens show errors, and the next poll may succeed.
