@@ -137,6 +137,12 @@ class ConsoleCommand:
         return self.usage.split()[0]
 
 
+def is_working(widget: Widget, group: str) -> bool:
+    """Return whether a worker of a group of this widget is not finished."""
+    workers = (each for each in widget.workers if each.node is widget and each.group == group)
+    return not all(each.is_finished for each in workers)
+
+
 class StopWorkersFirst(Widget):
     """A screen that ends its workers before its widgets are removed.
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -15,7 +16,7 @@ from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from screens.console_screen import StopWorkersFirst
-from screens.files import complete_path, parse_path, write_file
+from screens.files import Chunks, complete_path, parse_path, write_file
 from screens.terminal_app import BrowserDriver, downloads_of
 from screens.widgets.component_styles import to_content
 from screens.widgets.row_source import Line
@@ -170,7 +171,6 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             yield Static(classes="keys", id="form-keys")
 
     def fields(self) -> ComposeResult:
-        """Yield the fields and other widgets of the form."""
         raise NotImplementedError
 
     async def submit(self) -> T:
@@ -362,20 +362,19 @@ class ExportForm(FileForm[Path]):
         what: str,
         name: str,
         about: str,
-        writer: "Callable[[ExportForm, str], Callable[[Path], str]]",
+        content: "Callable[[ExportForm, str], Chunks]",
         choices: Sequence[Field] = (),
         *,
         example: str = "",
     ) -> None:
         """Create the form. It proposes the file `name`; `about` describes what it exports, and the formats.
 
-        `writer` gets the form and a name. It returns the function that writes such a file, and that returns
-        what it wrote. Both raise `SvcError`. `choices` are fields beside the file, whose `example` is shown
-        when it is empty.
+        `content` gets the form and a name, and returns the content of such a file. Both raise `SvcError`.
+        `choices` are fields beside the file, whose `example` is shown when it is empty.
         """
         super().__init__()
         self.TITLE_TEXT = f"Export {what}"  # type: ignore[misc]
-        self._file_name, self._about, self._writer, self._choices = name, about, writer, choices
+        self._file_name, self._about, self._content, self._choices = name, about, content, choices
         self._example = example
 
     def fields(self) -> ComposeResult:
@@ -388,13 +387,17 @@ class ExportForm(FileForm[Path]):
     async def work(self) -> Path:
         """Write the file. Raises `SvcError`."""
         require_filled([("file", self.value("file"))])
-        path, write = self.target(), self._writer(self, self.value("file"))
+        path, chunks = self.target(), self._content(self, self.value("file"))
         await self._confirm_overwrite(path)
-        self._show_exported(await asyncio.to_thread(write, path), path)
+        written = await asyncio.to_thread(self._write, path, chunks)
+        self._show_exported(self.outcome(written), path)
         return path
 
-    def write(self, path: Path, chunks: Iterator[bytes]) -> int:
-        """Write the file and return its size. Raises `SvcError`."""
+    def outcome(self, written: int) -> str:
+        """Return what was exported; `written` is the size of the file."""
+        return size(written)
+
+    def _write(self, path: Path, chunks: Chunks) -> int:
         limit = None if downloads_of(self.app) is None else MAX_DOWNLOAD_BYTES
 
         def limited(done: int, total: int) -> None:
@@ -405,7 +408,8 @@ class ExportForm(FileForm[Path]):
                 )
             self.progress = f"{size(done)} written"
 
-        return write_file(path, chunks, limited, self.stopped)
+        with closing(chunks):
+            return write_file(path, chunks, limited, self.stopped)
 
     def _show_exported(self, what: str, path: Path) -> None:
         """Notify of the written file; have the browser download it if it is for another machine."""

@@ -4,7 +4,7 @@ import os
 import shlex
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from svc_tui.client import SvcError
 BAR_CELLS = 24
 """Width of the progress bar in cells."""
 
+Chunks = Generator[bytes, None, None]
+"""The content of a file; closed if it is not read to its end."""
 OnBytes = Callable[[int, int], None]
 """Receives the number of bytes done and the total; the total is 0 if it is unknown."""
 

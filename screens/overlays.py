@@ -17,6 +17,7 @@ from screens.console_screen import ConsoleCommand, KeyFooter, StopWorkersFirst
 from screens.dialog import Completion
 from screens.files import common_prefix
 from screens.project_client import ActivityLog
+from screens.terminal_app import EVERYWHERE
 from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualRows
 
@@ -103,8 +104,6 @@ Keys = dict[str, list[tuple[str, str]]]
 """Pairs of keys and description by group, in the order of the key bindings."""
 
 
-EVERYWHERE = "Everywhere"
-"""The group of the application's keys."""
 WIDE_CELLS = 116
 """Minimum screen width for two columns of keys."""
 FormatKey = Callable[[Binding], str]

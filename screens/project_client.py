@@ -5,10 +5,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from screens.files import Chunks
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line, Tone
 from svc_tui.client import Client, SvcError, Unreachable
@@ -173,11 +174,10 @@ class ProjectClient:
         with self._connected() as client, self.activity.call(method, path, body):
             yield from client.lines(method, self._path(path), params=params, body=body, content=content)
 
-    def download(
-        self, path: str, *, params: dict[str, Any] | None = None
-    ) -> AbstractContextManager[Iterator[bytes]]:
-        """Return a context manager over the chunks of a response body."""
-        return self.current_client().download(self._path(path), params=params)
+    def download(self, path: str, *, params: dict[str, Any] | None = None) -> Chunks:
+        """Yield the chunks of a response body."""
+        with self.current_client().download(self._path(path), params=params) as chunks:
+            yield from chunks
 
     def current_client(self) -> Client:
         """Return the connected client. Raises `Unreachable` at once if there is none."""

@@ -87,9 +87,7 @@ Choice = Created | OpenDeployed
 class StartChoices(Protocol):
     """Actions of the start screen. Methods may block and raise `SvcError`."""
 
-    def templates(self) -> Sequence[tuple[str, str]]:
-        """Return name and description of each template."""
-        ...
+    def templates(self) -> Sequence[tuple[str, str]]: ...
 
     def create(self, name: str, template: str) -> None:
         """Create a project in the subfolder `name`."""
@@ -210,7 +208,6 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         self._list_projects(self.query_one(Input).value)
 
     def _list_projects(self, part: str) -> None:
-        """List the projects with a part of their names."""
         options, text = self.query_one(OptionList), "   open [b]$project[/]  [dim]$at[/]"
         projects = [
             Option(Content.from_markup(text, project=project, at=self._service), id=f"open {project}")

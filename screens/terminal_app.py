@@ -187,6 +187,8 @@ _LOCAL_ACTIONS = _TERMINAL_ACTIONS | {
     "upload": ("this Console cannot read files of your machine", "Run `svc files put FILE` there."),
 }
 """Actions that use this machine, and are refused for users of another."""
+EVERYWHERE = "Everywhere"
+"""The group of the application's keys."""
 _SPELLED_KEYS = frozenset({"enter", "backspace", "tab", "space", "home", "end"})
 """Keys that are shown by their names."""
 
@@ -194,6 +196,8 @@ _SPELLED_KEYS = frozenset({"enter", "backspace", "tab", "space", "home", "end"})
 class TerminalApp(App[Result]):
     """A Textual application that adapts to the terminal."""
 
+    TITLE = "svc"
+    GROUP: ClassVar[str] = EVERYWHERE
     DEFAULT_CSS = """
     TerminalApp {
         & Toast { width: auto; max-width: 50%; padding: 0 1; margin-top: 0; }
@@ -212,12 +216,14 @@ class TerminalApp(App[Result]):
         ),
     ]
 
-    def __init__(self, downloads: Path | None = None) -> None:
-        """Create the application. With `downloads`, it runs for a user of another machine.
+    def __init__(self, keymap: dict[str, str] | None = None, downloads: Path | None = None) -> None:
+        """Create the application. `keymap` overrides keys by binding id.
 
-        Then exports are written to this folder for the user's browser. No other file and no program is used.
+        With `downloads`, it runs for a user of another machine. Then exports are written to this folder for
+        the user's browser. No other file and no program is used.
         """
         super().__init__()
+        self.set_keymap(keymap or {})
         self.downloads = downloads
         for driver in (linux_driver, web_driver):
             setattr(driver, XTermParser.__name__, PasteParser)
@@ -270,7 +276,6 @@ class TerminalApp(App[Result]):
         return "+".join([*modifiers, key if key in _SPELLED_KEYS else format_key(key)])
 
     def is_offered(self, action: str) -> bool:
-        """Return whether an action can be used here."""
         return parse(action)[1] not in _refused(self)
 
     async def run_action(self, action: "str | ActionParseResult", *arguments: Any, **options: Any) -> bool:
@@ -348,7 +353,6 @@ class ControlCharFilter(LineFilter):
     """Removes control characters. Columns stay aligned, since they take no cells."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments without control characters."""
         return [
             segment
             if segment.control or segment.text.isprintable() or not _CONTROL.search(segment.text)
@@ -361,7 +365,6 @@ class AsciiFilter(LineFilter):
     """Replaces every character outside of ASCII."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments in ASCII, at the same widths."""
         return [
             segment
             if segment.text.isascii() or segment.control

@@ -5,13 +5,14 @@ tone of each edge, and handles the messages.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -23,7 +24,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from screens.board.cards import Line, Signs
-from screens.board.diagram import Diagram, Direction, first_node, nearest, next_edge, next_in_direction
+from screens.board.diagram import EMPTY, Diagram, Direction, first_node, nearest, next_edge, next_in_direction
 from screens.board.fleet import fleet_details, fleet_line
 from screens.board.layout import (
     ASCII,
@@ -37,6 +38,7 @@ from screens.board.layout import (
     Point,
     route_masks,
 )
+from screens.console_screen import is_working
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
 from screens.widgets.row_source import TONES, Tone
@@ -70,11 +72,8 @@ class Canvas(ScrollView, can_focus=True):
         Binding("shift+tab", "next_edge(-1)", "Previous edge", show=False, id="board.edge-before"),
     ]
 
-    @dataclass
     class Selected(Message):
         """Another node or edge was selected."""
-
-        hit: Hit
 
     @dataclass
     class Opened(Message):
@@ -88,11 +87,8 @@ class Canvas(ScrollView, can_focus=True):
 
         source: str
 
-    @dataclass
     class Aimed(Message):
         """The line being drawn points to another target, or to none."""
-
-        target: str | None
 
     class Ended(Message):
         """There is no item below the selected one."""
@@ -109,7 +105,7 @@ class Canvas(ScrollView, can_focus=True):
             (UNICODE, HEAVY, DIMMED) if unicode else (ASCII, HEAVY_ASCII, DIMMED_ASCII)
         )
         self._dots = "·" if unicode else "."
-        self.diagram: Diagram | None = None
+        self.diagram = EMPTY
         self._cards: Mapping[str, tuple[Line, ...]] = {}
         self._tones: Mapping[str, Tone] = {}
         self._selected: Hit | None = None
@@ -150,19 +146,17 @@ class Canvas(ScrollView, can_focus=True):
             self._invalidate()
 
     def _contains(self, hit: Hit | None) -> bool:
-        if hit is None or self.diagram is None:
-            return False
-        return hit.key in {*self.diagram.layout.boxes, *self.diagram.layout.routes}
+        return hit is not None and hit.key in {*self.diagram.layout.boxes, *self.diagram.layout.routes}
 
     def select(self, hit: Hit | None) -> None:
         """Select a node or edge of the diagram and scroll to it."""
-        if hit is None or self.diagram is None or not self._contains(hit):
+        if hit is None or not self._contains(hit):
             return
         if hit != self._selected:
             self._selected = hit
             self._update_selected_route()
             self._invalidate()
-            self.post_message(self.Selected(hit))
+            self.post_message(self.Selected())
         self._scroll_to_current()
 
     def on_resize(self) -> None:
@@ -173,23 +167,22 @@ class Canvas(ScrollView, can_focus=True):
     def _scroll_to_current(self) -> None:
         """Scroll to the target of the line being drawn, or to the selection."""
         hit = Hit("node", self.aim) if self.aim is not None else self._selected
-        if self.diagram is not None and hit is not None:
-            region = self._region(self.diagram, hit)
+        if hit is not None:
+            region = self._region(hit)
             free = self.scrollable_content_region.size - region.size
             spacing = Spacing.unpack((min(1, free.height // 2), min(1, free.width // 2)))
             self.scroll_to_region(region, spacing=spacing, animate=False, immediate=True)
 
     def _update_selected_route(self) -> None:
         """Compute the complete route of the selected edge; it may share parts with other edges."""
-        hit, diagram = self._selected, self.diagram
-        edge = hit is not None and hit.kind == "edge" and diagram is not None
-        self._selected_route = route_masks(diagram.layout.routes[hit.key]) if edge else {}  # type: ignore[union-attr]
+        route = self.diagram.layout.routes.get(self._selected.key) if self._selected is not None else None
+        self._selected_route = route_masks(route) if route is not None else {}
 
-    def _region(self, diagram: Diagram, hit: Hit) -> Region:
+    def _region(self, hit: Hit) -> Region:
         if hit.kind == "node":
-            box = diagram.layout.boxes[hit.key]
+            box = self.diagram.layout.boxes[hit.key]
             return Region(box.x, box.y, box.width, box.height)
-        route = diagram.layout.routes[hit.key]
+        route = self.diagram.layout.routes[hit.key]
         return Region(*route.label_at, max(len(route.label), 1), 1)
 
     def _invalidate(self) -> None:
@@ -210,13 +203,11 @@ class Canvas(ScrollView, can_focus=True):
     def _set_aim(self, key: str | None) -> None:
         self.aim = key
         self._invalidate()
-        self.post_message(self.Aimed(key))
+        self.post_message(self.Aimed())
         self._scroll_to_current()
 
     def action_move(self, direction: Direction) -> None:
         """Select the next item in a direction, or the next target while a line is drawn."""
-        if self.diagram is None:
-            return
         if self._source is not None:
             keys = self.diagram.layout.boxes.keys() - {self._source}
             at = nearest(self.diagram, keys, self.aim or self._source, direction)
@@ -229,8 +220,6 @@ class Canvas(ScrollView, can_focus=True):
 
     def action_next_edge(self, by: int) -> None:
         """Select the next or previous edge, or target while a line is drawn."""
-        if self.diagram is None:
-            return
         if self._source is None:
             self.select(next_edge(self.diagram, self._selected, by))
         elif self._targets:
@@ -245,7 +234,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def _at(self, event: events.MouseEvent) -> Hit | None:
         offset = event.get_content_offset(self)
-        if offset is None or self.diagram is None:
+        if offset is None:
             return None
         x, y = offset + self.scroll_offset
         return self.diagram.layout.hit(x, y)
@@ -297,7 +286,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def _render_row(self, y: int) -> Strip:
         diagram = self.diagram
-        if diagram is None or y >= diagram.layout.height:
+        if y >= diagram.layout.height:
             return Strip([])
         base, row = self.rich_style, self._rows.get(y, {})
         inside = {
@@ -306,9 +295,7 @@ class Canvas(ScrollView, can_focus=True):
             if box.y < y < box.y + box.height - 1
         }
         rubber = {
-            x
-            for x, at in self._rubber_band(diagram)
-            if at == y and (x not in row or row[x].hit.kind == "edge")
+            x for x, at in self._rubber_band() if at == y and (x not in row or row[x].hit.kind == "edge")
         }
         pieces: list[tuple[str, str]] = []
         end = 0
@@ -324,7 +311,7 @@ class Canvas(ScrollView, can_focus=True):
             if x in inside:
                 key, box = inside[x]
                 end = x + box.width
-                pieces += [*self._card_line(diagram, key, y - box.y - 1), self._cell(row[end - 1])]
+                pieces += [*self._card_line(key, y - box.y - 1), self._cell(row[end - 1])]
         pieces.append((" " * (diagram.layout.width - end), ""))
         segments = [
             Segment("".join(text for text, _ in run), base + self._styles(tone) if tone else base)
@@ -353,21 +340,21 @@ class Canvas(ScrollView, can_focus=True):
     def _is_dimmed(self, hit: Hit) -> bool:
         return self._source is not None and hit.key != self._source and hit.key not in self._targets
 
-    def _card_line(self, diagram: Diagram, key: str, line: int) -> list[tuple[str, str]]:
+    def _card_line(self, key: str, line: int) -> list[tuple[str, str]]:
         """Return one line of a node's text, padded to the width of the node."""
         card = self._cards.get(key, ())
         if line >= len(card):
-            return [(" " * (diagram.layout.boxes[key].width - 2), "")]
+            return [(" " * (self.diagram.layout.boxes[key].width - 2), "")]
         faint = self._is_dimmed(Hit("node", key))
         pieces = [(text, "dimmed" if faint else tone) for text, tone in card[line]]
-        padding = (" " * diagram.padding, "")
+        padding = (" " * self.diagram.padding, "")
         return [padding, *pieces, padding]
 
-    def _rubber_band(self, diagram: Diagram) -> set[Offset]:
+    def _rubber_band(self) -> set[Offset]:
         """Return the cells of the line being drawn: horizontal, vertical beside its target, horizontal."""
         if self._source is None or self.aim is None or self.aim == self._source:
             return set()
-        begin, end = (diagram.layout.boxes[key] for key in (self._source, self.aim))
+        begin, end = (self.diagram.layout.boxes[key] for key in (self._source, self.aim))
         ay, by = begin.y + begin.height // 2, end.y + end.height // 2
         if end.x > begin.x:
             ax, bx = begin.x + begin.width, end.x - 1
@@ -499,7 +486,6 @@ class FleetLine(Static, can_focus=True):
     def __init__(self, client: ProjectClient, signs: Signs) -> None:
         super().__init__()
         self._client, self._signs = client, signs
-        self._fetching = False
         self.fleet: ObservedFleet | None = None
         """The fleet that serves the project."""
 
@@ -510,23 +496,19 @@ class FleetLine(Static, can_focus=True):
     def on_resize(self) -> None:
         self._draw()
 
-    @work(group="fleet")
-    async def fetch(self) -> None:
+    def fetch(self) -> None:
         """Fetch and show the state of the fleet of a service, unless another screen is shown."""
         live = self._client.info.kind == "service" and self._client.state == "live"
-        if not live or self._fetching or not self.screen.is_current:
-            return
-        self._fetching = True
-        try:
+        if live and self.screen.is_current and not is_working(self, "fleet"):
+            self.run_worker(self._fetch(), group="fleet")
+
+    async def _fetch(self) -> None:
+        with suppress(SvcError):  # The Board shows errors, and the next poll may succeed.
             document = (await self._client.call("GET", "/fleet"))["fleet"]
-        except SvcError:  # The Board shows errors, and the next poll may succeed.
-            return
-        finally:
-            self._fetching = False
-        self.fleet = ObservedFleet.from_json(document) if document is not None else None
-        self.display = self.fleet is not None
-        self._draw()
-        self.post_message(self.Updated())
+            self.fleet = ObservedFleet.from_json(document) if document is not None else None
+            self.display = self.fleet is not None
+            self._draw()
+            self.post_message(self.Updated())
 
     def _draw(self) -> None:
         if self.fleet is not None:
@@ -534,7 +516,6 @@ class FleetLine(Static, can_focus=True):
             self.update(to_content([fleet_line(self.fleet, room, self._signs)]))
 
     def details(self, room: int) -> tuple[str, list[Line]] | None:
-        """Return title and lines about all nodes."""
         return fleet_details(self.fleet, room, self._signs) if self.fleet is not None else None
 
     async def on_click(self, event: Click) -> None:

@@ -9,7 +9,6 @@ from rich.cells import cell_len, chop_cells
 
 from screens.board.edits import DrawnMount
 from screens.board.project import (
-    BoardDomain,
     BoardDoor,
     BoardMount,
     BoardResource,
@@ -20,7 +19,7 @@ from screens.board.project import (
 )
 from screens.widgets.columns import PlacedColumn, fit_cell, sanitize
 from screens.widgets.row_source import Piece, Tone
-from svc_tui.deploy.format import local_time
+from svc_tui.deploy.format import domain_state, local_time
 from svc_tui.terminal.units import duration, plural, size
 
 Line = tuple[Piece, ...]
@@ -114,19 +113,18 @@ _DOMAIN_STAGES: dict[str, Stage] = {"valid": "ready", "waiting": "building", "fa
 
 def lacking_domains(health: Health) -> list[str]:
     """Return the names of domains whose DNS does not lead to the service."""
-    return [each.name for each in health.domains if not each.reaches]
+    return [each["name"] for each in health.domains if each["state"] != "valid"]
 
 
-def _domain(domain: BoardDomain, signs: Signs) -> Line:
-    """Return the sign and the name of a domain."""
-    stage = _DOMAIN_STAGES[domain.state]
-    return (f"{signs.stages[stage]} ", TONES[stage]), (sanitize(domain.name), "")
+def _domain(domain: Mapping[str, Any], signs: Signs) -> Line:
+    stage = _DOMAIN_STAGES[domain_state(domain)[0]]
+    return (f"{signs.stages[stage]} ", TONES[stage]), (sanitize(domain["name"]), "")
 
 
-def _domains(domains: Sequence[BoardDomain], signs: Signs) -> tuple[Line, Line]:
+def _domains(domains: Sequence[Mapping[str, Any]], signs: Signs) -> tuple[Line, Line]:
     """Return the domain that needs attention most, else the first, and the number of the others."""
     order = ("failed", "waiting", "valid")
-    shown = min(domains, key=lambda domain: order.index(domain.state))
+    shown = min(domains, key=lambda domain: order.index(domain_state(domain)[0]))
     others = f"+{len(domains) - 1} " if len(domains) > 1 else ""
     return (("  ", ""), *_domain(shown, signs)), ((others, "dim"),)
 
@@ -274,7 +272,6 @@ def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
 
 
 def fallback_summary(fallback: BoardMount) -> Line:
-    """Return the summary of a fallback: source and target."""
     return (fallback.source, "bold"), (" → ", "dim"), (fallback.target, "bold"), ("  as fallback", "dim")
 
 
@@ -311,7 +308,7 @@ def resource_details(
         (
             "domains",
             [
-                (*_domain(each, signs), (f"  {sanitize(each.detail)}" if each.detail else "", "dim"))
+                (*_domain(each, signs), (f"  {sanitize(domain_state(each)[1])}", "dim"))
                 for each in health.domains
             ],
         ),

@@ -51,7 +51,6 @@ class DeployPlan:
 
     @property
     def up_to_date(self) -> bool:
-        """True if this version is already live."""
         return self.live is not None and not self.differences and not self.migrations and not self.files
 
 

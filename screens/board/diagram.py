@@ -65,7 +65,11 @@ def build_diagram(
     manifest: Manifest, edits: Sequence[MountEdit], doors: Uses, room: int, rows: int = 0
 ) -> Diagram:
     """Lay out a project in `room` cells, with extra space between nodes up to a height of `rows`."""
-    drawn_mounts = {edge_key(drawn.mount): drawn for drawn in mounts_to_draw(manifest.mounts, edits)}
+    drawn_mounts = {
+        edge_key(drawn.mount): drawn
+        for drawn in mounts_to_draw(manifest.mounts, edits)
+        if {drawn.mount.source, drawn.mount.target} <= manifest.resources.keys()  # An edit may name others.
+    }
     fallbacks = {
         f"{name} fallback": BoardMount(name, "fallback", resource.fallback)
         for name, resource in manifest.resources.items()
@@ -77,63 +81,48 @@ def build_diagram(
         for name in manifest.resources
         if name in users
     }
-    for width, door_width, padding in WIDTHS:
-        widths = width + 2 * padding, door_width + 2 * padding
-        graph = _graph(manifest, drawn_mounts, fallbacks, doors, uses, *widths)
-        graph_layout = layout(graph)
+    edges = [
+        Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}", "source")
+        for key, each in sorted(drawn_mounts.items(), key=lambda item: bool(item[1].mark))
+    ]
+    edges += [Edge(key, each.source, each.target, each.pattern, "source") for key, each in fallbacks.items()]
+    targets = {edge.target for edge in edges}
+    sources = {drawn.mount.source for drawn in drawn_mounts.values()}
+    edges += [Edge(key, use.resource, door_key(use.door), trunk="target") for key, use in uses.items()]
+    front_ends = {
+        name for name, resource in manifest.resources.items() if resource.kind == "image" or name in sources
+    } - targets
+    columns = {
+        name: BoardColumn.FRONT_ENDS if name in front_ends else BoardColumn.DYNAMIC
+        for name in manifest.resources
+    } | {door_key(door): BoardColumn.DOORS for door in doors}
+
+    def graph_of(widths: tuple[int, int, int], lines: int = CARD_LINES) -> Graph:
+        width, door_width, padding = widths
+        card, door = (width + 2 * padding, lines), (door_width + 2 * padding, _DOOR_LINES)
+        nodes = (
+            Node(key, column, *(door if column is BoardColumn.DOORS else card))
+            for key, column in columns.items()
+        )
+        return Graph(tuple(nodes), tuple(edges))
+
+    for widths in WIDTHS:
+        graph_layout = layout(graph := graph_of(widths))
         if graph_layout.width <= room:
-            columns = {node.column for node in graph.nodes}
-            spread = min((room - graph_layout.width) // max(len(columns) - 1, 1), MAX_SPREAD)
+            gaps = max(len(set(columns.values())) - 1, 1)
+            spread = min((room - graph_layout.width) // gaps, MAX_SPREAD)
             for lines, row_gap in SPACINGS:
                 if lines == TALL_CARD_LINES and rows < TALL_ROWS:
                     continue
-                graph = _graph(manifest, drawn_mounts, fallbacks, doors, uses, *widths, lines)
-                graph_layout = layout(graph, spread, row_gap)
+                graph_layout = layout(graph := graph_of(widths, lines), spread, row_gap)
                 if graph_layout.height <= rows:
                     break
             break
-    return Diagram(graph, graph_layout, drawn_mounts, fallbacks, uses, padding=padding)
+    return Diagram(graph, graph_layout, drawn_mounts, fallbacks, uses, padding=widths[2])
 
 
 def edge_key(mount: BoardMount) -> str:
     return f"{mount.source} {mount.pattern} {mount.target}"
-
-
-def _graph(
-    manifest: Manifest,
-    drawn_mounts: Mapping[str, DrawnMount],
-    fallbacks: Mapping[str, BoardMount],
-    doors: Iterable[str],
-    uses: Mapping[str, Use],
-    width: int,
-    door_width: int,
-    lines: int = CARD_LINES,
-) -> Graph:
-    targets = {
-        each.target for each in (*fallbacks.values(), *(drawn.mount for drawn in drawn_mounts.values()))
-    }
-    sources = {drawn.mount.source for drawn in drawn_mounts.values()}
-    front_ends = {
-        name for name, resource in manifest.resources.items() if resource.kind == "image" or name in sources
-    } - targets
-    nodes = [
-        Node(name, BoardColumn.FRONT_ENDS if name in front_ends else BoardColumn.DYNAMIC, width, lines)
-        for name in manifest.resources
-    ]
-    nodes += [Node(door_key(door), BoardColumn.DOORS, door_width, _DOOR_LINES) for door in doors]
-    edges = [
-        Edge(
-            key,
-            drawn.mount.source,
-            drawn.mount.target,
-            f"{_SIGNS[drawn.mark]}{drawn.mount.pattern}",
-            "source",
-        )
-        for key, drawn in sorted(drawn_mounts.items(), key=lambda item: bool(item[1].mark))
-    ]
-    edges += [Edge(key, each.source, each.target, each.pattern, "source") for key, each in fallbacks.items()]
-    edges += [Edge(key, use.resource, door_key(use.door), trunk="target") for key, use in uses.items()]
-    return Graph(tuple(nodes), tuple(edges))
 
 
 def door_key(door: str) -> str:
@@ -144,6 +133,10 @@ def door_key(door: str) -> str:
 def door_of(key: str) -> str | None:
     """Return the name of the Door of a node, or None for a resource."""
     return key.removeprefix("door ") if key.startswith("door ") else None
+
+
+EMPTY = build_diagram(Manifest({}, ()), (), {}, 0)
+"""The diagram before a project is loaded."""
 
 
 Direction = Literal["left", "right", "up", "down"]

@@ -4,7 +4,7 @@ The engine validates patterns and computes the change of svc.toml. Does not impo
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -131,14 +131,6 @@ def default_pattern(mounts: Iterable[BoardMount], source: str, target: str) -> s
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestPlan:
-    """The effect of edits: a diff of svc.toml, and the digest of the file or deployment."""
-
-    diff: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Restore:
     """Staged edits that undo or redo saved ones: the first `edits` of the draft.
 
@@ -153,15 +145,17 @@ class _Restore:
 class MountDraft:
     """An ordered list of edits. Methods that call the engine raise `SvcError` and change nothing then."""
 
-    def __init__(self, client: ProjectClient) -> None:
-        self._client = client
+    def __init__(self, client: ProjectClient, mounts: Callable[[], Sequence[BoardMount]]) -> None:
+        """Create an empty draft. `mounts` returns those of the file."""
+        self._client, self._mounts = client, mounts
         self._written: list[Sequence[dict[str, Any]]] = []
         self._undone: list[Sequence[dict[str, Any]]] = []
         self._restore: _Restore | None = None
         self._before_undo: list[tuple[tuple[MountEdit, ...], _Restore | None]] = []
         self._lock = asyncio.Lock()
         self.edits: tuple[MountEdit, ...] = ()
-        self.plan: ManifestPlan | None = None
+        self.plan: Mapping[str, str] | None = None
+        """The effect of the edits: a diff of svc.toml, and the digest of the file or deployment."""
         self.problem: SvcError | None = None
         """Why the edits no longer apply: another program or user changed what they are based on."""
 
@@ -173,18 +167,18 @@ class MountDraft:
     def can_redo(self) -> bool:
         return bool(self._before_undo or (self._undone and not self.edits))
 
-    async def preview(self, *extra: MountEdit) -> ManifestPlan:
+    async def preview(self, *extra: MountEdit) -> Mapping[str, str]:
         """Return the plan of the edits and some more, without adding them."""
         return await self._plan([*self.edits, *extra])
 
-    async def add(self, mounts: Sequence[BoardMount], *added: MountEdit) -> None:
-        """Add edits to the draft; `mounts` are those of the file. Edits that cancel out clear the draft."""
-        await self._add(mounts, added)
+    async def add(self, *added: MountEdit) -> None:
+        """Add edits to the draft. Edits that cancel out clear it."""
+        await self._add(added)
         self._before_undo.clear()
 
-    async def _add(self, mounts: Sequence[BoardMount], added: Sequence[MountEdit]) -> None:
+    async def _add(self, added: Sequence[MountEdit]) -> None:
         async with self._lock:
-            edits = (*self.edits, *added)
+            edits, mounts = (*self.edits, *added), self._mounts()
             if set(apply_edits(mounts, edits)) == set(mounts):
                 self.clear()
                 return
@@ -192,7 +186,7 @@ class MountDraft:
             self.edits, self.plan, self.problem = edits, plan, None
 
     async def replan(self) -> None:
-        """ManifestPlan again after a change of the file; `problem` holds the error."""
+        """Plan again after a change of the file; `problem` holds the error."""
         async with self._lock:
             if not self.edits:
                 return
@@ -203,7 +197,7 @@ class MountDraft:
             except SvcError as error:
                 self.plan, self.problem = None, error
 
-    async def undo(self, mounts: Sequence[BoardMount]) -> None:
+    async def undo(self) -> None:
         """Remove the last edit, or stage the inverse of the last saved edits."""
         before = self.edits, self._restore
         if self.edits:
@@ -213,27 +207,24 @@ class MountDraft:
                 self.edits = remaining
                 await self.replan()
         else:
-            await self._stage(self._written, self._undone, mounts)
+            await self._stage(self._written, self._undone)
         if self.edits != before[0]:
             self._before_undo.append(before)
 
-    async def redo(self, mounts: Sequence[BoardMount]) -> None:
+    async def redo(self) -> None:
         """Reverse the last undo, or stage edits again whose undo was saved."""
         if self._before_undo:
             self.clear()
             self.edits, self._restore = self._before_undo.pop()
             await self.replan()
         elif not self.edits:
-            await self._stage(self._undone, self._written, mounts)
+            await self._stage(self._undone, self._written)
 
     async def _stage(
-        self,
-        source: list[Sequence[dict[str, Any]]],
-        target: list[Sequence[dict[str, Any]]],
-        mounts: Sequence[BoardMount],
+        self, source: list[Sequence[dict[str, Any]]], target: list[Sequence[dict[str, Any]]]
     ) -> None:
         if source:
-            await self._add(mounts, parse_edits(source[-1], mounts))
+            await self._add(parse_edits(source[-1], self._mounts()))
             self._restore = _Restore(source, target, len(self.edits))
 
     def clear(self) -> None:
@@ -246,7 +237,7 @@ class MountDraft:
                 if self.problem is not None:
                     raise self.problem
                 return ""
-            body = {"changes": [edit.document for edit in self.edits], "digest": self.plan.digest}
+            body = {"changes": [edit.document for edit in self.edits], "digest": self.plan["digest"]}
             response = await self._client.call("POST", "/manifest/write", body)
             restore = self._restore
             if restore is not None:
@@ -261,7 +252,6 @@ class MountDraft:
             self.clear()
             return "undo" if target is self._written else "redo"
 
-    async def _plan(self, edits: Sequence[MountEdit]) -> ManifestPlan:
+    async def _plan(self, edits: Sequence[MountEdit]) -> Mapping[str, str]:
         body = {"changes": [edit.document for edit in edits]}
-        answer = await self._client.call("POST", "/manifest/plan", body)
-        return ManifestPlan(answer["diff"], answer["digest"])
+        return dict(await self._client.call("POST", "/manifest/plan", body))

@@ -26,7 +26,7 @@ from screens.board.cards import (
     sparkline,
     use_summary,
 )
-from screens.board.diagram import DOOR_ROWS, Diagram, Use, build_diagram, door_key, door_of
+from screens.board.diagram import DOOR_ROWS, EMPTY, Use, build_diagram, door_key, door_of
 from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
 from screens.board.project import BoardDoor, BoardMount, Health, Manifest, ProjectStatus
@@ -83,9 +83,11 @@ class BoardModel:
     """The data of the Board. Queries about an item accept None for no item."""
 
     def __init__(self) -> None:
-        self.manifest: Manifest | None = None
+        self.loaded = False
+        """True once manifest and status were fetched."""
+        self.manifest = Manifest({}, ())
         self.status = ProjectStatus()
-        self.diagram: Diagram | None = None
+        self.diagram = EMPTY
         self.unused_doors = ""
         """A line about the Doors without a card."""
         self._inputs: tuple[object, ...] = ()
@@ -96,8 +98,9 @@ class BoardModel:
         """Fetch manifest and status; return whether svc.toml has changed. Raises `SvcError`."""
         manifest = Manifest.from_json(await client.call("GET", "/manifest"))
         self.status = ProjectStatus.from_json(await client.call("GET", "/state"))
-        previous, self.manifest = self.manifest, manifest
-        return previous is not None and manifest.digest != previous.digest
+        changed = self.loaded and manifest.digest != self.manifest.digest
+        self.manifest, self.loaded = manifest, True
+        return changed
 
     async def fetch_requests(self, client: ProjectClient, hit: Hit | None, count: int) -> bool:
         """Fetch the last requests of an item's resource; return False if there are no new ones.
@@ -128,8 +131,6 @@ class BoardModel:
 
         `width` is in cells. Nodes spread over at most `rows` rows; unused Doors beyond them have no card.
         """
-        if self.manifest is None:
-            return False
         manifest = self.manifest
         doors = {name: frozenset(door.users) for name, door in self.status.doors.items()}
         unused = [name for name, users in doors.items() if not (users or self.status.doors[name].count)]
@@ -146,32 +147,23 @@ class BoardModel:
         return inputs == self._inputs
 
     def names(self) -> list[str]:
-        """Return the names of all resources and Doors."""
-        keys = self.diagram.layout.boxes if self.diagram is not None else {}
-        return [door_of(key) or key for key in keys]
+        return [door_of(key) or key for key in self.diagram.layout.boxes]
 
     def node(self, name: str) -> str | None:
         """Return the key of the resource or Door of this name."""
-        keys = self.diagram.layout.boxes if self.diagram is not None else {}
-        return next((key for key in (name, door_key(name)) if key in keys), None)
+        return next((key for key in (name, door_key(name)) if key in self.diagram.layout.boxes), None)
 
     # Queries about the selected node or edge
 
     def mount(self, hit: Hit | None) -> DrawnMount | None:
-        """Return the mount of an edge."""
-        if self.diagram is None or hit is None or hit.kind != "edge":
-            return None
-        return self.diagram.mounts.get(hit.key)
+        return self.diagram.mounts.get(hit.key) if hit is not None else None
 
     def fallback(self, hit: Hit | None) -> BoardMount | None:
         """Return the fallback of an edge, with its label as pattern."""
-        return self.diagram.fallbacks.get(hit.key) if self.diagram is not None and hit is not None else None
+        return self.diagram.fallbacks.get(hit.key) if hit is not None else None
 
     def resource(self, hit: Hit | None) -> str | None:
-        """Return the name of the resource of a node."""
-        if self.manifest is None or hit is None or hit.kind != "node":
-            return None
-        return hit.key if hit.key in self.manifest.resources else None
+        return hit.key if hit is not None and hit.key in self.manifest.resources else None
 
     def requested(self, hit: Hit | None) -> str | None:
         """Return the resource whose requests belong to an item: itself, the target or user of an edge."""
@@ -184,7 +176,7 @@ class BoardModel:
         return self.resource(hit)
 
     def use(self, hit: Hit | None) -> Use | None:
-        return self.diagram.uses.get(hit.key) if self.diagram is not None and hit is not None else None
+        return self.diagram.uses.get(hit.key) if hit is not None else None
 
     def door_name(self, hit: Hit) -> str | None:
         """Return the name of the Door of a node, or of the Door use of an edge."""
@@ -202,7 +194,7 @@ class BoardModel:
             return self._mount_address(edge.mount)
         if (fallback := self.fallback(hit)) is not None:
             return self.health(fallback.source).address
-        if (name := self.resource(hit)) is None or self.manifest is None:
+        if (name := self.resource(hit)) is None:
             return self.status.address
         if address := self.health(name).address:
             return address
@@ -221,7 +213,7 @@ class BoardModel:
             return mount_summary(edge, self._mount_rate(edge.mount))
         if (fallback := self.fallback(hit)) is not None:
             return fallback_summary(fallback)
-        if (name := self.resource(hit)) is not None and self.manifest is not None:
+        if (name := self.resource(hit)) is not None:
             return resource_summary(self.manifest.resources[name], self.health(name))
         if (use := self.use(hit)) is not None:
             calls = self._door(use.door).users.get(use.resource, 0)
@@ -266,7 +258,7 @@ class BoardModel:
             return f"{use.resource} → {use.door}", door_details(use.door, self._door(use.door), width)
         if hit is not None and (door := door_of(hit.key)) is not None:
             return f"{door}  Door", door_details(door, self._door(door), width)
-        if (name := self.resource(hit)) is None or self.manifest is None:
+        if (name := self.resource(hit)) is None:
             return None
         resource, mounts = self.manifest.resources[name], self.manifest.mounts
         outgoing = [mount for mount in mounts if mount.source == name]
@@ -284,8 +276,6 @@ class BoardModel:
     def cards(self, signs: Signs) -> Mapping[str, tuple[Line, ...]]:
         """Return the text of each node of the diagram."""
         cards: dict[str, tuple[Line, ...]] = {}
-        if self.diagram is None or self.manifest is None:
-            return cards
         for node in self.diagram.graph.nodes:
             width = node.width - 2 * self.diagram.padding
             if (door := door_of(node.key)) is not None:
@@ -296,8 +286,6 @@ class BoardModel:
 
     def tones(self) -> Mapping[str, Tone]:
         """Return the tone of each edited edge of the diagram, and of fallbacks."""
-        if self.diagram is None:
-            return {}
         mounts = {key: mount.mark for key, mount in self.diagram.mounts.items() if mount.mark}
         tones: dict[str, Tone] = dict.fromkeys(self.diagram.fallbacks, "dim")
         return tones | {key: "accent" if mark == "added" else "bad" for key, mark in mounts.items()}
@@ -305,8 +293,6 @@ class BoardModel:
     def hint(self, *, edited: bool, deployed: bool) -> str:
         """Return what the user can do next; "" if the Board needs no explanation."""
         manifest = self.manifest
-        if manifest is None:
-            return ""
         if not manifest.editable:
             return _READ_ONLY
         if len(manifest.resources) < 2:

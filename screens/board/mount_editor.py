@@ -28,7 +28,7 @@ class MountEditor:
         canvas: Callable[[], Canvas],
         on_change: Callable[[], None],
     ) -> None:
-        self.draft = MountDraft(client)
+        self.draft = MountDraft(client, lambda: model.manifest.mounts)
         self._deployed = client.info.kind == "service"
         self.connecting: str | None = None
         self.prompt: tuple[BoardMount | None, BoardMount] | None = None
@@ -61,26 +61,17 @@ class MountEditor:
 
     def _mounts(self) -> list[BoardMount]:
         """Return the mounts after the unsaved edits."""
-        manifest = self._model.manifest
-        return apply_edits(manifest.mounts if manifest else (), self.draft.edits)
+        return apply_edits(self._model.manifest.mounts, self.draft.edits)
 
     def can_connect(self, source: str) -> bool:
         """Return whether an edge can start at this node."""
         manifest = self._model.manifest
-        return (
-            manifest is not None
-            and self.prompt is None
-            and manifest.editable
-            and source in manifest.resources
-        )
+        return self.prompt is None and manifest.editable and source in manifest.resources
 
     def connect(self, source: str, *, dragged: bool) -> None:
         """Start drawing an edge. Aim at the likely target unless it is dragged with the mouse."""
-        manifest = self._model.manifest
-        if manifest is None:
-            return
         mounts = self._mounts()
-        self._problems = target_problems(manifest, mounts, source)
+        self._problems = target_problems(self._model.manifest, mounts, source)
         valid = [name for name, problem in self._problems.items() if not problem]
         targets = {mount.target for mount in mounts if mount.source == source}
         likely = next((name for name in valid if name not in targets), next(iter(valid), None))
@@ -143,18 +134,15 @@ class MountEditor:
         except SvcError as error:
             self._panel().set_lines(error_lines(error.message, error.hint))
         else:
-            self._panel().set_lines(diff_lines(plan.diff))
+            self._panel().set_lines(diff_lines(plan["diff"]))
 
     async def add(self, edits: Sequence[MountEdit]) -> bool:
         """Add edits to the draft and close the prompt; return False if the prompt shows their error.
 
         Raises `SvcError` for an invalid edit without a prompt.
         """
-        manifest = self._model.manifest
-        if manifest is None:
-            return False
         try:
-            await self.draft.add(manifest.mounts, *edits)
+            await self.draft.add(*edits)
         except SvcError as error:
             if self.prompt is None:
                 raise
@@ -162,16 +150,6 @@ class MountEditor:
             return False
         self.close_prompt()
         return True
-
-    async def undo(self) -> None:
-        """Remove the last edit, or stage the inverse of the last saved edits. Raises `SvcError`."""
-        if (manifest := self._model.manifest) is not None:
-            await self.draft.undo(manifest.mounts)
-
-    async def redo(self) -> None:
-        """Reverse the last undo. Raises `SvcError`."""
-        if (manifest := self._model.manifest) is not None:
-            await self.draft.redo(manifest.mounts)
 
     def close_prompt(self) -> None:
         """Close the input and focus the canvas."""
@@ -202,4 +180,4 @@ class MountEditor:
         elif (plan := self.draft.plan) is not None:
             edits = plural(count, "unsaved edit")
             effect = "activates a deployment" if self._deployed else "writes svc.toml"
-            panel.show(f"{edits}: ctrl+s {effect}", diff_lines(plan.diff))
+            panel.show(f"{edits}: ctrl+s {effect}", diff_lines(plan["diff"]))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from screens.widgets.row_source import Tone
-from svc_tui.deploy.format import domain_state
 
 Stage = Literal["waiting", "building", "ready", "failed"]
 
@@ -53,7 +52,6 @@ class Manifest:
 
     @property
     def editable(self) -> bool:
-        """True if mounts can be edited here."""
         return bool(self.digest)
 
     @classmethod
@@ -97,26 +95,13 @@ class Rates:
     peak_memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BoardDomain:
-    """A custom domain; `detail` describes the state of its DNS and of its certificate.
-
-    `reaches` is whether its DNS leads to the service.
-    """
-
-    name: str
-    state: str
-    detail: str
-    reaches: bool = True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """The health of a resource; `seconds` is the duration of its last build.
 
     `failure` and `hint` describe a failed build, `output` is the compiler output. `serves` is True if any
-    version is serving; `records` is the number of telemetry records per second. `history` is the number of
-    requests in each of the last seconds. `source` is the file and line of the first build error.
+    version is serving. `history` is the number of requests in each of the last seconds. `source` is the file
+    and line of the first build error. `domains` and `schedules` are as in the response of `GET /state`.
     """
 
     stage: Stage = "waiting"
@@ -126,11 +111,10 @@ class Health:
     failure: str = ""
     hint: str = ""
     rates: Rates = Rates()
-    records: float = 0.0
     output: str = ""
     history: tuple[int, ...] = ()
     source: tuple[str, int] | None = None
-    domains: tuple[BoardDomain, ...] = ()
+    domains: Sequence[Mapping[str, Any]] = ()
     schedules: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
@@ -147,14 +131,10 @@ class Health:
             rates=Rates(
                 resource["requests"], resource["p95_ms"], resource["failures"], resource["peak_memory"]
             ),
-            records=resource["records"],
             output=error["output"],
             history=tuple(resource["history"]),
             schedules=resource["schedules"],
-            domains=tuple(
-                BoardDomain(each["name"], *domain_state(each), reaches=each["state"] == "valid")
-                for each in resource["domains"]
-            ),
+            domains=resource["domains"],
             source=(error["file"], error["line"]) if error["file"] else None,
         )
 

@@ -23,7 +23,7 @@ from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
 from screens.board.model import BoardModel
 from screens.board.mount_editor import MountEditor
-from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, open_in_browser
+from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, is_working, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
 from screens.terminal_app import supports_unicode
@@ -104,7 +104,6 @@ class BoardScreen(ConsoleScreen):
             client, self._model, lambda: self.panel, lambda: self.canvas, self._edit_changed
         )
         self._draft = self._editor.draft
-        self._polling = False
         self._nodes_open = False
         self._shown_actions: dict[str, bool] = {}
         self._details_open: bool | None = None
@@ -166,14 +165,9 @@ class BoardScreen(ConsoleScreen):
 
     # Polling and drawing
 
-    @work(group="poll")
-    async def _poll(self) -> None:
-        if self.client.state == "live" and not self._polling:
-            self._polling = True
-            try:
-                await self._load()
-            finally:
-                self._polling = False
+    def _poll(self) -> None:
+        if self.client.state == "live" and not is_working(self, "poll"):
+            self.run_worker(self._load(), group="poll")
 
     def on_fleet_line_updated(self) -> None:
         if self._nodes_open:
@@ -205,12 +199,12 @@ class BoardScreen(ConsoleScreen):
             return
         if not self.is_attached:
             return  # The Console was closed meanwhile.
-        self.banner = self._model.manifest.error if self._model.manifest is not None else ""
+        self.banner = self._model.manifest.error
         if changed:
             if self._editor.connecting is not None:
                 self._editor.stop_connecting()
-            manifest, plan = self._model.manifest, self._draft.plan
-            if self._deployed and plan and manifest and plan.digest != manifest.digest:
+            plan = self._draft.plan
+            if self._deployed and plan and plan["digest"] != self._model.manifest.digest:
                 with suppress(SvcError):  # The next save names it too if the edits no longer apply.
                     live = (await self.client.call("GET", "/deployments"))["activations"][0]
                     text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
@@ -230,11 +224,11 @@ class BoardScreen(ConsoleScreen):
 
     async def _draw(self) -> None:
         """Lay out the diagram if it has changed, and update all texts."""
-        if self._model.manifest is None:
+        if not self._model.loaded:
             return
         share = MAX_TALL_SHARE if self.size.height >= TALL_ROWS else MAX_HEIGHT_SHARE
         width, rows = self.canvas.size.width - SCROLLBAR_CELLS, int(self.size.height * share)
-        if await self._model.layout(self._draft.edits, width, rows) and self._model.diagram is not None:
+        if await self._model.layout(self._draft.edits, width, rows):
             self.canvas.set_diagram(self._model.diagram)
         self.canvas.set_content(self._model.cards(self._signs), self._model.tones())
         self._update_status()
@@ -289,8 +283,8 @@ class BoardScreen(ConsoleScreen):
         line = self._editor.status_line()
         if not line:
             line = self._model.summary(self.canvas.selected)
-            if self._is_new and (manifest := self._model.manifest) is not None:
-                hint = EDIT_HINT * manifest.editable + KEYS_HINT
+            if self._is_new:
+                hint = EDIT_HINT * self._model.manifest.editable + KEYS_HINT
                 line = with_hint(line, hint, status.content_size.width)
         status.update(to_content([line]))
 
@@ -332,9 +326,8 @@ class BoardScreen(ConsoleScreen):
         fills = self.panel.display and self.size.height >= TALL_ROWS
         self.panel.set_class(fills, "fills")
         self.query_one("#doors").display = bool(self._model.unused_doors) and fills >= self.panel.display
-        diagram = self._model.diagram
-        rows = min(diagram.layout.height + 1, self.size.height // 2 + 2) if fills and diagram else None
-        self.canvas.styles.height = rows if rows is not None else "1fr"
+        rows = min(self._model.diagram.layout.height + 1, self.size.height // 2 + 2)
+        self.canvas.styles.height = rows if fills else "1fr"
 
     def _close_details(self) -> None:
         """Return to the default, so that unsaved edits are shown."""
@@ -408,8 +401,7 @@ class BoardScreen(ConsoleScreen):
         return self._available().get(action, True)
 
     def _available(self) -> dict[str, bool]:
-        idle = self._editor.idle
-        editable = self._model.manifest is not None and self._model.manifest.editable
+        idle, editable = self._editor.idle, self._model.manifest.editable
         on_mount = self._mount is not None
         return {
             "connect": idle and editable and self._resource is not None,
@@ -516,11 +508,11 @@ class BoardScreen(ConsoleScreen):
 
     @work(group="edit")
     async def action_undo(self) -> None:
-        await self._restage(self._editor.undo)
+        await self._restage(self._draft.undo)
 
     @work(group="edit")
     async def action_redo(self) -> None:
-        await self._restage(self._editor.redo)
+        await self._restage(self._draft.redo)
 
     def action_nothing(self, name: str) -> None:
         self.notify(f"nothing to {name}", timeout=3)

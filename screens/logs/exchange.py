@@ -254,14 +254,10 @@ def _records(recorded: Recorded) -> list[str]:
 
 
 def _diff(before: Sequence[str], after: Sequence[str], room: int, same: Same) -> Iterator[Line]:
-    """Yield lines side by side."""
     if not before and not after:
         yield [("none", "dim")]
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        left_lines, right_lines = before[a:b], after[c:d]
-        for number in range(max(len(left_lines), len(right_lines))):
-            left = left_lines[number] if number < len(left_lines) else ""
-            right = right_lines[number] if number < len(right_lines) else ""
+        for left, right in zip_longest(before[a:b], after[c:d], fillvalue=""):
             yield from _pair(left, right, room, "", mark=kind != "equal" and not same(left, right))
 
 

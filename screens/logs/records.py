@@ -19,6 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from screens.files import Chunks
 from screens.logs.format import line as text_line
 from screens.logs.format import removed_row, row
 from screens.project_client import ProjectClient
@@ -144,7 +145,7 @@ def is_text_file(path: Path) -> bool:
 
 def export_records(
     client: ProjectClient, filter: RecordSelection, *, lines: bool, on_progress: OnExportProgress
-) -> Iterator[bytes]:
+) -> Chunks:
     """Yield the encoded records that match a filter, up to the last one at the start. Raises `SvcError`.
 
     Records are requested page by page, which bounds memory on both sides.
@@ -252,11 +253,9 @@ class RecordSource:
 
     @property
     def paused(self) -> bool:
-        """True while new records are not shown."""
         return self._paused_at is not None
 
     def pause(self, paused: bool) -> None:
-        """Pause or resume showing new records."""
         self._paused_at = len(self._cursors) if paused else None
 
     def count(self) -> int:

@@ -127,7 +127,6 @@ class RequestView(StopWorkersFirst, Screen[None]):
 
     @work(exclusive=True, group="rows")
     async def action_rows(self) -> None:
-        """Show the rows that the request wrote."""
         try:
             found = await self._client.call("GET", "/tables/history", params={"request": self._request})
         except SvcError as error:

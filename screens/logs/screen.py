@@ -4,8 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -18,7 +16,7 @@ from textual.widgets import Input, Static
 from screens.board.cards import diff_lines
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
 from screens.dialog import ConfirmDialog, ExportForm
-from screens.files import parse_path, progress_bar
+from screens.files import Chunks, parse_path, progress_bar
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
 from screens.logs.records import RecordSelection, RecordSource, export_records, is_text_file
 from screens.logs.request_view import RequestView
@@ -107,28 +105,24 @@ class LogExportForm(ExportForm):
 
     GROUP: ClassVar[str] = "Logs"
 
+    _count = 0
+
     def __init__(self, client: ProjectClient, filter: RecordSelection) -> None:
         selection = filter.words() or "all records"
         about = f"{selection}\n.jsonl writes complete JSON records; .txt and .log write text lines"
-        super().__init__("records", "logs.jsonl", about, partial(_log_writer, client, filter))
 
+        def content(_: ExportForm, name: str) -> Chunks:
+            lines = is_text_file(parse_path(name))
+            return export_records(client, filter, lines=lines, on_progress=self._show_count)
 
-def _log_writer(
-    client: ProjectClient, filter: RecordSelection, form: ExportForm, name: str
-) -> Callable[[Path], str]:
-    """Return the function that writes the records. Raises `SvcError` for another suffix."""
-    lines, count = is_text_file(parse_path(name)), 0
+        super().__init__("records", "logs.jsonl", about, content)
 
-    def show(records: int, share: float) -> None:
-        nonlocal count
-        count = records
-        form.progress = f"{progress_bar(int(share * 1000), 1000)}  {plural(records, 'record')}"
+    def _show_count(self, records: int, share: float) -> None:
+        self._count = records
+        self.progress = f"{progress_bar(int(share * 1000), 1000)}  {plural(records, 'record')}"
 
-    def write(path: Path) -> str:
-        written = form.write(path, export_records(client, filter, lines=lines, on_progress=show))
-        return f"{plural(count, 'record')} ({size(written)})"
-
-    return write
+    def outcome(self, written: int) -> str:
+        return f"{plural(self._count, 'record')} ({size(written)})"
 
 
 APPLIES = "svc dev applies it at once; the next deploy applies it to the service."

@@ -134,7 +134,6 @@ class Draft:
         return self._move(self._after, self._before)
 
     def clear(self) -> None:
-        """Remove all edits and steps."""
         self._state, self._before, self._after = _State(), [], []
 
     def changes(self) -> list[StagedChange]:

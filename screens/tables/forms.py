@@ -3,9 +3,8 @@
 import asyncio
 import csv
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -16,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Input, Static, TextArea
 
 from screens.dialog import ExportForm, Field, FileForm, Form, PathField, require_filled
-from screens.files import parse_path, progress_bar
+from screens.files import Chunks, parse_path, progress_bar
 from screens.project_client import ProjectClient
 from screens.tables.files import preview_lines, read_beginning, read_chunks
 from screens.tables.grid import RemoteGrid, RowQuery
@@ -40,7 +39,7 @@ from svc_tui.tables_syntax import (
     rules,
     value_text,
 )
-from svc_tui.terminal.units import plural, size
+from svc_tui.terminal.units import plural
 
 _FIRST_COLUMN = "id integer primary key\n"
 
@@ -238,7 +237,7 @@ SHOWN, ALL = "shown", "all"
 def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
     """Return the form that exports a table, with a choice of rows if the grid is filtered or sorted.
 
-    Its writer raises `SvcError` for a choice that does not exist.
+    The form refuses a choice that does not exist.
     """
     about, choices = "All rows, as .csv, .json, .jsonl, .sql or .db.", list[Field]()
     if grid.query != RowQuery():
@@ -248,7 +247,7 @@ def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
             f" {ALL}: the whole table, also as .sql or .db."
         )
 
-    def writer(form: ExportForm, name: str) -> Callable[[Path], str]:
+    def content(form: ExportForm, name: str) -> Chunks:
         format = format_of(name)
         rows = form.value("rows").strip() or SHOWN if choices else ALL
         if rows not in (ALL, SHOWN):
@@ -260,14 +259,9 @@ def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
             )
         source = "/export" if rows == ALL else f"/grid/{grid.id}/export"
         params = {"format": format} | ({"table": grid.table} if rows == ALL else {})
+        return client.download(source, params=params)
 
-        def write(path: Path) -> str:
-            with client.download(source, params=params) as chunks:
-                return size(form.write(path, chunks))
-
-        return write
-
-    return ExportForm("the table", f"{grid.table}.csv", about, writer, choices, example="people.csv")
+    return ExportForm("the table", f"{grid.table}.csv", about, content, choices, example="people.csv")
 
 
 _TYPING_SECONDS = 0.3
@@ -437,19 +431,19 @@ CHUNK_ROWS = 1000
 
 
 def result_export(result: ResultRows) -> ExportForm:
-    """Return the form that exports the rows of a result. Its writer raises `SvcError` for other formats."""
+    """Return the form that exports the rows of a result. It refuses other formats than `FORMATS`."""
 
-    def writer(form: ExportForm, name: str) -> Callable[[Path], str]:
+    def content(_: ExportForm, name: str) -> Chunks:
         format = format_of(name)
         if format not in FORMATS:
             raise SvcError(f"a result cannot be exported as .{format}", "Use .csv, .json or .jsonl.")
-        return lambda path: size(form.write(path, chunks(result, format)))
+        return chunks(result, format)
 
     about = f"{plural(result.count(), 'row')}, as .csv, .json or .jsonl."
-    return ExportForm("the result", "result.csv", about, writer)
+    return ExportForm("the result", "result.csv", about, content)
 
 
-def chunks(result: ResultRows, format: str) -> Iterator[bytes]:
+def chunks(result: ResultRows, format: str) -> Chunks:
     """Yield the rows of a result in one of `FORMATS`."""
     rows, names = result.items, result.names
     starts = range(0, len(rows), CHUNK_ROWS)

@@ -318,7 +318,6 @@ class TablesScreen(TableView):
 
     @work(group="edit", exclusive=True)
     async def _set_file(self, row: NewRow | TableRow, column: TableColumn, name: str) -> None:
-        """Stage the content of a file as the value of a blob cell."""
         with self.shown_errors():
             require_local(self.app, "file")
             self._set(row, column, await asyncio.to_thread(read_blob, parse_path(name)))
@@ -468,7 +467,6 @@ class TablesScreen(TableView):
         self._redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable actions on rows while no table is shown."""
         if action in _NEEDS_TABLE and self._grid is None:
             return False
         line_open = self.is_mounted and self.query_one("#line").display
@@ -724,7 +722,6 @@ class TablesScreen(TableView):
             self.rows.cursor_column = number
 
     def _clear_rejection(self) -> None:
-        """Hide the error of rejected edits."""
         if self.banner == self._rejection[0]:
             self.banner = ""
 

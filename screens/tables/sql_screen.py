@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
-from screens.console_screen import KeyFooter, StopWorkersFirst
+from screens.console_screen import KeyFooter, StopWorkersFirst, is_working
 from screens.project_client import ProjectClient
 from screens.tables.forms import result_export
 from screens.tables.sql_text import (
@@ -371,10 +371,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             self.app.push_screen(result_export(self._result))
 
     def action_back(self) -> None:
-        running = [
-            each for each in self.workers if each.node is self and each.group == "sql" and each.is_running
-        ]
-        if not running:
+        if not is_working(self, "sql"):
             self.dismiss(self._wrote)
             return
         self.workers.cancel_group(self, "sql")

@@ -355,7 +355,6 @@ class TableView(ConsoleScreen):
         return at < rows.count and grid.at(at) is None and rows.key(at) != DELETED_KEY
 
     def _redraw(self) -> None:
-        """Draw the rows again, with their staged edits."""
         self.rows.reload()
         self._update_status()
         self._place_cell_input()

@@ -64,7 +64,6 @@ class ComponentStyles:
         return self._styles[name]
 
     def clear(self) -> None:
-        """Clear the cache after a theme change."""
         self._styles.clear()
 
     def _resolve(self, component: str) -> Style:

@@ -60,14 +60,10 @@ class VirtualList(ScrollView, can_focus=False):
     class Failed(Message):
         """Rows could not be fetched. The list retries when it is scrolled or reloaded."""
 
-        rows: "VirtualList"
         reason: str
 
-    @dataclass
     class Loaded(Message):
         """Visible rows were loaded."""
-
-        rows: "VirtualList"
 
     def __init__(
         self,
@@ -102,7 +98,6 @@ class VirtualList(ScrollView, can_focus=False):
 
     @property
     def column_widths(self) -> tuple[int, ...]:
-        """The displayed widths of the columns, in terminal cells."""
         return tuple(column.width for column in self._placed)
 
     def row(self, index: int) -> Row | None:
@@ -152,7 +147,6 @@ class VirtualList(ScrollView, can_focus=False):
         return max(self._room.height - self._header_rows, 1)
 
     def _set_count(self, count: int) -> None:
-        """Set the number of rows and update the layout."""
         added, self._count = count - self._count, count
         if added < 0:
             self._cache.invalidate()
@@ -193,7 +187,7 @@ class VirtualList(ScrollView, can_focus=False):
                     rows = await asyncio.to_thread(self._source.window, window.start, window.n)
                 except RowsUnavailable as error:
                     self._cache.mark_failed(window)
-                    self.post_message(self.Failed(self, str(error)))
+                    self.post_message(self.Failed(str(error)))
                 else:
                     self._store_rows(window, rows)
         finally:
@@ -205,7 +199,7 @@ class VirtualList(ScrollView, can_focus=False):
     def _store_rows(self, window: FetchWindow, rows: Sequence[Row]) -> None:
         if self._cache.put(window, rows) and self._pending_count is None and self._is_visible(window):
             self.refresh()
-            self.post_message(self.Loaded(self))
+            self.post_message(self.Loaded())
 
     def _is_visible(self, window: FetchWindow) -> bool:
         top = self.scroll_offset.y
@@ -226,7 +220,6 @@ class VirtualList(ScrollView, can_focus=False):
         self._request_visible()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render lines; compute shared values once."""
         self._base_style, self._line_cells = self.rich_style, max(self._room.width - GUTTER, 0)
         return super().render_lines(crop)
 
@@ -319,13 +312,8 @@ class VirtualRows(VirtualList, can_focus=True):
     unseen = reactive(0, repaint=False)
     """The number of rows added since the list stopped following."""
 
-    @dataclass
     class Moved(Message):
         """The cursor moved."""
-
-        rows: "VirtualRows"
-        row: int
-        column: int
 
     class Opened(Moved):
         """A row was opened, by enter or a double click."""
@@ -426,7 +414,7 @@ class VirtualRows(VirtualList, can_focus=True):
         self.refresh_line(old + self._header_rows)
         self.refresh_line(new + self._header_rows)
         self._scroll_to_cursor()
-        self.post_message(self.Moved(self, new, self.cursor_column))
+        self.post_message(self.Moved())
 
     def on_resize(self) -> None:
         """Scroll to the cursor if it was visible before."""
@@ -451,7 +439,7 @@ class VirtualRows(VirtualList, can_focus=True):
                 self.scroll_to(x=placed.x, animate=False)
             elif placed.x + placed.width > left + room:
                 self.scroll_to(x=placed.x + placed.width - room, animate=False)
-        self.post_message(self.Moved(self, self.cursor_row, column))
+        self.post_message(self.Moved())
 
     def cell_region(self, row: int, column: int) -> Region:
         """Return the region of a cell on the screen, limited to the visible rows."""
@@ -501,7 +489,7 @@ class VirtualRows(VirtualList, can_focus=True):
 
     def action_open(self) -> None:
         if self._count:
-            self.post_message(self.Opened(self, self.cursor_row, self.cursor_column))
+            self.post_message(self.Opened())
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the mouse; a double click opens the row."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import mimetypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from textual.widgets import Static
 
 from screens.console_screen import Tab
 from screens.dialog import ConfirmDialog, ExportForm, Field, FileForm, PathField, require_filled
-from screens.files import parse_path, progress_bar
+from screens.files import Chunks, parse_path, progress_bar
 from screens.project_client import ProjectClient
 from screens.tables.files import read_chunks
 from screens.terminal_app import supports_unicode
@@ -97,15 +98,11 @@ class FilesScreen(ListScreen):
         if (file := self.file) is None:
             return
 
-        def writer(form: ExportForm, _: str) -> Callable[[Path], str]:
-            def write(path: Path) -> str:
-                with self.client.download("/files/content", params={"key": file["key"]}) as chunks:
-                    return size(form.write(path, chunks))
-
-            return write
+        def content(form: ExportForm, _: str) -> Chunks:
+            return self.client.download("/files/content", params={"key": file["key"]})
 
         name = file["key"].rpartition("/")[2]
-        self.app.push_screen(ExportForm(name, name, f"{file['key']}, {size(file['size'])}", writer))
+        self.app.push_screen(ExportForm(name, name, f"{file['key']}, {size(file['size'])}", content))
 
     def action_upload(self) -> None:
         def stored(key: str | None) -> None:
@@ -154,7 +151,7 @@ class FilesScreen(ListScreen):
 def _beginning(client: ProjectClient, file: Document) -> bytes:
     """Return the first bytes of a file, or an image that is not too large. Raises `SvcError`."""
     data, limit = bytearray(), PREVIEW_BYTES
-    with client.download("/files/content", params={"key": file["key"]}) as chunks:
+    with closing(client.download("/files/content", params={"key": file["key"]})) as chunks:
         for chunk in chunks:
             data += chunk
             if is_image(data) and file["size"] <= MAX_BYTES:

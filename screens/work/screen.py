@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
-from screens.console_screen import ConsoleScreen, Tab
+from screens.console_screen import ConsoleScreen, Tab, is_working
 from screens.dialog import ChoiceDialog, ConfirmDialog, FittedLines
 from screens.logs.request_view import RequestView
 from screens.widgets.columns import ListColumn
@@ -88,8 +88,7 @@ class ListScreen(ConsoleScreen):
 
     def _poll(self) -> None:
         """Load the list, unless it is still being loaded."""
-        loading = any(each.node is self and each.group == "load" and each.is_running for each in self.workers)
-        if self.is_active and self.client.state == "live" and not loading:
+        if self.is_active and self.client.state == "live" and not is_working(self, "load"):
             self.reload()
 
     def engine_connected(self) -> None:

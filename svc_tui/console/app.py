@@ -26,7 +26,6 @@ from screens.dialog import ConfirmDialog
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
 from screens.overlays import (
-    EVERYWHERE,
     ActivityScreen,
     CommandLine,
     EntryProvider,
@@ -66,8 +65,6 @@ _TONES: dict[Severity, Tone] = {"information": "", "warning": "warn", "error": "
 class Console(TerminalApp[None]):
     """The Console of one project."""
 
-    TITLE = "svc"
-    GROUP: ClassVar[str] = EVERYWHERE
     DEFAULT_MODE = "board"
     COMMANDS: ClassVar = {EntryProvider}
     # The icon is an emoji: two cells wide, with colors of its own.
@@ -110,12 +107,12 @@ class Console(TerminalApp[None]):
         theme_preference: ThemePreference | None = None,
         downloads: Path | None = None,
     ) -> None:
-        """Create the application. `keymap` overrides keys by binding id.
+        """Create the application. `deployer` enables deploys from the Board.
 
-        `deployer` enables deploys from the Board. `sql_history` and `theme_preference` are stored between
-        sessions. `downloads` is that of `TerminalApp`.
+        `sql_history` and `theme_preference` are stored between sessions. `keymap` and `downloads` are those
+        of `TerminalApp`.
         """
-        super().__init__(downloads)
+        super().__init__(keymap, downloads)
         self._theme_preference = theme_preference
         if theme_preference is not None and (name := theme_preference.read()) in self.available_themes:
             self.theme = name
@@ -134,7 +131,6 @@ class Console(TerminalApp[None]):
         self.add_mode("logs", partial(LogsScreen, self._client))
         self.add_mode("jobs", partial(JobsScreen, self._client))
         self.add_mode("files", partial(FilesScreen, self._client))
-        self.set_keymap(keymap or {})
 
     def on_mount(self) -> None:
         if (preference := self._theme_preference) is not None:
@@ -172,7 +168,6 @@ class Console(TerminalApp[None]):
 
     @work(group="alerts", exclusive=True)
     async def _poll_alerts(self) -> None:
-        """Show each new alert of the service once."""
         if self._client.state != "live" or self._client.info.kind != "service":
             return
         with suppress(SvcError):  # The screens show errors, and the next poll may succeed.
@@ -383,16 +378,13 @@ def binding_ids() -> frozenset[str]:
 class StartApp(TerminalApp[Choice]):
     """The start screen, shown outside of any project. Returns the user's choice, or None to quit."""
 
-    TITLE = "svc"
-    GROUP: ClassVar[str] = EVERYWHERE
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
         self, folder: str, choices: StartChoices, login: LoginActions, keymap: dict[str, str]
     ) -> None:
-        super().__init__()
+        super().__init__(keymap)
         self._folder, self._choices, self._login_actions = folder, choices, login
-        self.set_keymap(keymap)
 
     def get_default_screen(self) -> Screen[None]:
         """Return the only screen."""
@@ -403,14 +395,11 @@ class StartApp(TerminalApp[Choice]):
 class LoginApp(TerminalApp[str]):
     """The login dialog, shown before the Console without a session. Returns the service's key, or None."""
 
-    TITLE = "svc"
-    GROUP: ClassVar[str] = EVERYWHERE
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, login: LoginActions, keymap: dict[str, str]) -> None:
-        super().__init__()
+        super().__init__(keymap)
         self._login_actions = login
-        self.set_keymap(keymap)
 
     def on_mount(self) -> None:
         self.push_screen(_login_dialog(self._login_actions, self._login_actions.last_url()), self.exit)

@@ -118,7 +118,7 @@ def domain_lines(domains: Sequence[dict[str, Any]]) -> list[Text]:
     return lines
 
 
-def domain_state(domain: dict[str, Any]) -> tuple[str, str]:
+def domain_state(domain: Mapping[str, Any]) -> tuple[str, str]:
     """Return the state of a domain of the control API: valid, waiting or failed; and a text."""
     detail = f": {domain['detail']}" if domain["detail"] else ""
     if domain["state"] == "valid":
@@ -155,7 +155,7 @@ def service_lines(service: dict[str, Any]) -> list[Text]:
     return [certificate_line(service["domain"], service["certificate"]), *lines]
 
 
-def certificate_state(certificate: dict[str, Any] | None) -> tuple[str, str]:
+def certificate_state(certificate: Mapping[str, Any] | None) -> tuple[str, str]:
     """Return the state of a certificate of the control API: valid, waiting or failed; and a text."""
     if certificate is None:
         return "valid", "valid"

@@ -56,7 +56,6 @@ class PageStream:
 
     @property
     def stalled(self) -> bool:
-        """True if the page takes no frames."""
         return self._taken < now() - STALLED_SECONDS
 
     async def send(self, kind: bytes, data: bytes) -> None:
@@ -197,7 +196,6 @@ class BrowserSession:
         await self.detach("The Console has exited.")
 
     async def _on_message(self, message: dict[str, Any]) -> None:
-        """Handle a control message of the Console process."""
         match message:
             case {"type": "pending", "edits": int(edits)}:
                 self._pending = edits
@@ -216,7 +214,6 @@ class BrowserSession:
             await self.page.message(*reply)
 
     async def control(self, **message: Any) -> None:
-        """Send a control message to the Console process."""
         await self._write(packet(b"M", json.dumps(message).encode()))
 
     async def receive(self, message: Any) -> None:

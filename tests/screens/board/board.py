@@ -36,7 +36,7 @@ async def board(
     try:
         async with open_app(Console(screen), size) as pilot:
             ui = Board(pilot, screen)
-            await ui.until(lambda: screen.canvas.diagram is not None)
+            await ui.until(lambda: screen.canvas.selected is not None)
             await idle(pilot)
             await test(ui)
             await pilot.app.push_screen(Screen())  # Stop further requests.

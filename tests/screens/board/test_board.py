@@ -305,6 +305,20 @@ def test_deleted_manifest_names_one_remedy(open_app: OpenApp, shop: Shop) -> Non
     run(open_app, shop, test)
 
 
+def test_staged_mount_of_a_removed_resource_is_not_drawn(open_app: OpenApp, shop: Shop) -> None:
+    async def test(ui: Board) -> None:
+        await ui.press("c", "enter", "enter")
+        await ui.shows("1 unsaved edit", "/blog/*")
+        shop.write(SHOP.partition("[resource.blog]")[0])
+        await ui.shows("svc.toml was changed by another program")
+        await ui.hides("● blog")
+        assert ui.screen.pending == 1
+        await ui.press("u")
+        assert ui.screen.pending == 0
+
+    run(open_app, shop, test)
+
+
 def test_connecting_stops_when_resource_disappears(open_app: OpenApp, shop: Shop) -> None:
     async def test(ui: Board) -> None:
         await ui.press("c")
@@ -341,7 +355,6 @@ def test_hint_without_mounts_and_with_one_resource(open_app: OpenApp, shop: Shop
 def test_mouse_drag_connects_nodes(open_app: OpenApp, shop: Shop) -> None:
     async def test(ui: Board) -> None:
         diagram = ui.screen.canvas.diagram
-        assert diagram is not None
         web, blog = (diagram.layout.boxes[name] for name in ("web", "blog"))
         canvas = ui.screen.canvas
         await ui.pilot.mouse_down(canvas, offset=(web.x + 3, web.y + 2))
@@ -361,7 +374,6 @@ def test_mouse_drag_connects_nodes(open_app: OpenApp, shop: Shop) -> None:
 def test_click_selects_and_double_click_opens(open_app: OpenApp, shop: Shop) -> None:
     async def test(ui: Board) -> None:
         diagram = ui.screen.canvas.diagram
-        assert diagram is not None
         box, route = diagram.layout.boxes["docs"], diagram.layout.routes["web /docs/* docs"]
         await ui.pilot.click(ui.screen.canvas, offset=route.label_at)
         await idle(ui.pilot)

@@ -22,8 +22,8 @@ def root(root: Path) -> Path:
 def visible(ui: Board) -> bool:
     """Return whether the canvas shows the whole selected node."""
     canvas = ui.screen.canvas
-    assert canvas.diagram is not None and canvas.selected is not None
-    region = canvas._region(canvas.diagram, canvas.selected)
+    assert canvas.selected is not None
+    region = canvas._region(canvas.selected)
     return region in canvas.scrollable_content_region.at_offset(canvas.scroll_offset)
 
 

@@ -1,6 +1,7 @@
 """Node and panel texts never exceed their width."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,14 +25,7 @@ from screens.board.cards import (
     sparkline,
 )
 from screens.board.diagram import WIDTHS
-from screens.board.project import (
-    BoardDomain,
-    BoardDoor,
-    BoardResource,
-    Health,
-    ProjectStatus,
-    Rates,
-)
+from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus, Rates
 from svc_tui.deploy.format import local_time
 from tests.screens.board.resources import resource
 
@@ -152,11 +146,11 @@ def test_dot_of_a_ready_resource_warns_of_failed_requests() -> None:
 
 
 def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() -> None:
-    domains = (
-        BoardDomain("shop.example.org", "valid", ""),
-        BoardDomain("www.shop.example.org", "failed", "192.0.2.1 does not answer", reaches=False),
-        BoardDomain("new.example.org", "waiting", "DNS has no address for this name"),
-    )
+    domains: list[dict[str, Any]] = [
+        {"name": "shop.example.org", "state": "valid", "detail": "", "certificate": None},
+        {"name": "www.shop.example.org", "state": "failed", "detail": "192.0.2.1 does not answer"},
+        {"name": "new.example.org", "state": "waiting", "detail": "DNS has no address for this name"},
+    ]
     resource = BoardResource(
         name="web",
         lane="static",
@@ -174,10 +168,12 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
     assert "".join(text for text, _ in card[1]) == "  ▲ www.shop.example… +2 0 r/s"
     lines = resource_details(resource, health, (), (), (), 90, UNICODE_SIGNS)
     text = "\n".join("".join(part for part, _ in line) for line in lines)
-    assert "● shop.example.org\n" in text and "▲ www.shop.example.org  192.0.2.1 does not answer" in text
-    assert "◌ new.example.org  DNS has no address" in text
+    assert "● shop.example.org  valid" in text
+    assert "▲ www.shop.example.org  failed: 192.0.2.1 does not answer" in text
+    assert "◌ new.example.org  waiting for DNS: DNS has no address" in text
     assert "Y copies the DNS records to set" in text
-    health = Health(stage="ready", domains=(replace(domains[1], reaches=True),))
+    certificate = {"state": "failed", "until": None, "detail": "refused"}
+    health = Health(stage="ready", domains=[domains[0] | {"certificate": certificate}])
     lines = resource_details(resource, health, (), (), (), 90, UNICODE_SIGNS)
     assert "Y copies" not in "".join(part for line in lines for part, _ in line)
 

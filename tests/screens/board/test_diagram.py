@@ -104,6 +104,12 @@ def test_added_and_removed_mounts_are_marked_in_labels() -> None:
     ]
 
 
+def test_edge_of_a_removed_resource_is_not_drawn() -> None:
+    edits = [MountEdit(None, BoardMount("web", "/gone/*", "gone"))]
+    diagram = build_diagram(MANIFEST, edits, NO_USERS, 120)
+    assert [mount.mount for mount in diagram.mounts.values()] == [API, TICKS, EDGE]
+
+
 def test_fallback_is_an_edge_to_a_resource_of_the_second_column() -> None:
     resources = {**RESOURCES, "web": replace(RESOURCES["web"], fallback="ticks")}
     diagram = build_diagram(Manifest(resources, (API,), "digest"), (), NO_USERS, 120)

@@ -2,7 +2,6 @@ from collections import Counter
 from itertools import pairwise, takewhile
 from typing import Literal
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -302,17 +301,3 @@ def test_neighbors_are_level_and_edges_do_not_cross() -> None:
 
 def test_empty_graph_has_empty_layout() -> None:
     assert lines_of(layout(Graph())) == []
-
-
-@pytest.mark.parametrize(
-    ("nodes", "edges", "words"),
-    [
-        ("aa", [], "duplicate key a"),
-        ("ab", [("1", "a", "b"), ("1", "b", "a")], "duplicate key 1"),
-        ("ab", [("1", "a", "c")], "1 does not connect"),
-        ("ab", [("1", "a", "a")], "1 does not connect"),
-    ],
-)
-def test_invalid_graph_raises(nodes: str, edges: list[tuple[str, str, str]], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Graph(tuple(Node(key, FRONT, 1, 1) for key in nodes), tuple(Edge(*edge) for edge in edges))

@@ -62,8 +62,8 @@ class Shown(App[None]):
     def on_mount(self) -> None:
         self.rows.focus()
 
-    def on_virtual_rows_opened(self, message: VirtualRows.Opened) -> None:
-        self.messages.append(("opened", message.row, message.column))
+    def on_virtual_rows_opened(self) -> None:
+        self.messages.append(("opened", self.rows.cursor_row, self.rows.cursor_column))
 
     def on_virtual_list_failed(self, message: VirtualRows.Failed) -> None:
         self.messages.append(("failed", message.reason))
