@@ -35,6 +35,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@functools.cache
 def texts() -> dict[str, str]:
     """The text of every file that belongs to the repository, by its name."""
     listed = run("git", "ls-files", "-z").stdout.split("\0")
@@ -114,10 +115,8 @@ def test_no_file_contains_a_registry_address() -> None:
 def test_class_names_are_unique_in_a_package_and_no_long_positional_constructors() -> None:
     places: dict[str, list[str]] = {}
     positional = []
-    for name, text in texts().items():
-        if not name.endswith(".py") or name.split("/")[0] not in PRODUCT:
-            continue
-        for node in ast.walk(ast.parse(text)):
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
             if not isinstance(node, ast.ClassDef):
                 continue
             if node.col_offset == 0:
@@ -180,10 +179,9 @@ def test_only_lanes_and_templates_name_a_lane() -> None:
     templates = "svc_tui/project/scaffold.py"
     named = [
         f"{name}:{node.lineno}: {node.value}"
-        for name, text in texts().items()
-        if name.endswith(".py") and name.split("/")[0] in PRODUCT
+        for name, tree in trees().items()
         if not name.startswith("lanes/") and name != templates
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in {"go", "rust", "js"}
     ]
     assert named == []
@@ -193,7 +191,7 @@ def test_no_call_or_literal_packs_values_with_a_star() -> None:
     packed = [
         f"{name}:{node.lineno}: {ast.unparse(node)}"
         for name, text in texts().items()
-        if name.endswith(".py")
+        if name.endswith(".py") and re.search(r"\*\s*[(\[]", text)
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple | ast.List)
     ]
