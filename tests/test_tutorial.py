@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import home
+from tests.support.service import share_machine_code
 
 pytestmark = [pytest.mark.slow(seconds=45), pytest.mark.timeout(900)]
 __all__ = ["home"]
@@ -56,14 +57,14 @@ class Terminal:
         bin_folder.mkdir()
         (bin_folder / "svc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m svc_tui "$@"\n')
         (bin_folder / "svc").chmod(0o755)
-        user_home = folder.parent / "home"
-        user_home.mkdir()
-        (user_home / "cache").symlink_to(home / "cache", target_is_directory=True)
+        self._home = folder.parent / "home"
+        self._home.mkdir()
+        (self._home / "cache").symlink_to(home / "cache", target_is_directory=True)
         self._environ = os.environ | {
             "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(PAGE.parents[2]),
             "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
-            "SVC_HOME": str(user_home),
+            "SVC_HOME": str(self._home),
         }
         self.processes: list[subprocess.Popen[str]] = []
         self._readers: list[threading.Thread] = []
@@ -132,6 +133,8 @@ class Terminal:
         while not (lines and matched.match("".join(lines))):
             assert process.poll() is None and time.monotonic() < end, "".join(lines)
             time.sleep(0.1)
+        if command.startswith("svc serve"):
+            share_machine_code(self._home / "data", self._home / "cache")
 
     def stop(self) -> None:
         for process in self.processes:

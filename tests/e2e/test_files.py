@@ -16,7 +16,7 @@ import pytest
 
 from tests.lanes import tables
 from tests.support.dev_server import dev_server
-from tests.support.service import Server, environ_of, login, prepare, run
+from tests.support.service import Server, environ_of, login, prepare, run, share_code
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -107,14 +107,14 @@ class Shop:
     """A deployed project on a service with two workers."""
 
     def __init__(self, folder: Path, cache: Path) -> None:
-        self.environ = environ_of(folder / "home")
-        (folder / "home" / "cache").symlink_to(cache, target_is_directory=True)
+        self.environ = environ_of(folder / "home", cache)
         self.project = folder / "shop"
         (self.project / "api" / "src").mkdir(parents=True)
         (self.project / "svc.toml").write_text(MANIFEST)
         (self.project / "api" / "src" / "index.js").write_text(PROGRAM)
         self.data = folder / "data"
         self.server = Server(self.data, self.environ, "--workers", "2")
+        share_code(self.data, cache)  # A test collects garbage.
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {"host": "shop.localhost", **options.pop("headers", {})}

@@ -43,8 +43,7 @@ class Applications(FleetNodes):
     """Three nodes, the component that each application should be, and the bundles that were deployed last."""
 
     def __init__(self, root: Path, cache: Path) -> None:
-        environ = environ_of(root / "home")
-        (root / "home" / "cache").symlink_to(cache, target_is_directory=True)
+        environ = environ_of(root / "home", cache)
         self.components: dict[str, bytes] = {}
         self.bundles: dict[str, uploader.Bundle] = {}
         self.cache = cache

@@ -104,15 +104,14 @@ def logged(project: Path, environ: dict[str, str], *options: str) -> str:
 
 
 def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
-    environ = environ_of(tmp_path / "home")
-    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    environ = environ_of(tmp_path / "home", cache)
     project = tmp_path / "shop"
     (project / "tables").mkdir(parents=True)
     (project / "svc.toml").write_text(MANIFEST)
     (project / "front.js").write_text(FRONT)
     (project / "worker.js").write_text(WORKER)
     (project / "tables" / "001_orders.sql").write_text(MIGRATION)
-    server = Server(tmp_path / "data", environ)
+    server = Server(tmp_path / "data", environ, cache=cache)
 
     def ask(path: str, **params: Any) -> Any:
         if "options" in params:
@@ -211,8 +210,7 @@ INSERT INTO _svc_jobs_add (resource, path) SELECT 'worker', '/run' FROM n
 
 
 def test_many_jobs_all_run_over_a_deploy_and_a_kill(tmp_path: Path, cache: Path) -> None:
-    environ = environ_of(tmp_path / "home")
-    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    environ = environ_of(tmp_path / "home", cache)
     project = tmp_path / "shop"
     (project / "tables").mkdir(parents=True)
     (project / "svc.toml").write_text(MANIFEST)
@@ -220,7 +218,7 @@ def test_many_jobs_all_run_over_a_deploy_and_a_kill(tmp_path: Path, cache: Path)
     (project / "worker.js").write_text(RUNS)
     runs = "CREATE TABLE runs (id INTEGER PRIMARY KEY, job TEXT, try INTEGER, label TEXT);"
     (project / "tables" / "001_runs.sql").write_text(runs)
-    server = Server(tmp_path / "data", environ, "--workers", "2")
+    server = Server(tmp_path / "data", environ, "--workers", "2", cache=cache)
 
     def ask(sql: str = "") -> Any:
         headers = {"host": "front--shop.localhost"}
@@ -302,8 +300,7 @@ export default {
 def test_jobs_of_go_and_rust_and_rows_after_disconnects(
     tmp_path: Path, cache: Path, rust_toolchain: None
 ) -> None:
-    here, environ = Path(__file__).parent, environ_of(tmp_path / "home")
-    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    here, environ = Path(__file__).parent, environ_of(tmp_path / "home", cache)
     project = tmp_path / "shop"
     for folder in ("go", "rust/src", "tables"):
         (project / folder).mkdir(parents=True)
@@ -316,7 +313,7 @@ def test_jobs_of_go_and_rust_and_rows_after_disconnects(
     shutil.copytree(GUESTS, project / "rust" / "svc-guest", ignore=shutil.ignore_patterns("target"))
     (project / "rust" / "Cargo.toml").write_text(CARGO)
     shutil.copy(here / "jobs.rs", project / "rust" / "src" / "lib.rs")
-    server = Server(tmp_path / "data", environ)
+    server = Server(tmp_path / "data", environ, cache=cache)
 
     def ask(lane: str, path: str) -> httpx.Response:
         headers = {"host": f"{lane}--shop.localhost", "x-svc-job": "forged"}

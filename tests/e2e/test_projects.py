@@ -40,10 +40,9 @@ def document(project: Path, environ: dict[str, str], *arguments: str) -> Any:
 def test_a_removed_project_with_waiting_jobs_begins_empty_when_deployed_again(
     tmp_path: Path, cache: Path, options: tuple[str, ...]
 ) -> None:
-    environ = environ_of(tmp_path / "home")
-    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    environ = environ_of(tmp_path / "home", cache)
     project, other = shop(tmp_path / "shop"), static_project(tmp_path / "other", "other")
-    server = Server(tmp_path / "data", environ, *options)
+    server = Server(tmp_path / "data", environ, *options, cache=cache)
     try:
         login(server, project, environ)
         for root in (project, other):

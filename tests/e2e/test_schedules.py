@@ -51,13 +51,12 @@ def logged(project: Path, environ: dict[str, str], *options: str) -> str:
 
 
 def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path: Path, cache: Path) -> None:
-    environ = environ_of(tmp_path / "home")
-    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    environ = environ_of(tmp_path / "home", cache)
     project = tmp_path / "shop"
     project.mkdir()
     (project / "svc.toml").write_text(MANIFEST)
     (project / "worker.js").write_text(WORKER)
-    server = Server(tmp_path / "data", environ)
+    server = Server(tmp_path / "data", environ, cache=cache)
     try:
         login(server, project, environ)
         prepare(project, environ, "deploy")

@@ -86,9 +86,8 @@ def test_save_is_built_by_the_builder_and_its_error_is_shown(project: Path, home
 
 
 def test_fallback_travels_with_its_deployment(project: Path, home: Path, tmp_path: Path) -> None:
-    environ = environ_of(tmp_path / "home")
-    (tmp_path / "home" / "cache").symlink_to((home / "cache").resolve(), target_is_directory=True)
-    server = Server(tmp_path / "data", environ, "--workers", "2")
+    environ = environ_of(tmp_path / "home", home / "cache")
+    server = Server(tmp_path / "data", environ, "--workers", "2", cache=home / "cache")
     try:
         login(server, project, environ)
         deployed = run(project, environ, "deploy")

@@ -127,8 +127,7 @@ def test_stored_site_in_development(tmp_path: Path, home: Path) -> None:
 
 
 def test_stored_site_of_a_service(tmp_path: Path, cache: Path) -> None:
-    environ = environ_of(tmp_path / "home")
-    (tmp_path / "home" / "cache").symlink_to(cache, target_is_directory=True)
+    environ = environ_of(tmp_path / "home", cache)
     project = make_project(tmp_path / "shop")
     server = Server(tmp_path / "data", environ, "--workers", "2")
 

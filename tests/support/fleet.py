@@ -14,7 +14,7 @@ from engine.fleet.nats_server import find_program
 from engine.fleet.node import DEFAULT_PORT, NodeAddress
 from tests.engine.fleet.cluster import free_addresses
 from tests.support.network import Network
-from tests.support.service import Server, login, prepare, run
+from tests.support.service import Server, login, prepare, run, share_machine_code
 from tests.support.waiting import until
 
 
@@ -38,11 +38,11 @@ class FleetNodes:
         root: Path,
         project: Path,
         environ: dict[str, str],
-        compiled: Path | None = None,
+        cache: Path | None = None,
         network: Network | None = None,
         options: tuple[str, ...] = (),
     ) -> None:
-        """`root` gets the data folders `m1`, `m2`, …; they share a folder of machine code, if given.
+        """`root` gets the data folders `m1`, `m2`, …; they share the machine code of a cache, if given.
 
         Without a network, all machines use loopback. Services get `options` once they are nodes.
         """
@@ -55,12 +55,11 @@ class FleetNodes:
         )
         self.tokens: list[str] = []
         with self.at(1):
-            self.servers = [Server(root / "m1", environ)]
+            self.servers = [Server(root / "m1", environ, cache=cache)]
             try:
-                if compiled is not None:
-                    for folder in (root / f"m{number}" / "cache" for number in (1, 2, 3)):
-                        folder.mkdir(parents=True, exist_ok=True)
-                        (folder / "compiled").symlink_to(compiled, target_is_directory=True)
+                if cache is not None:
+                    share_machine_code(root / "m2", cache)
+                    share_machine_code(root / "m3", cache)
                 login(self.servers[0], project, environ)
                 prepare(project, environ, "deploy")
                 created = run(project, environ, "token", "create", "ci", "--role", "owner")

@@ -69,12 +69,7 @@ def host(kind: str, project: Path, home: Path, root: Path) -> Iterator[Host]:
 @contextmanager
 def _fleet(root: Path, project: Path, cache: Path) -> Iterator[Hosted]:
     """Deploy a project to a service that becomes a fleet, and follow its logs."""
-    environ = environ_of(root / "home")
-    (root / "home" / "cache").symlink_to(cache, target_is_directory=True)
-    # It takes longer to compile components than the tests take, so all tests share the machine code.
-    compiled = cache / "compiled"
-    compiled.mkdir(mode=0o700, exist_ok=True)
-    nodes = FleetNodes(root, project, environ, compiled)
+    nodes = FleetNodes(root, project, environ_of(root / "home", cache), cache)
     followers: list[subprocess.Popen[str]] = []
     try:
         nodes.form()

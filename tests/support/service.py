@@ -25,9 +25,11 @@ def svc() -> list[str]:
     return [sys.executable, "-m", "svc_tui"]
 
 
-def environ_of(home: Path) -> dict[str, str]:
-    """Return an environment without the caller's settings; `SVC_HOME` is a new folder."""
+def environ_of(home: Path, cache: Path | None = None) -> dict[str, str]:
+    """Return an environment without the user's settings; `SVC_HOME` is a new folder, with this cache."""
     home.mkdir()
+    if cache is not None:
+        (home / "cache").symlink_to(cache.resolve(), target_is_directory=True)
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("SVC_")}
     return {**inherited, "SVC_HOME": str(home), "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 
@@ -40,13 +42,36 @@ def static_project(root: Path, name: str = "shop") -> Path:
     return root
 
 
+def share_machine_code(data: Path, cache: Path) -> None:
+    """Link the machine code of all tests to a service: it takes longer to compile than the tests take."""
+    (cache / "compiled").mkdir(mode=0o700, parents=True, exist_ok=True)
+    (data / "cache").mkdir(parents=True, exist_ok=True)
+    (data / "cache" / "compiled").symlink_to((cache / "compiled").resolve(), target_is_directory=True)
+
+
+def share_code(data: Path, cache: Path) -> None:
+    """Link the machine code that components share in a cache to a service, but not their memories.
+
+    What it removes stays in the cache.
+    """
+    (data / "cache" / "compiled").mkdir(mode=0o700, parents=True)
+    for path in (cache / "compiled").glob("code-*.[cm]*"):
+        (data / "cache" / "compiled" / path.name).symlink_to(path.resolve())
+
+
 class Server:
     """`svc serve` on a data folder. `code` is the claim code of a new folder."""
 
     def __init__(
-        self, folder: Path, environ: Mapping[str, str], *options: str, control: int = 0, files: int = 0
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *options: str,
+        control: int = 0,
+        files: int = 0,
+        cache: Path | None = None,
     ) -> None:
-        """`files` is the limit of its open files, 0 for that of this process."""
+        """`files` is the limit of its open files, 0 for that of this process. `cache` has machine code."""
         self.folder = folder
         limits = (files, files) if files else resource.getrlimit(resource.RLIMIT_NOFILE)
         listen = ("--listen", "127.0.0.1:0", "--control", f"127.0.0.1:{control}")
@@ -70,6 +95,8 @@ class Server:
             raise AssertionError(f"svc serve did not start: {self.process.communicate()[1]}")
         self.control = addresses[0].split()[-1]
         self.port = int(addresses[1].rpartition(":")[2])
+        if cache is not None:
+            share_machine_code(folder, cache)
 
     def code(self) -> str:
         assert self.process.stderr is not None

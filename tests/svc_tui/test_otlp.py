@@ -13,6 +13,7 @@ from svc_tui.client import ApiError
 from svc_tui.commands.serve import serve
 from tests.engine.control.test_metrics import scrape, token
 from tests.engine.otlp.collector import attributes_of, collecting
+from tests.support.service import share_machine_code
 from tests.support.waiting import until
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
@@ -150,6 +151,7 @@ def test_metrics_of_a_guest_reach_sql_prometheus_and_the_collector(tmp_path: Pat
     with collecting() as collector:
         otlp = parse_collector(collector.url)
         with Hosted(tmp_path / "data", workers=2, otlp=otlp) as hosted, hosted.claim() as client:
+            share_machine_code(hosted.data, cache)
             deploy(client, root)
             assert [get(hosted).text for _ in range(3)] == ["200 {}"] * 3
             sql = {"sql": "select resource, value, attributes ->> 'lane' as lane from metrics"}

@@ -12,6 +12,7 @@ from engine.manifest.load import load
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
 from tests.support.full_disk import on_small_disk
+from tests.support.service import share_code
 from tests.svc_tui.hosted import Hosted, RecordingReporter
 
 pytestmark = pytest.mark.slow
@@ -65,20 +66,23 @@ def answers(hosted: Hosted, name: str) -> str:
 
 def test_applications_share_a_template(tmp_path: Path, cache: Path) -> None:
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        share_code(hosted.data, cache)
         first = bundled(application(tmp_path / "one", "one", "first"), cache)
         assert send(client, first) < 6 << 20
         second = bundled(application(tmp_path / "two", "two", "second"), cache)
         assert send(client, second) < MAX_SENT_BYTES
         assert send(client, bundled(application(tmp_path / "one", "one", "changed"), cache)) < MAX_SENT_BYTES
         assert (answers(hosted, "one"), answers(hosted, "two")) == ("changed", "second")
-    # Without machine code, the components are put together again.
+    # Without their memories, the components are put together again.
     shutil.rmtree(tmp_path / "data" / "cache")
+    share_code(tmp_path / "data", cache)
     with Hosted(tmp_path / "data") as hosted:
         assert (answers(hosted, "one"), answers(hosted, "two")) == ("changed", "second")
 
 
 def test_template_that_is_collected_during_a_deploy_is_sent_again(tmp_path: Path, cache: Path) -> None:
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        share_code(hosted.data, cache)
         bundle = bundled(application(tmp_path / "one", "one", "first"), cache)
         planned = uploader.plan(client, bundle)
         uploader.upload(client, bundle, planned["missing"], RecordingReporter())
@@ -92,6 +96,7 @@ def test_template_that_is_collected_during_a_deploy_is_sent_again(tmp_path: Path
 
 def test_damaged_difference_is_sent_again(tmp_path: Path, cache: Path) -> None:
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        share_code(hosted.data, cache)
         send(client, bundled(application(tmp_path / "one", "one", "first"), cache))
         bundle = bundled(application(tmp_path / "one", "one", "second"), cache)
         uploader.upload(client, bundle, uploader.plan(client, bundle)["missing"], RecordingReporter())
@@ -120,6 +125,7 @@ def test_schedule_and_job_wake_a_project_without_requests_and_a_follower_sees_th
     with (root / "svc.toml").open("a") as manifest:
         manifest.write('schedules = { "/schedule" = "@yearly" }\n')
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        share_code(hosted.data, cache)
         send(client, bundled(root, cache))
         assert answers(hosted, "one") == "added"
         token = hosted.token

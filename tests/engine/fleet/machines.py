@@ -32,14 +32,11 @@ class Machines(FleetNodes):
         complete: Callable[[Path], None] = lambda project: None,
     ) -> None:
         """`complete` adds more to the project. `cache` has toolchains, and gets machine code."""
-        project, environ = static_project(root / "shop"), environ_of(root / "home")
+        project = static_project(root / "shop")
         (project / "tables").mkdir()
         (project / "tables" / "0001-entries.sql").write_text(MIGRATION)
         complete(project)
-        if cache is not None:
-            (root / "home" / "cache").symlink_to(cache, target_is_directory=True)
-            (cache / "compiled").mkdir(mode=0o700, parents=True, exist_ok=True)
-        super().__init__(root, project, environ, cache and cache / "compiled", network)
+        super().__init__(root, project, environ_of(root / "home", cache), cache, network)
         self.client = httpx.Client(headers={"authorization": f"Bearer {self.token}"}, timeout=60)
 
     def post(self, number: int, path: str, body: Any) -> httpx.Response:
