@@ -41,7 +41,7 @@ from tests.support.guest_client import Client
 
 PAGE = 65536
 MINIMUM, START, LENGTH = 160 * PAGE, 8 * PAGE, 100 * PAGE
-INITIAL = bytes(START) + bytes(1 + at % 251 for at in range(LENGTH)) + bytes(MINIMUM - START - LENGTH)
+INITIAL = (bytes(START) + bytes(range(1, 252)) * (LENGTH // 251 + 1))[: START + LENGTH].ljust(MINIMUM, b"\0")
 MODULE = f"""(module (memory (export "memory") {MINIMUM // PAGE} 2000)
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
   (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0))))"""
