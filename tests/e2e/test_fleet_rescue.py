@@ -145,7 +145,14 @@ def test_target_that_is_not_empty_is_refused(machines: Machines) -> None:
     assert "is not empty" in done.stderr
 
 
-@pytest.mark.parametrize("step", ["n*/fleet/nats/store", "data/version", "data/blobs/*"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "data/version",
+        pytest.param("n*/fleet/nats/store", marks=pytest.mark.nightly),
+        pytest.param("data/blobs/*", marks=pytest.mark.nightly),
+    ],
+)
 def test_killed_rescue_is_repeated(machines: Machines, step: str) -> None:
     data, target = machines.folder(2), machines.root / "killed"
     before = contents(data)
