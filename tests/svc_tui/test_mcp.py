@@ -5,7 +5,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
-from importlib import util
+from importlib import import_module, util
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.support.service import environ_of
 from tests.support.waiting import until
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
-mcp = pytest.importorskip("mcp")
+pytestmark = pytest.mark.skipif(util.find_spec("mcp") is None, reason="mcp is not installed (extra mcp)")
 READING: dict[str, dict[str, Any]] = {
     "manifest": {},
     "state": {},
@@ -50,6 +50,7 @@ def talk(root: Path, test: Callable[[Any, Call], Awaitable[None]], *options: str
 
     The function returns the document of the result, or the text of an error.
     """
+    mcp: Any = import_module("mcp")  # It would take half a second in every process that collects tests.
     environment = environ_of(Path(tempfile.mkdtemp(dir=root.parent)) / "home")
     parameters = mcp.StdioServerParameters(
         command=sys.executable,
