@@ -3,8 +3,7 @@
 import json
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 
 from engine.control.discovery import find_endpoint
 from tests.support.pebble import BLOCKED, authority
-from tests.support.service import MANIFEST, PASSWORD, Server, environ_of, run, static_project, svc
+from tests.support.service import MANIFEST, PASSWORD, Server, environ_of, prepare, run, static_project, svc
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 SEVERAL = 'domains = ["Shop.Example.org", "www.shop.example.org"]\nhsts = true\n'
@@ -36,20 +36,11 @@ class Machine:
         return httpx.get(f"http://127.0.0.1:{self.server.port}{path}", headers={"host": host}, timeout=60)
 
     def states(self, project: Path) -> dict[str, str]:
-        result = run(project, self.environ, "domain", "list", "--json")
-        assert result.returncode == 0, result.stderr
-        listed = json.loads(result.stdout)
+        listed = json.loads(prepare(project, self.environ, "domain", "list", "--json"))
         return {each["name"]: each["state"] for each in listed["domains"]}
 
     def resolve(self, *names: str, address: str = "127.0.0.1") -> None:
         self.hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name in names))
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @contextmanager
@@ -91,7 +82,7 @@ def test_domain_waits_for_dns_redirects_to_the_first_one_and_is_released(
     deployed = run(shop, machine.environ, "deploy", "--json")
     assert deployed.returncode == 0, deployed.stderr
     assert machine.get("shop.example.org").status_code == 404
-    wait_until(lambda: machine.states(shop)["www.shop.example.org"] == "valid")
+    until(lambda: machine.states(shop)["www.shop.example.org"] == "valid", pause=0.1)
     assert machine.states(shop)["shop.example.org"] == "waiting"
     assert machine.get("www.shop.example.org").text == "one"
     assert "DNS has no address for this name" in machine.svc(shop, "domain", "check", "Shop.example.org")
@@ -171,7 +162,8 @@ def test_domain_of_the_service_is_checked_in_every_folder(
             endpoint = find_endpoint(tmp_path / "data")
             assert endpoint is not None
             machine.environ |= {"SVC_URL": endpoint.url, "SVC_TOKEN": endpoint.token}
-            wait_until(lambda: "no certificate: the authority" in machine.svc(tmp_path, "domain", "list"))
+            listed = ("domain", "list")
+            until(lambda: "no certificate: the authority" in machine.svc(tmp_path, *listed), pause=0.1)
             checked = machine.svc(tmp_path, "domain", "check")
             assert checked.startswith("apps.example.com  waiting for DNS\n"), checked
             assert "A, AAAA  apps.example.com and *.apps.example.com: the addresses of" in checked

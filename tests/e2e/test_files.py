@@ -135,7 +135,7 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
         assert shop.ask("PUT", "/b%2F..%2Fc", content=b"x").json()["code"] == "bad-key"
         assert shop.ask("GET", "/a/1").headers["cache-control"] == "public, max-age=9"
         assert shop.ask("GET", "/a/1?late=1").content == CONTENT
-        assert "late=1" not in run(shop.project, shop.environ, "logs").stdout, "its run continues"
+        assert "late=1" not in prepare(shop.project, shop.environ, "logs"), "its run continues"
         part = shop.ask("GET", "/a/1?get=1", headers={"range": "bytes=5-9"})
         assert part.content == CONTENT[5:10]
         assert json.loads(part.headers["x-file"]) == [{"offset": 5, "length": 5}, len(CONTENT), 3]
@@ -152,12 +152,12 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
             ("max=4", "max=5"),
         ):
             assert shop.ask("PUT", url.replace(old, new, 1), content=b"x").status_code == 403
-        counted = run(shop.project, shop.environ, "logs", "--json").stdout.splitlines()
+        counted = prepare(shop.project, shop.environ, "logs", "--json").splitlines()
         records = [json.loads(line) for line in counted]
         assert any(each.get("status") == 201 and each.get("bytes_in") == len(CONTENT) for each in records)
         read = shop.ask("GET", "/up?sign=GET").json()["url"]
         assert shop.ask("GET", read, headers={"range": "bytes=-4"}).content == CONTENT[-4:]
-        assert read.rpartition("=")[2] not in run(shop.project, shop.environ, "logs").stdout
+        assert read.rpartition("=")[2] not in prepare(shop.project, shop.environ, "logs")
 
         listed = shop.ask("GET", "/?list=1").json()
         assert listed["delimitedPrefixes"] == ["a/"] and [each["key"] for each in listed["objects"]] == ["up"]
@@ -184,7 +184,7 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
         assert run(shop.project, shop.environ, "gc").returncode == 0
 
         disconnect(shop.server.port, "/up", len(CONTENT), 2_000_000, "shop.localhost")
-        until(lambda: "499" in run(shop.project, shop.environ, "logs").stdout, 30)
+        until(lambda: "499" in prepare(shop.project, shop.environ, "logs"), 30)
         shop.server.process.send_signal(signal.SIGKILL)
         shop.server.stop()
         shop.server = shop.server.restarted(shop.environ, "--workers", "2")

@@ -17,7 +17,7 @@ import pytest
 from tests.engine.fleet.machines import Machines
 from tests.faults.faulty_fleet import FaultyFleet
 from tests.support.fleet import require_nats
-from tests.support.service import run
+from tests.support.service import prepare
 from tests.support.waiting import until
 
 MANIFEST = """
@@ -127,9 +127,8 @@ class Jobs:
 
     def listed(self, node: int) -> dict[str, int]:
         """Return how many jobs there are in each state."""
-        shown = run(self.machines.project, self.machines.environ_at(node), "jobs", "list", "--json")
-        assert shown.returncode == 0, shown.stderr
-        document = json.loads(shown.stdout)
+        shown = prepare(self.machines.project, self.machines.environ_at(node), "jobs", "list", "--json")
+        document = json.loads(shown)
         return {state: document[state] for state in ("waiting", "running", "dead")}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.fleet.machines import INSERT, TEXTS, Machines
 from tests.support.fleet import require_nats
-from tests.support.service import run
+from tests.support.service import prepare
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -25,11 +25,10 @@ def test_a_node_that_was_down_does_not_revive_a_removed_project(tmp_path: Path) 
         return machines.folder(number) / "projects" / "shop"
 
     def remove(number: int) -> None:
-        removed = run(machines.project, machines.environ_at(number), "projects", "remove", "shop", "--yes")
-        assert removed.returncode == 0, removed.stderr
+        prepare(machines.project, machines.environ_at(number), "projects", "remove", "shop", "--yes")
 
     def logs(number: int) -> str:
-        return run(machines.project, machines.environ_at(number), "logs").stdout
+        return prepare(machines.project, machines.environ_at(number), "logs")
 
     try:
         with machines.client:
@@ -44,8 +43,7 @@ def test_a_node_that_was_down_does_not_revive_a_removed_project(tmp_path: Path) 
             remove(1)
             assert not any(is_served(machines, number) for number in (1, 2))
             assert not data(1).exists() and not data(2).exists() and data(3).exists()
-            deployed = run(machines.project, machines.environ_at(2), "deploy")
-            assert deployed.returncode == 0, deployed.stderr
+            prepare(machines.project, machines.environ_at(2), "deploy")
             assert machines.write(2, INSERT, "new").status_code == httpx.codes.OK
             machines.restart(3)
             until(lambda: is_served(machines, 3))

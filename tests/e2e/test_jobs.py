@@ -88,9 +88,7 @@ export default {
 
 
 def listed(project: Path, environ: dict[str, str], *options: str) -> dict[str, Any]:
-    result = run(project, environ, "jobs", "list", "--json", *options)
-    assert result.returncode == 0, result.stderr
-    document: dict[str, Any] = json.loads(result.stdout)
+    document: dict[str, Any] = json.loads(prepare(project, environ, "jobs", "list", "--json", *options))
     return document
 
 
@@ -100,7 +98,7 @@ def idle(project: Path, environ: dict[str, str]) -> bool:
 
 
 def logged(project: Path, environ: dict[str, str], *options: str) -> str:
-    return run(project, environ, "logs", *options).stdout
+    return prepare(project, environ, "logs", *options)
 
 
 def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
@@ -321,9 +319,8 @@ def test_jobs_of_go_and_rust_and_rows_after_disconnects(
 
     def runs(lane: str, path: str) -> list[dict[str, Any]]:
         sql = "SELECT job, try, hex(body) AS body FROM runs WHERE lane = $1 AND path = $2 ORDER BY id"
-        shown = run(project, environ, "tables", "--service", "query", sql, lane, path, "--json")
-        assert shown.returncode == 0, shown.stderr
-        return [json.loads(line) for line in shown.stdout.splitlines()]
+        shown = prepare(project, environ, "tables", "--service", "query", sql, lane, path, "--json")
+        return [json.loads(line) for line in shown.splitlines()]
 
     try:
         login(server, project, environ)

@@ -31,12 +31,10 @@ def ask(server: Server, path: str) -> httpx.Response:
 
 
 def document(project: Path, environ: dict[str, str], *arguments: str) -> Any:
-    result = run(project, environ, *arguments, "--json")
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return json.loads(prepare(project, environ, *arguments, "--json"))
 
 
-@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.nightly), ("--workers", "2")])
 def test_a_removed_project_with_waiting_jobs_begins_empty_when_deployed_again(
     tmp_path: Path, cache: Path, options: tuple[str, ...]
 ) -> None:

@@ -39,15 +39,13 @@ export default {
 
 def listed(project: Path, environ: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Return the schedules by path."""
-    result = run(project, environ, "schedule", "list", "--json")
-    assert result.returncode == 0, result.stderr
-    document = json.loads(result.stdout)
+    document = json.loads(prepare(project, environ, "schedule", "list", "--json"))
     assert document["active"]
     return {each["path"]: each for each in document["schedules"]}
 
 
 def logged(project: Path, environ: dict[str, str], *options: str) -> str:
-    return run(project, environ, "logs", *options).stdout
+    return prepare(project, environ, "logs", *options)
 
 
 def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path: Path, cache: Path) -> None:
@@ -93,7 +91,7 @@ def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path
         assert schedules["/fail"]["paused"] and schedules["/fail"]["last"]["request"] == request
         assert logged(project, environ).count("begins /slow") == 1
 
-        until(lambda: listed(project, environ)["/poll"]["last"] is not None, 90)
+        until(lambda: listed(project, environ)["/poll"]["last"] is not None, 90, pause=0.15)
         last = listed(project, environ)["/poll"]["last"]
         assert (last["state"], last["status"]) == ("succeeded", 204)
         assert "begins /poll every 1m 0 " in logged(project, environ, "--request", last["request"])

@@ -62,8 +62,7 @@ class FleetNodes:
                     share_machine_code(root / "m3", cache)
                 login(self.servers[0], project, environ)
                 prepare(project, environ, "deploy")
-                created = run(project, environ, "token", "create", "ci", "--role", "owner")
-                self.token = created.stdout.split()[-1]
+                self.token = prepare(project, environ, "token", "create", "ci", "--role", "owner").split()[-1]
             except BaseException:
                 self.close()
                 raise

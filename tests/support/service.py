@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import httpx
@@ -139,16 +140,19 @@ def run(
     )
 
 
-def prepare(project: Path, environ: Mapping[str, str], *arguments: str, text: str = "") -> None:
-    """Run `svc` in the process of the test, which is faster, and expect success."""
-    with pytest.MonkeyPatch.context() as patch:
+def prepare(project: Path, environ: Mapping[str, str], *arguments: str, text: str = "") -> str:
+    """Run `svc` in the process of the test, which is faster; expect success and return what it prints."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
         for name in [name for name in os.environ if name.startswith("SVC_")]:
             patch.delenv(name)
-        for name in ("SVC_HOME", "PYTHON_KEYRING_BACKEND"):
-            patch.setenv(name, environ[name])
+        for name, value in environ.items():
+            if name.startswith("SVC_") or name == "PYTHON_KEYRING_BACKEND":
+                patch.setenv(name, value)
         patch.chdir(project)
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert main.run([*arguments]) == 0
+    return printed.getvalue()
 
 
 def login(server: Server, project: Path, environ: Mapping[str, str], code: str = "") -> None:

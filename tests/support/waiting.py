@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 
 
-def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until a condition holds. Fails after `seconds`."""
-    end, pause = time.monotonic() + seconds, threading.Event()
+def until(holds: Callable[[], bool], seconds: float = 60.0, *, pause: float = 0.01) -> None:
+    """Wait until a condition holds, with a pause between attempts. Fails after `seconds`."""
+    end, never = time.monotonic() + seconds, threading.Event()
     while not holds():
         assert time.monotonic() < end
-        pause.wait(0.01)
+        never.wait(pause)

@@ -25,7 +25,7 @@ from tests.engine.fleet.machines import Machines
 from tests.screens.dev_project import Console
 from tests.support.screens import text
 from tests.support.screens import until as until_shown
-from tests.support.service import run, svc
+from tests.support.service import prepare, run, svc
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -184,9 +184,8 @@ def test_board_and_status_show_nodes_quorum_and_lag(machines: Machines) -> None:
     machines.everywhere("SELECT * FROM entries")
 
     def status(number: int) -> dict[str, Any]:
-        done = run(machines.project, machines.environ, "fleet", "status", "--json", *machines.data(number))
-        assert done.returncode == 0, done.stderr
-        return dict(json.loads(done.stdout))
+        options = ("--json", *machines.data(number))
+        return dict(json.loads(prepare(machines.project, machines.environ, "fleet", "status", *options)))
 
     until(lambda: [node["lag_ms"] for node in status(2)["nodes"]] == [0, 0, 0])
     state = status(3)
