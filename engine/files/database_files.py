@@ -3,6 +3,9 @@
 import shutil
 from pathlib import Path
 
+import apsw
+
+_PIECE_BYTES = 1 << 20
 _PARTS = ("", "-wal", "-shm", "-journal")
 
 
@@ -23,10 +26,20 @@ def move_database(path: Path, target: Path) -> None:
 
 
 def copy_database(path: Path, target: Path) -> None:
-    """Copy a database file and its side files as they are, within one folder. Raises OSError."""
-    for source, destination in zip(_files(path), _files(target), strict=True):
-        if source.exists():
-            shutil.copyfile(source, destination)
+    """Copy a database file and its log as they are, within one folder. Raises OSError and SQLite's errors.
+
+    SQLite reads the file: another descriptor, when it is closed, would release the locks of this process.
+    """
+    log = path.with_name(path.name + "-wal")
+    if log.exists():
+        shutil.copyfile(log, target.with_name(target.name + "-wal"))
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    try:
+        with target.open("wb") as copy:
+            for begin in range(0, size := file.xFileSize(), _PIECE_BYTES):
+                copy.write(file.xRead(min(_PIECE_BYTES, size - begin), begin))
+    finally:
+        file.xClose()
 
 
 def remove_database(path: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -44,8 +44,10 @@ class SqliteFile(ABC):
         try:
             if write:
                 ensure_data_dir(path.parent)
-                # SQLite gives its other files the same mode.
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.mode))
+                # SQLite gives its other files the same mode. To close an existing file would release the locks
+                # that other connections of this process have.
+                with suppress(FileExistsError):
+                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.mode))
             self._database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         except (OSError, apsw.Error) as error:
             raise self._error(error) from error

@@ -11,7 +11,6 @@ from pathlib import Path
 import apsw
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
-_INDEX_FRAMES_AT, _INDEX_SALTS_AT, _INDEX_BYTES = 16, 32, 48
 _CHUNK_FRAMES = 256
 
 
@@ -25,25 +24,23 @@ def lost_commits(path: Path) -> int:
     try:
         if log.stat().st_size <= _HEADER_BYTES:
             return 0
-        with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE)) as connection:
-            connection.execute("begin immediate")  # Recovers the log, and excludes other writers.
-            with path.with_name(path.name + "-shm").open("rb") as file:
-                header = file.read(_INDEX_BYTES)
-            (frames,) = struct.unpack_from("=I", header, _INDEX_FRAMES_AT)
-            salts = header[_INDEX_SALTS_AT:_INDEX_BYTES][:8]
-            return _commits_after(log, frames, salts, connection.pragma("page_size"))
+        with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE)) as writer:
+            writer.execute("begin immediate")  # Recovers the log, and excludes other writers.
+            with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE)) as reader:
+                page_size = reader.pragma("page_size")
+                reader.pragma("schema_version")  # Opens the log.
+                frames, _ = reader.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            return _commits_after(log, frames, page_size)
     except (apsw.Error, OSError):  # Another process writes and has recovered the log, or there is none.
         return 0
 
 
-def _commits_after(log: Path, frames: int, salts: bytes, page_size: int) -> int:
+def _commits_after(log: Path, frames: int, page_size: int) -> int:
     frame_bytes = _FRAME_HEADER_BYTES + page_size
     commits = 0
     with log.open("rb") as file:
-        if not frames:
-            start = file.read(_HEADER_BYTES + _FRAME_HEADER_BYTES)
-            if not _is_header(start[:_HEADER_BYTES]):
-                salts = start[_HEADER_BYTES + 8 : _HEADER_BYTES + 16]
+        start = file.read(_HEADER_BYTES + _FRAME_HEADER_BYTES)
+        salts = start[16:24] if _is_header(start[:_HEADER_BYTES]) else start[40:48]
         file.seek(_HEADER_BYTES + frames * frame_bytes)
         while chunk := file.read(frame_bytes * _CHUNK_FRAMES):
             for at in range(0, len(chunk) - frame_bytes + 1, frame_bytes):
