@@ -95,10 +95,11 @@ RunSql = Callable[..., Any]
 
 
 @contextmanager
-def open_timeline(root: Path, credentials: Credentials | None) -> Iterator[RunSql]:
+def open_timeline(root: Path, credentials: Credentials | None, *, running: bool = False) -> Iterator[RunSql]:
     """Yield a function that reads the timeline of the project in a folder. It raises `SvcError`.
 
-    The timeline is that on a service with `credentials`, else that of `svc dev`.
+    The timeline is that on a service with `credentials`, with `running` not of a stopped one, else that of
+    `svc dev`.
     """
     from engine.timeline.sql import MAX_ROWS, run  # Not for commands that only read records.
 
@@ -107,7 +108,7 @@ def open_timeline(root: Path, credentials: Credentials | None) -> Iterator[RunSq
         yield lambda sql, limit=MAX_ROWS: json.loads(run(path, sql, limit))
         return
     url = f"/v1/projects/{load(root).name}/logs/sql"
-    with open_client(credentials) as client:
+    with open_client(credentials, running=running) as client:
         yield lambda sql, limit=MAX_ROWS: client.call("POST", url, {"sql": sql, "limit": limit})
 
 
@@ -250,7 +251,7 @@ class RemoteLogs:
         params = {**self.query.filters, "tail": tail, "follow": "true" if follow else None}
         if self._position is not None:  # after a lost connection
             params |= {"since": None, "until": None, "tail": None, "after": self._position}
-        with open_client(self.login) as client:
+        with open_client(self.login, running=follow) as client:
             for line in client.lines("GET", f"/v1/projects/{self.project}/logs", params=params):
                 self._handle(line, on_record)
 

@@ -223,6 +223,10 @@ def _closest(context: Any, match: re.Match[str]) -> str:
         path = context.command_path
         return f"Did you mean `{path} {close[0]}`?" if close else f"Run `{path} --help` to list the commands."
     if match[0].startswith("No such option"):
+        above = context.parent
+        if above is not None and any(match[1] in each.opts for each in above.command.params):
+            path = above.command_path
+            return f"Pass it before the command: `{path} {match[1]} {context.info_name} …`."
         options = {option: each.metavar or "" for each in context.command.params for option in each.opts}
         close = get_close_matches(match[1], options, n=1, cutoff=0.7)
         # The value of `--listen HOST:PORT` has what `--port` asks for.

@@ -535,4 +535,7 @@ def parse_moment(text: str) -> int:
     except ValueError:
         hint = "Use a time in UTC such as 2026-11-28T14:02, 14:02 of today, or an age: 10m."
         raise InvalidUsage(f"{text} is not a time", hint) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e9)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment > now:
+        raise InvalidUsage(f"{text} is in the future", f"Times are in UTC: it is {now:%Y-%m-%dT%H:%M:%S}.")
+    return int(moment.timestamp() * 1e9)

@@ -1,5 +1,6 @@
 """The user's own folder of svc: `SVC_HOME`, or `~/.svc`. Its `cache/` may be deleted at any time."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ class Home:
 
     def data(self, chosen: Path | None) -> Path:
         """Return the absolute path of the data directory that the user chose, or of the default one."""
-        return (chosen or self.root / "data").expanduser().absolute()
+        return Path(os.path.normpath((chosen or self.root / "data").expanduser().absolute()))
 
     def cache(self) -> Path:
         """Return the cache folder, created if missing. Raises `SvcError` when that fails."""

@@ -58,10 +58,10 @@ class Principal:
         if not self.has(project, role):
             current = self.role(project)
             state = f"is only {current} of" if current else "has no role in"
-            raise Forbidden(
-                f"{self.name} {state} the project {project}; this requires the role {role}",
-                f"Ask an owner of {project} to run: svc user role NAME {role} --project {project}",
-            )
+            hint = f"Ask an owner of {project} to run: svc user role {self.name} {role} --project {project}"
+            if self.user != self.name:
+                hint = f"Use another token: svc token create NAME --role {role} --project {project}"
+            raise Forbidden(f"{self.name} {state} the project {project}; this requires the role {role}", hint)
 
 
 class Authenticator(Protocol):

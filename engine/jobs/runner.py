@@ -76,6 +76,8 @@ class JobRunner:
         self._heap: list[tuple[float, str]] = []
         self._known: set[str] = set()
         """Projects whose jobs of earlier processes, and of claims without an answer, are due again."""
+        self._failures: dict[str, str] = {}
+        """Why the jobs of a project do not run, to report it once."""
         self._served: set[str] = set()
         """Projects whose jobs are still to be looked up."""
         self._active: dict[str, asyncio.Task[None]] = {}
@@ -106,6 +108,7 @@ class JobRunner:
         """Cancel the tries of a project that is not served any more."""
         self._due.pop(project, None)
         self._known.discard(project)
+        self._failures.pop(project, None)
         claiming = [task for name, task in self._active.items() if name == project]
         await cancel([*claiming, *self._tries.pop(project, ())])
 
@@ -174,9 +177,12 @@ class JobRunner:
         try:
             if (again := await self._claim(name)) is not None:
                 self._plan(name, again)
+            self._failures.pop(name, None)
         except Exception as error:
-            trace = None if isinstance(error, SvcError) else error
-            _log.error("the jobs of %s do not run: %s", name, error, exc_info=trace)
+            if self._failures.get(name) != str(error):
+                trace = None if isinstance(error, SvcError) else error
+                _log.error("the jobs of %s do not run: %s", name, error, exc_info=trace)
+            self._failures[name] = str(error)
             self._known.discard(name)  # The claim may be stored.
             self._plan(name, self._clock() + RETRY_SECONDS)
         finally:
@@ -212,12 +218,15 @@ class JobRunner:
         except Exception as error:
             _log.exception("a try of the job %s of %s failed", job.id, name)
             ended = self._failed(name, job, request, f"an error in svc: {error}")
+        failure = ""
         while ended is not None:
             try:
                 await store.end(self._owner, [ended])
                 break
             except Exception as error:
-                _log.error("the end of the job %s of %s is not stored: %s", job.id, name, error)
+                if failure != str(error):
+                    _log.error("the end of the job %s of %s is not stored: %s", job.id, name, error)
+                failure = str(error)
             if self._stopping:
                 break  # The claim ends by itself, and the job runs again.
             await asyncio.sleep(RETRY_SECONDS)

@@ -70,6 +70,8 @@ class _Plan:
     project: Project
     read: float
     wake: float
+    failure: str = ""
+    """Why the schedules do not run, to report it once."""
 
 
 class Scheduler:
@@ -176,11 +178,13 @@ class Scheduler:
             entries = await self._change(name, settle)
         except BaseException as error:
             self._forget(starting)
-            self._plans[name] = _Plan(project, now, now + RETRY_SECONDS)
+            before = self._plans.get(name)
+            self._plans[name] = _Plan(project, now, now + RETRY_SECONDS, str(error))
             if not isinstance(error, Exception):
                 raise
-            trace = None if isinstance(error, SvcError) else error
-            _log.error("the schedules of %s do not run: %s", name, error, exc_info=trace)
+            if before is None or before.failure != str(error):
+                trace = None if isinstance(error, SvcError) else error
+                _log.error("the schedules of %s do not run: %s", name, error, exc_info=trace)
             return
         for key, (level, text) in notes:
             resource, schedule = schedules[key]

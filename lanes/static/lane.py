@@ -43,8 +43,7 @@ class StaticLane:
                 return await pack(empty, packing)
         if not resource.workdir.is_dir():
             raise BuildFailed(
-                f"resource {resource.name}: the folder {request.display_path(resource.workdir)}"
-                " does not exist",
+                f"resource {resource.name}: {request.display_path(resource.workdir)} does not exist",
                 f"Create it, or correct `workdir` of [resource.{resource.name}] in svc.toml.",
             )
         if resource.output is None:

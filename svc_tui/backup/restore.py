@@ -3,6 +3,7 @@
 import asyncio
 import io
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass
@@ -81,11 +82,14 @@ def parse_time(at: str) -> int:
     try:
         moment = datetime.fromisoformat(at)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+        time_ns = (moment - _EPOCH) // timedelta(microseconds=1) * 1000
     except (ValueError, OverflowError):
         raise InvalidUsage(
             f"{at[:80]} is not a time", "Use a time such as 2026-11-28T14:02 (UTC): --at TIME"
         ) from None
+    if time_ns > (now_ns := time.time_ns()):
+        raise InvalidUsage(f"{at} is in the future", f"Times are in UTC: it is {text(now_ns)}.")
+    return time_ns
 
 
 async def restore(

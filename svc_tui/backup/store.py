@@ -45,6 +45,10 @@ class BackupDamaged(BackupError):
     """An object is missing, damaged, or sealed with another key."""
 
 
+class OtherKey(BackupDamaged):
+    """An object is sealed with another key."""
+
+
 class BackupTaken(BackupError):
     """The store has the backup of another service."""
 
@@ -196,7 +200,7 @@ class BackupStore:
             raise self._damaged(name)
         cipher = self._keys.get(key.decode(errors="replace"))
         if cipher is None:
-            raise BackupDamaged(
+            raise OtherKey(
                 f"{name} of the backup at {self.url} is sealed with another key",
                 "Pass the secrets.key of the service that was backed up: --key FILE.",
             )

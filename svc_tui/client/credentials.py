@@ -350,8 +350,8 @@ def _is_token(text: str) -> bool:
 
 
 @contextmanager
-def open_client(credentials: Credentials) -> Iterator[Client]:
-    """Yield a client of a service. Raises `SvcError`."""
+def open_client(credentials: Credentials, *, running: bool = False) -> Iterator[Client]:
+    """Yield a client of a service, with `running` not of a stopped one. Raises `SvcError`."""
     if credentials.folder is None:
         with Client(credentials.url, credentials.token, expired_error=credentials.expired_error) as client:
             yield client
@@ -359,7 +359,7 @@ def open_client(credentials: Credentials) -> Iterator[Client]:
     # The service takes a second to load.
     from svc_tui.client.discovery import service_client
 
-    with service_client(credentials.folder) as client:
+    with service_client(credentials.folder, running=running) as client:
         yield client
 
 

@@ -5,6 +5,7 @@ Write permission for the data directory of a service makes an owner, without a l
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,7 +17,7 @@ from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.manifest.model import Project
 from svc_tui.background_loop import run_in_background
-from svc_tui.client import Client
+from svc_tui.client import Client, Unreachable
 
 _T = TypeVar("_T")
 CLOSE_SECONDS = 1.0
@@ -107,10 +108,20 @@ def _refuse_stopped_node(folder: Path) -> None:
 
 
 @contextmanager
-def service_client(folder: Path) -> Iterator[Client]:
-    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails."""
+def service_client(folder: Path, *, running: bool = False) -> Iterator[Client]:
+    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails.
+
+    With `running`, raise `Unreachable` for a stopped service instead of opening its folder, which a start
+    would have to wait for.
+    """
     with ExitStack() as stack:
-        client = _running_or_opened(folder, lambda: stack.enter_context(_run_service(folder)))
+        if not running:
+            client = _running_or_opened(folder, lambda: stack.enter_context(_run_service(folder)))
+        elif (client := find_running(folder, "/v1/whoami")) is None:
+            raise Unreachable(
+                f"the service on {folder} is stopped",
+                f"Start it: svc serve --data {shlex.quote(str(folder))}",
+            )
         if client is None:
             client = find_running(folder, "/v1/whoami")
             if client is None:

@@ -31,7 +31,7 @@ from svc_tui.backup.names import (
     values_times,
 )
 from svc_tui.backup.restore import NOW_NS, Restored, parse_time, restore, text
-from svc_tui.backup.store import BackupDamaged, BackupStore
+from svc_tui.backup.store import BackupDamaged, BackupStore, OtherKey
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 from svc_tui.backup.verify import verify as check
 from svc_tui.client.credentials import CredentialStore, current_project, noted_client
@@ -264,6 +264,7 @@ def _restore_live(project: str, at: str, deployment: str, *, yes: bool, as_json:
 
 
 def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
+    """Return the store and its key. Raises `OtherKey`, which each object of the store would raise."""
     path = (key or Home.from_environment(os.environ).root / "data" / KEY_FILE).expanduser()
     try:
         opened = SecretsKey.parse(path.read_text("ascii"))
@@ -273,4 +274,11 @@ def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
             f"the key {path} cannot be read: {reason}",
             f"Pass the {KEY_FILE} of the service that was backed up: --key FILE.",
         ) from error
-    return BackupStore(url, opened), opened
+    store = BackupStore(url, opened)
+    try:
+        store.get(SERVICE)
+    except OtherKey:
+        raise
+    except BackupDamaged:
+        pass  # The command names what it needs and cannot read.
+    return store, opened

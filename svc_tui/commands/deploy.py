@@ -48,6 +48,10 @@ def deploy(
         uploader.require_deployer(client, project.name)
         if credentials.key and not plan:
             store.link_project(root, credentials.key)
+        if (unset := uploader.unset_secrets(client, project)) is not None:
+            if not plan:
+                raise unset
+            stderr.warn(unset.message, unset.hint)
         drifted = uploader.drifted_mounts(client, project)
         if not plan:
             enforce_mounts(drifted, discard=discard_mounts)

@@ -216,8 +216,9 @@ def top(
     name = load(root).name
     credentials = resolve_target(root, service)
     where = f"{name} on {credentials.key}" if credentials is not None else f"{name} in svc dev"
-    with open_timeline(root, credentials) as run:
-        if as_json or once or not (stdout.is_terminal() and sys.stdin.isatty()):
+    live = not (as_json or once) and stdout.is_terminal() and sys.stdin.isatty()
+    with open_timeline(root, credentials, running=live) as run:
+        if not live:
             activity = _read_window(run, seconds).sorted(sort)
             if as_json:
                 stdout.data(asdict(activity))

@@ -65,6 +65,8 @@ class ConsoleDeployer:
             login = self._login()
             with open_client(login) as client:
                 uploader.require_deployer(client, project.name)
+                if (unset := uploader.unset_secrets(client, project)) is not None:
+                    raise unset
                 drifted = uploader.drifted_mounts(client, project)
                 reporter.raise_if_canceled()
                 bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, reporter)))

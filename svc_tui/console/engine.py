@@ -82,7 +82,7 @@ class RunningDevServer(EngineConnection):
 
 
 class ServiceProject(EngineConnection):
-    """A project deployed to a service; `connect` opens a service in a data directory on demand."""
+    """A project deployed to a service that runs: a Console would hold the folder of a stopped one."""
 
     def __init__(self, login: Credentials, project: str) -> None:
         super().__init__(ConnectionInfo(project, "service", login.key))
@@ -92,7 +92,7 @@ class ServiceProject(EngineConnection):
     def connect(self) -> Client:
         """Return a client with the credentials of the login."""
         self._connection.close()
-        return self._connection.enter_context(open_client(self._login))
+        return self._connection.enter_context(open_client(self._login, running=True))
 
     def wait_for_lost_access(self) -> SvcError | None:
         """Follow a stream of the service, which ends it when the login or its role is revoked."""
@@ -110,7 +110,7 @@ class ServiceProject(EngineConnection):
             time.sleep(RECONNECT_SECONDS)
 
     def stop(self) -> None:
-        """Close the connection, and the data directory if the service runs in one."""
+        """Close the connection."""
         self._connection.close()
 
 
@@ -216,7 +216,7 @@ def connect_service(project: str) -> tuple[Credentials, EngineConnection]:
 
 
 def _project_of(login: Credentials, project_folder: Path | None) -> str:
-    with open_client(login) as client:
+    with open_client(login, running=True) as client:
         names = list(client.call("GET", "/v1/projects")["projects"])
     if project_folder is not None and (name := load(project_folder).name) in names:
         return name

@@ -83,6 +83,18 @@ def require_deployer(client: Client, project: str) -> None:
     Principal(name, account["roles"]).require(project, "deployer")
 
 
+def unset_secrets(client: Client, project: Project) -> SvcError | None:
+    """Return the error of a deploy of the project whose secrets have no values on the service, or None."""
+    known = client.call("GET", f"/v1/projects/{project.name}/secrets")["secrets"]
+    if not (names := sorted(project.secrets.difference(known))):
+        return None
+    return SvcError(
+        f"{project.name} needs secrets without a value on the service: {', '.join(names)}",
+        f"Set them: {' && '.join(f'svc secret set {name}' for name in names)}",
+        code="policy",
+    )
+
+
 def drifted_mounts(client: Client, project: Project) -> list[DrawnMount]:
     """Return the mounts that were drawn in the Console and that svc.toml does not have."""
     try:

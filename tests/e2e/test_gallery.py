@@ -55,7 +55,7 @@ def gallery(
         yield server
 
 
-def begin(server: DevServer, type: str, size: int, **headers: str) -> httpx.Response:
+def begin(server: DevServer, type: str, size: float, **headers: str) -> httpx.Response:
     document = {"name": f"a {type}", "type": type, "size": size}
     return server.request("POST", "/api/items", json=document, headers=headers or PASSWORD)
 
@@ -116,6 +116,8 @@ def test_image_that_cannot_be_decoded_fails_with_the_reason(gallery: DevServer) 
 def test_uploads_are_limited_in_type_and_size_and_need_the_password(gallery: DevServer) -> None:
     assert begin(gallery, "text/html", 1).status_code == 415
     assert begin(gallery, "image/png", 200_000_001).status_code == 413
+    assert begin(gallery, "image/png", 0.5).status_code == 413
+    assert gallery.request("POST", "/api/items", content=b"{", headers=PASSWORD).status_code == 400
     assert begin(gallery, "image/png", 1, authorization="Bearer x").status_code == 401
     begun = begin(gallery, "image/png", 3).json()
     for body, type, status in ((b"four", "image/png", 413), (b"abc", "text/html", 403)):

@@ -63,6 +63,12 @@ def test_plan_warns_of_tables_without_a_migration(hosted: Hosted, root: Path) ->
     assert "table bookings" in warning and "svc tables migration NAME" in warning
 
 
+def test_plan_without_the_value_of_a_secret_raises(hosted: Hosted, root: Path) -> None:
+    (root / "svc.toml").write_text(MANIFEST + 'secrets = ["KEY"]\n')
+    with pytest.raises(SvcError, match="shop needs secrets without a value on the service: KEY"):
+        deployer_of(hosted, root, []).plan(lambda _: None)
+
+
 def test_run_without_plan_raises(hosted: Hosted, root: Path) -> None:
     with pytest.raises(SvcError, match="the deploy has no plan"):
         deployer_of(hosted, root, []).run(lambda _: None, allow=False, message="")

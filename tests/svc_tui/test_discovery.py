@@ -14,13 +14,17 @@ from engine.bucket.folder import FolderBucket
 from engine.control.discovery import ControlEndpoint, find_endpoint, publish_endpoint
 from engine.errors import SvcError
 from engine.http.tls import Certificate
-from svc_tui.client import discovery
+from svc_tui.client import Unreachable, discovery
+from svc_tui.client.credentials import Credentials
 from svc_tui.client.discovery import ensure_usable, service_client
+from svc_tui.console.engine import ServiceProject
+from svc_tui.logs import LogQuery, RemoteLogs
 from svc_tui.main import run
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, static_shop
 
 pytestmark = pytest.mark.slow
+FOLLOW = LogQuery(follow=True)
 
 
 @contextmanager
@@ -103,6 +107,24 @@ def test_command_for_a_stopped_service_says_so_and_answers_from_the_folder_only(
         assert "is stopped" not in capsys.readouterr().err
 
 
+def test_deploy_without_the_values_of_secrets_names_them_before_the_build(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = static_shop(tmp_path / "shop")
+    manifest = root / "svc.toml"
+    manifest.write_text(f'{manifest.read_text()}build = "touch built"\nsecrets = ["B", "A"]\n')
+    monkeypatch.chdir(root)
+    with service(tmp_path / "data"):
+        assert run(["login", "--data", "../shop/../data"]) == 0
+        assert f"logged in to {tmp_path / 'data'} as developer" in capsys.readouterr().out
+        assert run(["deploy"]) == 1 and not (root / "built").exists()
+        output = capsys.readouterr().err
+        assert "error: shop needs secrets without a value on the service: A, B\n" in output
+        assert "hint: Set them: svc secret set A && svc secret set B\n" in output
+        assert run(["deploy", "--plan"]) == 0
+        assert "warning: shop needs secrets without a value on the service: A, B\n" in capsys.readouterr().err
+
+
 def test_start_waits_for_a_command_that_uses_the_folder(tmp_path: Path) -> None:
     ensure_usable(tmp_path / "data")
     with ThreadPoolExecutor() as threads, ExitStack() as command:
@@ -124,6 +146,22 @@ def test_command_waits_for_a_service_that_starts(tmp_path: Path) -> None:
         asyncio.run(bucket.aclose())
         services.push(command)
         assert waiting.result(60).call("GET", "/v1/whoami")["user"] == "developer"
+
+
+def test_open_console_leaves_the_folder_of_a_service_that_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    login = Credentials(str(folder), folder=folder)
+    console = ServiceProject(login, "shop")
+    reader = RemoteLogs(login, "shop", FOLLOW, lambda records: None, lambda count: None)
+    with service(folder):
+        assert console.connect().url
+    for lost in (console.connect, reader.run):
+        with pytest.raises(Unreachable, match="is stopped") as caught:
+            lost()
+        assert caught.value.hint == f"Start it: svc serve --data {folder}"
+    with service(folder) as url:
+        assert console.connect().url == url
+    console.stop()
 
 
 def test_commands_do_not_use_the_service_of_another_command(tmp_path: Path) -> None:

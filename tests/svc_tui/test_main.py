@@ -71,6 +71,13 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["dev", "--port"], 2, "error: --port needs a value\n  hint: Run `svc dev --help` for details."),
         (["dev", "extra"], 2, "error: unexpected argument: extra\n  hint: Usage: svc dev"),
         (["dev", "--release=1"], 2, "error: --release takes no value\n"),
+        (
+            ["tables", "list", "--service"],
+            2,
+            "unknown option --service\n  hint: Pass it before the command: `svc tables --service list …`.",
+        ),
+        (["deploy", "-C", "x"], 2, "hint: Pass it before the command: `svc -C deploy …`."),
+        (["restore", "--at", "2126-01-01T00:00", "--data", "x"], 2, "2126-01-01T00:00 is in the future"),
         (["serve", "--port", "80"], 2, "unknown option --port\n  hint: Did you mean --listen?"),
         (["usage", "--by", "week"], 2, "--by cannot be week\n  hint: Use minute, hour, day or total."),
         (["usage", "--by", "hours"], 2, "--by cannot be hours\n  hint: Did you mean hour?"),

@@ -16,6 +16,7 @@ from svc_tui.tables_syntax import (
     is_destructive,
     parse_changes,
     parse_columns,
+    parse_moment,
 )
 from tests.support.column_types import TYPES
 
@@ -169,6 +170,13 @@ def test_quoted_names_survive() -> None:
     assert parse_changes(table, f"drop table {format_name(name)}", TYPES)[0]["op"] == "drop-table"
     (change,) = parse_changes(table, 'drop "note"', TYPES)
     assert change["op"] == "drop-column" and format_change(change) == 'drop "note"'
+
+
+@pytest.mark.parametrize("text", ["23:59:59.999999", "2126-11-28T14:02", "2126-11-28T14:02+02:00"])
+def test_moment_in_the_future_is_refused(text: str) -> None:
+    with pytest.raises(SvcError, match="is in the future") as caught:
+        parse_moment(text)
+    assert "Times are in UTC: it is 2" in caught.value.hint
 
 
 def test_types_come_from_the_api() -> None:

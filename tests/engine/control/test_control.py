@@ -184,8 +184,12 @@ def test_stronger_of_project_and_global_role_applies() -> None:
         Forbidden, match="ann is only viewer of the project blog; this requires the role deployer"
     ):
         principal.require("blog", "deployer")
-    with pytest.raises(Forbidden, match="has no role in"):
+    with pytest.raises(Forbidden, match="has no role in") as of_user:
         Principal("bob", {}).require("shop", "viewer")
+    assert of_user.value.hint == "Ask an owner of shop to run: svc user role bob viewer --project shop"
+    with pytest.raises(Forbidden, match="bob/ci is only viewer of the project shop") as of_token:
+        Principal("bob/ci", {"shop": "viewer"}).require("shop", "deployer")
+    assert of_token.value.hint == "Use another token: svc token create NAME --role deployer --project shop"
 
 
 def test_requests_of_one_user_above_limit_are_refused() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -338,6 +339,43 @@ def test_jobs_that_cannot_be_looked_up_at_the_start_run(
         world.start()
         await world.until_idle()
         assert sum(world.ended.values()) == 1
+
+    play(tmp_path, test)
+
+
+def test_disk_that_stays_full_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("engine.jobs.runner.RETRY_SECONDS", 0.01)
+    left = {"claim": 4, "end": 4}
+
+    async def test(world: World) -> None:
+        def full(name: str) -> Callable[..., Awaitable[Any]]:
+            call = getattr(world.store, name)
+
+            async def failing(*given: Any, **named: Any) -> Any:
+                left[name] -= 1
+                if left[name] >= 0:
+                    raise SvcError("the disk is full")
+                return await call(*given, **named)
+
+            return failing
+
+        for name in left:
+            monkeypatch.setattr(world.store, name, full(name))
+        id_ = await world.add()
+        world.start()
+        await world.until_idle()
+        assert [record.getMessage() for record in caplog.records] == [
+            "the jobs of shop do not run: the disk is full",
+            f"the end of the job {id_} of shop is not stored: the disk is full",
+        ]
+        left["claim"] = 1
+        await world.add()
+        await world.until_idle()
+        assert [record.getMessage() for record in caplog.records[2:]] == [
+            "the jobs of shop do not run: the disk is full"
+        ]
 
     play(tmp_path, test)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.bucket.protocols import BucketClosed
 from engine.cancellation import cancel
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.routes import RouteTable
@@ -147,6 +148,23 @@ def test_downtime_is_caught_up_once_if_asked_for(tmp_path: Path, catch_up: bool,
             await other.tick()
         assert world.started == [("/poll", "2026-03-28T17:00:00Z")] * count
         assert any("was missed" in text for text in world.texts) is not catch_up
+
+    run(scenario)
+
+
+def test_bucket_that_stays_unusable_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, SPRING, Schedule("/poll", "every 1h"))
+        async with world.process() as process:
+            await process.kill()
+            for _ in range(3):
+                await process.tick()
+                world.now += 3600
+        assert [record.getMessage() for record in caplog.records] == [
+            f"the schedules of shop do not run: {BucketClosed()}"
+        ]
 
     run(scenario)
 

@@ -214,7 +214,7 @@ def test_output_symlink_inside_the_project_is_packed(shop: Workshop) -> None:
 
 def test_missing_workdir_or_output_key_is_reported(shop: Workshop) -> None:
     error = shop.failure(workdir=shop.root / "gone")
-    assert "the folder gone does not exist" in error.message
+    assert "resource site: gone does not exist" in error.message
     assert "`workdir`" in error.hint
     assert 'output = "public"' in shop.failure(output=None).hint
 

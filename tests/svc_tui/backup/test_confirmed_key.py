@@ -48,10 +48,26 @@ def test_copy_of_the_key_is_confirmed(url: str, tmp_path: Path, capsys: pytest.C
     assert not confirmed(url, key_file(tmp_path / "newer", newer), capsys)
 
 
+def test_backup_whose_service_is_lost_or_damaged_is_verified(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, marker = key_file(tmp_path / "safe", KEY), tmp_path / "store" / "service"
+    marker.write_bytes(marker.read_bytes()[:-1])
+    assert run(["backup", "verify", url, "--key", key]) == 1
+    assert "service of the backup at" in capsys.readouterr().out
+    marker.unlink()
+    assert run(["backup", "status", url, "--key", key]) == run(["backup", "verify", url, "--key", key]) == 0
+
+
 def test_other_keys_are_not_confirmed(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = key_file(tmp_path / "other", SecretsKey.create())
-    assert run(["backup", "confirm-key", url, "--key", other]) == 1
-    assert "sealed with another key" in capsys.readouterr().err
+    new = str(tmp_path / "new")
+    for command in (["confirm-key", url], ["status", url], ["verify", url], ["--from", url, "--data", new]):
+        words = ["restore"] if command[0] == "--from" else ["backup"]
+        assert run([*words, *command, "--key", other]) == 1
+        output = capsys.readouterr()
+        assert not output.out and output.err.startswith("error: service of the backup at")
+        assert "is sealed with another key\n  hint: Pass the secrets.key of the service" in output.err
     FolderBucket(tmp_path / "data2")
     own = key_file(tmp_path / "data2", KEY)
     (tmp_path / "link").symlink_to(own)

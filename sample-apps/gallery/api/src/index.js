@@ -19,9 +19,11 @@ async function list(before) {
 
 // First, the page asks for a place to upload to. The URL permits one upload of this type, for an hour.
 async function begin(request) {
-  const { name, type, size } = await request.json();
+  const body = await request.json().catch(() => null);
+  if (!body) return problem(400, 'The body is not JSON');
+  const { name, type, size } = body;
   if (!TYPES.includes(type)) return problem(415, `${type || 'This type'} is not one of ${TYPES.join(', ')}`);
-  if (!(size > 0 && size <= MAX_BYTES)) return problem(413, 'A file has 1 byte to 200 MB');
+  if (!(Number.isInteger(size) && size > 0 && size <= MAX_BYTES)) return problem(413, 'A file has 1 byte to 200 MB');
   const { lastId: id } = await tables.exec`
     insert into items (name, type, size) values (${String(name).slice(0, 200) || 'file'}, ${type}, ${size})`;
   const { url } = await files.sign(original(id), { method: 'PUT', expires: '1h', maxBytes: size, type, once: true });
