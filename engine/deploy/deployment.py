@@ -154,6 +154,7 @@ class Deployment:
         )
 
     def encode(self) -> bytes:
+        """Return the JSON form."""
         record = {"version": VERSION} | _FORM.dump_python(self, mode="json")
         return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -255,6 +256,7 @@ class DeploymentHistory:
         return [decode(cell.value) for cell in await self._values.list(RECORDS)]
 
     async def live(self, project: str) -> Live | None:
+        """Return the live deployment of a project."""
         cell = await self._values.get(LIVE + project)
         return _live(cell) if cell is not None else None
 

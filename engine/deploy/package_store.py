@@ -97,6 +97,7 @@ class Package:
         return parts[1] if len(parts) > 1 else None
 
     def encode(self) -> bytes:
+        """Return the document."""
         files = {name: [part.digest, part.size] for name, part in self.files.items()}
         stored = {
             name: [[blob.digest, blob.size] for blob in part.stored]

@@ -349,6 +349,7 @@ class Deployer:
             self._cancel_unless_committing(job)
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
+        """Return the changes that `rollback` would make."""
         deployment = await self._with_imports(await self.history.get(project, id_))
         parts = deployment.resources
         sizes = await package_store.sizes(self.bucket.blobs, (part.package for part in parts.values()))

@@ -365,6 +365,7 @@ class Recorder:
             self._replica.release()
 
     def close(self) -> None:
+        """Forget what was not committed, and close all connections."""
         self._discard()
         self._sentinel.close()
         self._replica.close()

@@ -145,6 +145,7 @@ async def follow(
 
 
 async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
+    """Yield the records of a timeline."""
     since_ns, until_ns = query.times()
     record_filter = query.filter()
     record_range = RecordRange(since_ns, query.after, query.tail, until_ns)

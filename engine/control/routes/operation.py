@@ -93,6 +93,7 @@ MEDIA_TYPE = "application/openmetrics-text"
 
 
 def metrics_blueprint(meter: ServiceMeter, state: Callable[[], Awaitable[ServiceState]]) -> Routes:
+    """Return the route."""
     routes = Routes("metrics", __name__)
     threads = ProjectThreads("metrics", threads=2)
 

@@ -57,6 +57,7 @@ class UsageOut(BaseModel):
 
 
 def blueprint(projects: Projects, memory: MemorySource = lambda: None) -> Routes:
+    """Return the route."""
     routes = Routes("usage", __name__)
     threads = ProjectThreads("usage")
 
