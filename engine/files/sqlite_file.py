@@ -44,7 +44,7 @@ class SqliteFile(ABC):
         try:
             if write:
                 ensure_data_dir(path.parent)
-                # SQLite gives its other files the same mode. To close an existing file would release the locks
+                # SQLite gives its other files the same mode. Closing an existing file would release the locks
                 # that other connections of this process have.
                 with suppress(FileExistsError):
                     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.mode))

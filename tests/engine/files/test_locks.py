@@ -17,7 +17,9 @@ from engine.files.database_files import copy_database
 from engine.files.write_ahead_log import lost_commits
 from engine.usage.store import UsageStore
 
-SCRIPT = "import apsw, sys; connection = apsw.Connection(sys.argv[1]); print(connection.execute(sys.argv[2]).get)"
+SCRIPT = (
+    "import apsw, sys; connection = apsw.Connection(sys.argv[1]); print(connection.execute(sys.argv[2]).get)"
+)
 
 
 def elsewhere(path: Path, sql: str) -> str:
