@@ -365,6 +365,7 @@ class Recorder:
             self._replica.release()
 
     def close(self) -> None:
+        """End the recording of a connection that closes."""
         self._discard()
         self._sentinel.close()
         self._replica.close()
