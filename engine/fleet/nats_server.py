@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from engine.bucket.protocols import disk_errors
 from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
 from engine.fleet.node import (
@@ -172,6 +173,9 @@ class NatsServer:
 
     async def start(self) -> None:
         """Start the server and its supervision. `ready` waits for it. Raises `BucketError`."""
+        with disk_errors(self.folder):
+            used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+            self._max_bytes = int(DISK_SHARE * (used + shutil.disk_usage(self.folder.parent).free))
         await self._spawn()
         self._supervisor = asyncio.create_task(self._supervise())
         self._store_watch = asyncio.create_task(self._watch_store())
@@ -238,10 +242,9 @@ class NatsServer:
     async def _spawn(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-            max_bytes = int(DISK_SHARE * (used + shutil.disk_usage(self.folder).free))
             path = self.folder / "nats.conf"
-            path.write_text(configuration(self.folder.parent, self.node, max_bytes), encoding="utf-8")
+            text = configuration(self.folder.parent, self.node, self._max_bytes)
+            path.write_text(text, encoding="utf-8")
             self._process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
                 "-c",

@@ -237,7 +237,7 @@ SHOWN, ALL = "shown", "all"
 def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
     """Return the form that exports a table, with a choice of rows if the grid is filtered or sorted.
 
-    The form refuses a choice that does not exist.
+    The form raises `SvcError` for a choice that does not exist.
     """
     about, choices = "All rows, as .csv, .json, .jsonl, .sql or .db.", list[Field]()
     if grid.query != RowQuery():
@@ -431,7 +431,7 @@ CHUNK_ROWS = 1000
 
 
 def result_export(result: ResultRows) -> ExportForm:
-    """Return the form that exports the rows of a result. It refuses other formats than `FORMATS`."""
+    """Return the form that exports the rows of a result. It raises `SvcError` for other formats than `FORMATS`."""
 
     def content(_: ExportForm, name: str) -> Chunks:
         format = format_of(name)
