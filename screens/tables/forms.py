@@ -431,7 +431,7 @@ CHUNK_ROWS = 1000
 
 
 def result_export(result: ResultRows) -> ExportForm:
-    """Return the form that exports the rows of a result. It raises `SvcError` for other formats than `FORMATS`."""
+    """Return the form that exports the rows of a result. It raises `SvcError` for others than `FORMATS`."""
 
     def content(_: ExportForm, name: str) -> Chunks:
         format = format_of(name)
