@@ -38,7 +38,7 @@ class BackgroundLoop(Generic[T]):
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._until_stopped())
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # A stop cancels what starts.
             if not self.ready.done():
                 self.ready.set_exception(error)
             self.finished.set_exception(error)

@@ -76,3 +76,17 @@ def test_stop_twice_is_allowed() -> None:
     thread.stop()
     thread.stop()
     assert thread.finished.result(0) is None
+
+
+def test_wait_that_is_canceled_on_entering_ends_the_thread() -> None:
+    """A Console that is closed while its engine starts cancels what the engine waits for."""
+
+    @asynccontextmanager
+    async def serve(stop: asyncio.Event) -> AsyncIterator[None]:
+        presence = asyncio.get_running_loop().create_future()
+        presence.cancel()
+        yield await presence
+
+    loop = BackgroundLoop(serve, "engine")
+    assert isinstance(loop.finished.exception(), asyncio.CancelledError)
+    loop.stop()
