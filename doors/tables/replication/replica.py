@@ -117,6 +117,8 @@ class Replica:
             await asyncio.wait([self._asking])
         if self._asking is None or self._asking.done():
             self._asking = self._loop.create_task(self._ask_for_last())
+            # All that wait may have been canceled.
+            self._asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())
         return await asyncio.shield(self._asking)
 
     async def _ask_for_last(self) -> int:

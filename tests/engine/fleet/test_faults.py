@@ -25,10 +25,10 @@ def opened(bucket: Bucket) -> JetStreamBucket:
     return bucket
 
 
-async def reopened(bucket: Bucket) -> JetStreamBucket:
+async def reopened(bucket: Bucket, cluster: Cluster) -> JetStreamBucket:
     """Return the same bucket on a connection of its own."""
-    connection, uploads = opened(bucket).connection, opened(bucket).blobs._uploads
-    other = await NatsConnection.open(connection.address)
+    uploads = opened(bucket).blobs._uploads
+    other = await NatsConnection.open(cluster.address)
     return JetStreamBucket(other, opened(bucket).namespace, uploads.with_name("other-uploads"))
 
 
@@ -168,7 +168,7 @@ def test_batch_is_stored_once_or_not_at_all(cluster: Cluster, use: Use) -> None:
 
 def test_watch_yields_changes_of_another_connection_in_order(cluster: Cluster, use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        writer, reader = opened(bucket).kv, await reopened(bucket)
+        writer, reader = opened(bucket).kv, await reopened(bucket, cluster)
         start = await writer.cas("live/a", b"0", None)
         assert isinstance(start, int)
         changes = reader.kv.watch("live/", start)
@@ -204,9 +204,9 @@ def test_blob_without_content_is_corrupt_and_can_be_uploaded_again(use: Use) -> 
     use(scenario)
 
 
-def test_uploads_of_two_nodes_do_not_mix(use: Use) -> None:
+def test_uploads_of_two_nodes_do_not_mix(cluster: Cluster, use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        other = await reopened(bucket)
+        other = await reopened(bucket, cluster)
         half = len(LARGE) // 2
         assert await bucket.blobs.upload(LARGE_NAME, len(LARGE), 0, pieces(LARGE[:half])) == half
         assert await other.blobs.received(LARGE_NAME) == 0

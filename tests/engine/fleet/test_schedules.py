@@ -31,7 +31,7 @@ def test_each_occurrence_starts_on_one_node_while_servers_and_processes_are_kill
 
     async def scenario(bucket: Bucket) -> None:
         world = World(tmp_path, begin)
-        first, others = int(world.now), [await reopened(bucket) for _ in range(2)]
+        first, others = int(world.now), [await reopened(bucket, cluster) for _ in range(2)]
         buckets = [bucket, *others]
         async with AsyncExitStack() as stack:
 

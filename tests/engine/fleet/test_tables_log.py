@@ -112,10 +112,12 @@ def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
     use(scenario)
 
 
-def test_snapshots_of_two_nodes_at_once_leave_two_that_can_be_read(use: Use, tmp_path: Path) -> None:
+def test_snapshots_of_two_nodes_at_once_leave_two_that_can_be_read(
+    cluster: Cluster, use: Use, tmp_path: Path
+) -> None:
     async def scenario(bucket: Bucket) -> None:
         logs = FleetLogs(opened(bucket))
-        other = FleetLogs(await reopened(bucket))
+        other = FleetLogs(await reopened(bucket, cluster))
         first, second = logs.node("a"), other.node("b")
         await first.create()
         sequence = 0
@@ -226,9 +228,11 @@ async def holding(log: TablesLog) -> str:
     return log.lease
 
 
-def test_lease_of_a_node_that_disappears_ends_for_the_node_before_it_ends_for_others(use: Use) -> None:
+def test_lease_of_a_node_that_disappears_ends_for_the_node_before_it_ends_for_others(
+    cluster: Cluster, use: Use
+) -> None:
     async def scenario(bucket: Bucket) -> None:
-        other = await reopened(bucket)
+        other = await reopened(bucket, cluster)
         first, second = FleetLogs(opened(bucket)).node("b"), FleetLogs(other).node("a")
         await first.create()
         async with first.take_part(answer_nothing):
@@ -325,9 +329,11 @@ def test_request_without_an_answer_is_repeated_when_another_leader_is_elected(
     use(scenario)
 
 
-def test_call_of_another_node_returns_its_answer_or_says_that_it_may_have_been_taken(use: Use) -> None:
+def test_call_of_another_node_returns_its_answer_or_says_that_it_may_have_been_taken(
+    cluster: Cluster, use: Use
+) -> None:
     async def scenario(bucket: Bucket) -> None:
-        other = await reopened(bucket)
+        other = await reopened(bucket, cluster)
         nodes = {"a", "b"}
         first, second = (
             TablesLog(each.connection, other.namespace, "test", node, lambda: nodes)
@@ -368,11 +374,11 @@ def test_call_of_another_node_returns_its_answer_or_says_that_it_may_have_been_t
 
 
 def test_keyed_writes_are_applied_once_although_their_node_disappears(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(bucket: Bucket) -> None:
         present = {"a", "b", "c"}
-        buckets = {name: await reopened(bucket) for name in "abc"}
+        buckets = {name: await reopened(bucket, cluster) for name in "abc"}
 
         class NodeLogs:
             def node(self, name: str) -> TablesLog:
