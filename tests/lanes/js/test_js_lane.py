@@ -323,9 +323,8 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
         toolchain = await ensure(sources.cache, print)
         spec = SnapshotSpec(
             toolchain,
-            "service",
+            text,
             cache_folder=tmp_path / "ours",
-            write=write,
             report=print,
             activity="making the component",
             heap=DEFAULT_HEAP,
@@ -336,9 +335,6 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
         command = [toolchain.node, script, main.name, wit, "service", str(complete)]
         assert await run(command, main.parent) == (0, "")
         return ours
-
-    async def write(module: Path) -> None:
-        module.write_text(text)
 
     assert asyncio.run(make()).read_bytes() == (complete / "component.wasm").read_bytes()
 
