@@ -152,7 +152,7 @@ def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
         dead = {each["path"]: each for each in listed(project, environ, "--state", "dead")["jobs"]}
         assert dead["/gone"]["error"] == "status 410" and dead["/gone"]["tries"] == 1
         assert dead["/none"]["error"] == "shop has no resource other"
-        assert "no stock" in logged(project, environ, "--request", dead["/fail"]["request"])
+        until(lambda: "no stock" in logged(project, environ, "--request", dead["/fail"]["request"]))
         shown = run(project, environ, "jobs", "show", dead["/fail"]["id"]).stdout
         assert '{"n":1}' in shown and "svc logs --request" in shown
         assert run(project, environ, "jobs", "show", "00").returncode == 1

@@ -70,6 +70,7 @@ def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path
         failed = run(project, environ, "schedule", "run", "/fail")
         assert failed.returncode == 1 and failed.stdout.startswith("failed 500 in ")
         request = failed.stdout.split()[-1]
+        until(lambda: "schedule /fail of " in logged(project, environ, "--request", request))
         log = logged(project, environ, "--request", request)
         assert "POST" in log and "/fail" in log and "no stock" in log and "schedule /fail of " in log
         assert run(project, environ, "schedule", "run", "/none").returncode == 2

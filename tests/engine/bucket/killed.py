@@ -141,7 +141,7 @@ def main(folder: Path, way: str) -> None:
             def say(word: str) -> None:
                 os.write(writing, f"{word}\n".encode())
 
-            die_after(changes, root, "engine/bucket")
+            die_after(changes, root, "engine/bucket", "engine/files")
             asyncio.run(change(root, say))
 
         ended = forked(work)
