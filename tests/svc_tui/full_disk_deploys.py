@@ -6,6 +6,7 @@ error, or leaves the service unusable.
 """
 
 import errno
+import gc
 import os
 import subprocess
 import sys
@@ -132,6 +133,7 @@ def main(data: Path) -> None:
             failed = full(client, root, hosted)
             read_only(client, root, hosted)
             live = shop.live_version(hosted)
+        gc.collect()  # Errors refer to the service, which has removed files open.
         subprocess.run(["mount", "-o", "remount,ro", str(data.parent)], check=True)
         try:
             Hosted(data).stop()
