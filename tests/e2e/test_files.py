@@ -152,9 +152,13 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
             ("max=4", "max=5"),
         ):
             assert shop.ask("PUT", url.replace(old, new, 1), content=b"x").status_code == 403
-        counted = prepare(shop.project, shop.environ, "logs", "--json").splitlines()
-        records = [json.loads(line) for line in counted]
-        assert any(each.get("status") == 201 and each.get("bytes_in") == len(CONTENT) for each in records)
+
+        def counted() -> bool:
+            lines = prepare(shop.project, shop.environ, "logs", "--json").splitlines()
+            records = [json.loads(line) for line in lines]
+            return any(each.get("status") == 201 and each.get("bytes_in") == len(CONTENT) for each in records)
+
+        until(counted)
         read = shop.ask("GET", "/up?sign=GET").json()["url"]
         assert shop.ask("GET", read, headers={"range": "bytes=-4"}).content == CONTENT[-4:]
         assert read.rpartition("=")[2] not in prepare(shop.project, shop.environ, "logs")

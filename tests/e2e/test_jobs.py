@@ -172,6 +172,7 @@ def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
         assert server.stop() == -signal.SIGKILL
         server = server.restarted(environ)
         until(lambda: idle(project, environ), 60)
+        until(lambda: "begins /later 1" in logged(project, environ))  # Records are written in batches.
         log = logged(project, environ)
         assert (
             log.count("begins /slow") == 2 and "begins /slow 2" in log and log.count("begins /later 1") == 1

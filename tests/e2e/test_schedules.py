@@ -95,6 +95,6 @@ def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path
         until(lambda: listed(project, environ)["/poll"]["last"] is not None, 90, pause=0.15)
         last = listed(project, environ)["/poll"]["last"]
         assert (last["state"], last["status"]) == ("succeeded", 204)
-        assert "begins /poll every 1m 0 " in logged(project, environ, "--request", last["request"])
+        until(lambda: "begins /poll every 1m 0 " in logged(project, environ, "--request", last["request"]))
     finally:
         server.stop()
