@@ -142,6 +142,7 @@ class Writer:
             self._queued.notify()
         if thread is not None:
             thread.join()
+        self._trace()  # So that the recorder of the connection is closed, too.
         close_owner(self.session.connection)
 
     def _run_thread(self) -> None:

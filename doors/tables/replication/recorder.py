@@ -366,9 +366,8 @@ class Recorder:
 
     def close(self) -> None:
         """Forget what was not committed, and close all connections."""
-        self._discard()
-        self._sentinel.close()
-        self._replica.close()
+        with closing(self._replica), closing(self._sentinel):
+            self._discard()
 
 
 def _undo_of(

@@ -172,9 +172,11 @@ def recorder_of(connection: Connection) -> Any:
 
 def close_owner(connection: Connection) -> None:
     """Close a connection of `open_owner`."""
-    if (recorder := recorder_of(connection)) is not None:
-        recorder.close()
-    connection.close(True)
+    try:
+        if (recorder := recorder_of(connection)) is not None:
+            recorder.close()
+    finally:
+        connection.close(True)
 
 
 def open_replica(path: Path) -> Connection:
