@@ -7,9 +7,9 @@ generated columns. The stored statement has everything; parsing it loses only co
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal, get_args
 
-from doors.tables.sqlite.connections import apsw
 from doors.tables.sqlite.errors import TablesError, fold, quoted
 
 Kind = Literal["word", "name", "string", "number", "mark"]
@@ -62,10 +62,10 @@ class Token:
         return self.text
 
 
-def tokens(sql: str) -> Iterator[Token]:
-    """Yield the tokens of SQL, without spaces and comments."""
+def tokens(sql: str, start: int = 0, end: int | None = None) -> Iterator[Token]:
+    """Yield the tokens of SQL between two positions, without spaces and comments."""
     spaced = False
-    for match in _TOKEN.finditer(sql):
+    for match in _TOKEN.finditer(sql, start, len(sql) if end is None else end):
         kind = match.lastgroup
         if kind == "space":
             spaced = True
@@ -115,8 +115,7 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
             position = match.end() if match else position
             if position >= len(buffer) or buffer[position] != ";":
                 break
-            # Not the end of a statement within a trigger.
-            if not apsw.complete(buffer[start : position + 1].replace("\0", " ")):
+            if _is_in_trigger(buffer, start, position):
                 position += 1
                 continue
             text = buffer[start:position]
@@ -127,6 +126,19 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
         if len(buffer) > max_length:
             raise StatementTooLong(line)
     yield from _statement(buffer, line)
+
+
+def _is_in_trigger(text: str, start: int, position: int) -> bool:
+    """Return whether a semicolon is inside a trigger, which ends at the semicolon after `end`."""
+    first = [token.text.lower() for token in islice(tokens(text, start, position), 3)]
+    if (
+        first[:1] != ["create"]
+        or "trigger" not in first[1:]
+        or first[1] not in ("temp", "temporary", "trigger")
+    ):
+        return False
+    last = tokens(text, text.rfind(";", start, position) + 1, position)
+    return [token.text.lower() for token in islice(last, 2)] != ["end"]
 
 
 def _statement(text: str, line: int) -> Iterator[ParsedStatement]:
