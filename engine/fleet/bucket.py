@@ -544,7 +544,9 @@ class StreamContents:
             record = replace(record, used_ns=time.time_ns())
             if isinstance(await self._records.cas(digest, record.json, revision), int):
                 return
-        await self._contents.purge(record.id)
+        entry = await self._record(digest)
+        if entry is None or entry[0].id != record.id:  # Else an earlier try stored the record.
+            await self._contents.purge(record.id)
 
     async def purge_orphans(self, before_ns: int) -> None:
         """Remove contents without a record that were stored before a time, and uploads of an earlier svc."""

@@ -61,7 +61,8 @@ def test_private_resource_answers_like_a_missing_one(pulse: DevServer) -> None:
 def test_only_the_changed_resource_is_rebuilt(pulse: DevServer, pulse_project: Path) -> None:
     before = len(pulse.lines)
     edit(pulse_project / "api" / "src" / "index.js", "Response.json({", "Response.json({ saved: 1,")
-    pulse.wait_for("api rebuilt", after=before)
+    # A busy machine may build the file while it is written.
+    pulse.wait_for("api rebuilt|api builds again", after=before)
     assert not any("front re" in line for line in pulse.lines[before:])
 
 

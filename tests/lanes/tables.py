@@ -86,21 +86,25 @@ class Guests:
         return self._serve(requests, environment)
 
     def garbage(self, target: str) -> int:
-        """Return how many objects of requests only the garbage collector frees."""
+        """Return how many objects of ten requests only the garbage collector frees."""
 
         async def requests(guest: Guest) -> int:
             await Client().call(guest, target)
             while gc.collect():
                 pass
-            gc.disable()
-            try:
-                for _ in range(10):
-                    await Client().call(guest, target)
-                return gc.collect()
-            finally:
-                gc.enable()
+            for _ in range(10):
+                await Client().call(guest, target)
+            return gc.collect()
 
-        return self._serve(requests, ENDPOINT)
+        async def rounds(guest: Guest) -> int:
+            # On a busy machine, a slow read opens a session, which is closed when it is idle.
+            return min([await requests(guest) for _ in range(3)])
+
+        gc.disable()
+        try:
+            return self._serve(rounds, ENDPOINT)
+        finally:
+            gc.enable()
 
     def _serve(self, requests: Callable[[Guest], Awaitable[T]], environment: dict[str, str]) -> T:
         async def main() -> T:
