@@ -1,6 +1,7 @@
 """Files named by the user: path completion, atomic writing with progress, and the user's editor. Pure."""
 
 import os
+import re
 import shlex
 import subprocess
 import threading
@@ -131,5 +132,6 @@ def edit_text(text: str, name: str, command: list[str]) -> str | None:
             result = file.read_bytes().decode()
         except (OSError, ValueError) as error:
             raise SvcError("the edited file cannot be read as text", "Nothing was changed.") from error
-        result = result if text.endswith("\n") else result.removesuffix("\n")  # Editors add a final newline.
+        if not text.endswith("\n"):  # Editors add a final newline, in the kind of the others.
+            result = re.sub(r"\r?\n\Z", "", result)
         return result if result != text else None

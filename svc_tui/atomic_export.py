@@ -10,7 +10,7 @@ from svc_tui.client import SvcError
 
 
 def write_export(path: Path, chunks: Iterable[bytes]) -> int:
-    """Write chunks to a file and return the number of bytes; a symbolic link stays one.
+    """Write chunks to a file and return the number of bytes; links and permissions stay as they are.
 
     A device or pipe, such as /dev/stdout, receives each chunk directly. Raises `SvcError` when writing fails.
     """
@@ -29,7 +29,7 @@ def write_export(path: Path, chunks: Iterable[bytes]) -> int:
             os.fsync(file.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~mask)
         temporary.replace(real)
     except OSError as error:
         raise SvcError(

@@ -1,4 +1,4 @@
-"""The syntax of columns and schema changes, types and file formats, for `svc tables` and the Console. Pure.
+"""The syntax of columns and schema changes, types and file formats, for `svc tables` and the Console.
 
     id integer primary key, mail text not null unique, joined timestamp default now()
     add age integer, rename mail to email, alter age set default 18, drop city
@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from difflib import get_close_matches
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from svc_tui.client import InvalidUsage, SvcError
@@ -138,6 +138,20 @@ def format_of(path: str) -> str:
     if format is None:
         raise SvcError(f"cannot determine the format of {path}", f"Available: {', '.join(_FORMATS)}.")
     return format
+
+
+def require_complete(path: Path) -> None:
+    """Raise `SvcError` for a database whose last changes are in another file, while a program has it open."""
+    for suffix in ("-wal", "-journal"):
+        log = path.with_name(path.name + suffix)
+        with suppress(OSError), log.open("rb") as file:
+            # Closed logs may stay, as empty files or with a header of zeros.
+            if file.read(1).strip(b"\0"):
+                raise SvcError(
+                    f"{path} is incomplete: a program has it open, and changes are in {log.name}",
+                    f"Close that program, or import a copy: sqlite3 {path} '.backup copy.db'",
+                    code="conflict",
+                )
 
 
 Document = dict[str, Any]

@@ -66,5 +66,7 @@ class IgnoreRules:
 
     def _read(self, folder: str, rules: tuple[str, ...]) -> GitIgnoreSpec | None:
         with suppress(OSError):
-            rules += tuple(Path(f"{self._root}{folder}.gitignore").read_text(errors="replace").splitlines())
+            rules += tuple(
+                Path(f"{self._root}{folder}.gitignore").read_text("utf-8-sig", "replace").splitlines()
+            )
         return GitIgnoreSpec.from_lines(rules) if rules else None

@@ -27,7 +27,7 @@ def read_env(path: Path) -> dict[str, str]:
             f"{path.name} is larger than {MAX_BYTES >> 20} MiB", "Check that this is the right file."
         )
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SvcError(f"{path.name}:{line}: the text is not UTF-8", "Save it as UTF-8.") from error

@@ -26,7 +26,7 @@ def default_entry(workdir: Path, root: Path) -> Path | None:
 
 def _package(path: Path) -> list[str]:
     try:
-        package = json.loads(path.read_text(encoding="utf-8"))
+        package = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return []
     if not isinstance(package, dict):

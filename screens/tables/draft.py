@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from screens.tables.cells import is_cut, sent
+from screens.tables.cells import sent
 
 Key = tuple[Any, ...]
 StagedChange = tuple[Key | int, dict[str, Any]]
@@ -141,9 +141,9 @@ class Draft:
         changes: list[StagedChange] = []
         for key, edit in self._state.edits.items():
             if edit.deleted:
-                changes.append((key, {"delete": {"key": list(key), "expected": _complete(edit.was)}}))
+                changes.append((key, {"delete": {"key": list(key), "expected": _sent(edit.was)}}))
             else:
-                change = {"key": list(key), "expected": _complete(edit.was), "set": _sent(edit.now)}
+                change = {"key": list(key), "expected": _sent(edit.was), "set": _sent(edit.now)}
                 changes.append((key, {"update": change}))
         new = sorted(self._state.new, key=lambda row: row.number)
         changes += [(row.number, {"insert": _sent(row.cells)}) for row in new]
@@ -193,11 +193,6 @@ def _with(edit: CellEdit, column: str, was: Any, now: Any) -> CellEdit:
     if now != original or type(now) is not type(original):
         cells[column], originals[column] = now, original
     return CellEdit(originals, cells)
-
-
-def _complete(cells: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells that are complete, since truncated ones cannot be compared."""
-    return _sent({name: cell for name, cell in cells.items() if not is_cut(cell)})
 
 
 def _sent(cells: Mapping[str, Any]) -> dict[str, Any]:

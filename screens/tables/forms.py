@@ -35,6 +35,7 @@ from svc_tui.tables_syntax import (
     is_destructive,
     parse_changes,
     parse_columns,
+    require_complete,
     row_json,
     rules,
     value_text,
@@ -355,6 +356,8 @@ class ImportForm(FileForm[str]):
         """Return the preview, the table to propose, and why it is not the initial one."""
         path, format = parse_path(name), format_of(name)
         if format in DATABASE_FORMATS:
+            if format == "db":
+                require_complete(path)
             return Content("the file contains whole tables"), self._proposed, ""
         data, complete = read_beginning(path, format)
         if not data and not complete:

@@ -407,9 +407,12 @@ class RemoteGrid:
     def has_conflict(self, row: TableRow, column: TableColumn) -> bool:
         """Return whether others have changed a cell that has a staged edit."""
         edit = self.draft.edit(row.key)
-        if edit is None or column.name not in edit.was or is_cut(edit.was[column.name]):
+        if edit is None or column.name not in edit.was:
             return False
-        return bool(edit.was[column.name] != row.cells[self.column_index[column.name]])
+        was, now = edit.was[column.name], row.cells[self.column_index[column.name]]
+        if is_cut(now) and isinstance(was, str):
+            return bool(now["size"] != len(was.encode()) or not was.startswith(now.get("text", "")))
+        return bool(was != now)
 
     def set_cache(self, rows: Mapping[int, TableRow]) -> None:
         """Discard the cached rows except these, by their indexes without the staged new rows."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,8 @@ from svc_tui.terminal.units import local_time, plural
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
 """Maximum characters of a cell that is edited in one line, and of one that is edited in the Console."""
+_LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""Line ends of a TextArea, which writes one of them at the end of each line."""
 MAX_COPIED_LENGTH = 40
 """Maximum characters of a copied value in its notification."""
 
@@ -201,7 +204,8 @@ class TablesScreen(TableView):
     @work(group="edit", exclusive=True)
     async def _edit_full_value(self, row: NewRow | TableRow, column: TableColumn) -> None:
         with self.shown_errors():
-            self._edit_text(row, column, as_text(await self._full_value(row, column)))
+            value = await self._full_value(row, column)
+            self._edit_text(self._with_text(row, column, value), column, as_text(value))
 
     def _edit_text(self, row: NewRow | TableRow, column: TableColumn, text: str) -> None:
         """Edit a text in the line, or in a field if it is long."""
@@ -209,6 +213,10 @@ class TablesScreen(TableView):
         if len(text) > MAX_TEXT_LENGTH:
             self.notify(f"{column.name} has {len(text):,} characters; E edits it in $EDITOR", markup=False)
         elif "\n" in text or len(text) > MAX_LINE_LENGTH:
+            if len(ends := set(_LINE_ENDS.findall(text))) > 1 or not ends <= {"\n", "\r\n"}:
+                what = f"{column.name} has line ends of different kinds, which a field would make equal"
+                self.notify(f"{what}; E edits it in $EDITOR", severity="warning", markup=False)
+                return
             self.app.push_screen(TextScreen(title, text, column.type), partial(self._set_text, row, column))
         else:
             self._editing = (row, column)
@@ -223,6 +231,7 @@ class TablesScreen(TableView):
         with self.shown_errors():
             try:
                 value = await self._full_value(row, column)
+                row = self._with_text(row, column, value)
                 command = editor_command(os.environ)
                 with self.app.suspend():
                     name = "cell.json" if column.type.form == "document" else "cell.txt"
@@ -239,6 +248,18 @@ class TablesScreen(TableView):
         params = {"key": json.dumps(list(row.key)), "column": column.name}
         path = f"/grid/{self._current_grid().id}/cell"
         return (await self.client.call("GET", path, params=params))["value"]
+
+    def _with_text(self, row: NewRow | TableRow, column: TableColumn, value: Any) -> NewRow | TableRow:
+        """Return a row with a complete text instead of its beginning, so that all of it is compared later.
+
+        A longer text is not: it would be sent twice.
+        """
+        index = self._current_grid().column_index[column.name]
+        if isinstance(row, NewRow) or not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH:
+            return row
+        if not is_cut(row.cells[index]):
+            return row
+        return replace(row, cells=(*row.cells[:index], value, *row.cells[index + 1 :]))
 
     def _set_text(self, row: NewRow | TableRow, column: TableColumn, text: str | None) -> None:
         """Stage a text as the value of a cell; None stages nothing. Raises `ValueError`."""

@@ -41,6 +41,7 @@ from svc_tui.tables_syntax import (
     parse_changes,
     parse_columns,
     parse_moment,
+    require_complete,
     row_json,
     rules,
     value_text,
@@ -499,6 +500,8 @@ def import_(
     )
     if "\\udc" in ascii(table):
         raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
+    if kind == "db" and name != "-":
+        require_complete(Path(name))
     with opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
         chunks = sized_chunks(file, progress.show)
         if preview:

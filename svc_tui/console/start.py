@@ -144,7 +144,7 @@ def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
     """
     path = home / KEYMAP_FILE
     try:
-        keymap = tomllib.loads(path.read_text(encoding="utf-8"))
+        keymap = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except OSError as error:

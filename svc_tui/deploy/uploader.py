@@ -114,13 +114,15 @@ async def build(project: Project, cache: Path, progress: UploadProgress) -> Bund
         packed = await asyncio.to_thread(pack_compressed, artifact)
         return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
 
+    # The artifacts are those of this manifest, whatever is saved during the build.
+    manifest = (project.root / MANIFEST).read_text(encoding="utf-8-sig")
     async with build_each(project, cache, build_one) as builds:
         results = await asyncio.gather(*builds)
     packed = {name: package for name, package, _ in results}
     documents = {name: package.package.encode() for name, package in packed.items()}
     return Bundle(
         project.name,
-        (project.root / MANIFEST).read_text(encoding="utf-8-sig"),
+        manifest,
         packed=packed,
         packages={
             name: (Digest(sha256(document).hexdigest()), document) for name, document in documents.items()
@@ -145,7 +147,9 @@ async def _build(builder: Builder, resource: Resource, root: Path, progress: Upl
     clock = asyncio.get_running_loop().time
     started = clock()
     report = partial(progress.building, resource.name)
-    artifact, unchanged = await build_resource(builder, resource, root, report)
+    # A command may read what the key of the cache lacks, such as ignored files and folders beside workdir.
+    cached = resource.build is None
+    artifact, unchanged = await build_resource(builder, resource, root, report, cached=cached)
     if isinstance(artifact, ComponentArtifact):
         # Imported on demand: it imports all host functions.
         from engine.wasm.compile.check import check_component
@@ -310,8 +314,8 @@ def commit_of(root: Path) -> str:
 
 def _git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", str(root), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_SECONDS)
-    return result.stdout.strip()
+    result = subprocess.run(command, capture_output=True, check=True, timeout=GIT_TIMEOUT_SECONDS)
+    return result.stdout.decode(errors="replace").strip()
 
 
 def _size(content: bytes | Path) -> int:

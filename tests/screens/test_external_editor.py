@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from screens.files import edit_file
+from screens.files import edit_file, edit_text
 from svc_tui.client import SvcError
 
 
@@ -25,6 +25,25 @@ def test_edit_file_passes_the_line_as_each_editor_takes_it(
     file = tmp_path / "a b.js"
     edit_file(file, 37, [str(script)])
     assert (tmp_path / "arguments").read_text() == arguments.format(file=file)
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "result"),
+    [
+        ("a", "b\\n", "b"),
+        ("a\r\nb", "a\\r\\nc\\r\\n", "a\r\nc"),
+        ("a\r\nb", "a\\r\\nb\\r\\n", None),
+        ("a\r\n", "b\\r\\n", "b\r\n"),
+        ("a\n", "b\\n", "b\n"),
+    ],
+)
+def test_edit_text_removes_the_final_newline_that_an_editor_adds(
+    bin_folder: Path, text: str, written: str, result: str | None
+) -> None:
+    script = bin_folder / "editor"
+    script.write_text(f"#!/bin/sh\nprintf '{written}' > \"$1\"\n")
+    script.chmod(0o755)
+    assert edit_text(text, "cell.txt", [str(script)]) == result
 
 
 def test_edit_file_with_a_failing_or_missing_editor_raises_error(bin_folder: Path, tmp_path: Path) -> None:

@@ -352,5 +352,5 @@ def test_invalid_keymap_raises_error(tmp_path: Path, text: str, message: str) ->
 
 def test_keymap_file_is_optional(tmp_path: Path) -> None:
     assert read_keymap(tmp_path, binding_ids()) == {}
-    (tmp_path / "keys.toml").write_text('"rows.down" = "n,down"\n')
+    (tmp_path / "keys.toml").write_text('"rows.down" = "n,down"\n', "utf-8-sig")
     assert read_keymap(tmp_path, binding_ids()) == {"rows.down": "n,down"}

@@ -2,7 +2,9 @@
 
 import asyncio
 import errno
+import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -87,6 +89,47 @@ def test_second_deploy_of_unchanged_files_uploads_nothing(hosted: Hosted, projec
         reporter = RecordingReporter()
         second = deploy(client, project, reporter)
         assert (reporter.unchanged, second["sent"], second["plan"]["changes"]) == ([True], 0, [])
+
+
+def test_deploy_runs_a_build_command_that_may_read_files_that_svc_does_not_know(
+    hosted: Hosted, project: Path
+) -> None:
+    (project / ".gitignore").write_text(".env.local\n")
+    with (project / "svc.toml").open("a") as manifest:
+        manifest.write('build = "cat .env.local ../shared > site/index.html"\n')
+    (project.parent / "shared").write_text("s")
+    with hosted.claim() as client:
+        for text in ("one", "two"):
+            (project / ".env.local").write_text(text)
+            deploy(client, project)
+            assert hosted.get().text == f"{text}s"
+        (project.parent / "shared").write_text("t")
+        deploy(client, project)
+        assert hosted.get().text == "twot"
+
+
+def test_manifest_that_is_saved_during_the_build_is_not_deployed(tmp_path: Path) -> None:
+    project = static_shop(tmp_path / "shop")
+    manifest = project / "svc.toml"
+    text = manifest.read_text() + 'build = "echo spa = true >> svc.toml"\n'
+    manifest.write_text(text)
+    bundle = asyncio.run(uploader.build(load(project), tmp_path / "cache", RecordingReporter()))
+    assert bundle.manifest == text != manifest.read_text()
+
+
+def test_commit_is_known_beside_files_with_names_that_are_not_utf_8(project: Path) -> None:
+    def git(*words: str) -> None:
+        user = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com")
+        subprocess.run(["git", "-C", str(project), *user, *words], check=True, capture_output=True)
+
+    git("init")
+    git("config", "core.quotepath", "false")
+    git("add", ".")
+    git("commit", "-m", "first")
+    commit = uploader.commit_of(project)
+    assert len(commit) == 12
+    (project / os.fsdecode(b"caf\xe9.txt")).touch()
+    assert uploader.commit_of(project) == f"{commit}+"
 
 
 def test_deploy_after_a_concurrent_deploy_is_a_conflict(hosted: Hosted, project: Path) -> None:

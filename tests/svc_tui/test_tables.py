@@ -5,8 +5,10 @@ import json
 import os
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +249,47 @@ def test_export_and_import_of_all_tables_round_trips(users: Path, capsys: Captur
     svc(capsys, "drop", "users", "--yes")
     svc(capsys, "import", f"all.{ending}")
     assert svc_json(capsys, "show", "users")["note"] == "who is here"
+
+
+def test_database_that_a_program_has_open_is_refused_until_it_is_complete(
+    project: Path, capsys: Capture
+) -> None:
+    with closing(sqlite3.connect("app.db", isolation_level=None)) as program:
+        program.execute("pragma journal_mode = wal")
+        program.execute("create table orders (id integer primary key)")
+        program.execute("pragma wal_checkpoint")
+        program.execute("insert into orders values (1), (2)")
+        assert "changes are in app.db-wal" in svc(capsys, "import", "app.db", code=5).err
+        with closing(sqlite3.connect("copy.db")) as copy:
+            program.backup(copy)
+        assert "imported 2 rows" in svc(capsys, "import", "copy.db").err
+    assert "imported 2 rows" in svc(capsys, "import", "app.db", "--replace").err
+
+
+def test_database_amid_a_transaction_is_refused(project: Path, capsys: Capture) -> None:
+    with closing(sqlite3.connect("app.db", isolation_level=None)) as program:
+        program.execute("pragma journal_mode = persist")
+        program.execute("create table orders (id integer primary key)")
+        assert Path("app.db-journal").exists()
+        assert "imported 0 rows" in svc(capsys, "import", "app.db").err
+        program.execute("pragma cache_spill = 1")
+        program.execute("pragma cache_size = 1")
+        program.execute("begin")
+        program.execute(
+            "insert into orders with recursive n (n) as (select 1 union all select n + 1 from n limit 100000)"
+            " select n from n"
+        )
+        assert "changes are in app.db-journal" in svc(capsys, "import", "app.db", "--replace", code=5).err
+
+
+def test_export_leaves_permissions_of_a_file_as_they_are(users: Path, capsys: Capture) -> None:
+    (users / "private.csv").touch(0o600)
+    svc(capsys, "export", "users", "private.csv")
+    svc(capsys, "export", "users", "new.csv")
+    modes = [(users / name).stat().st_mode & 0o777 for name in ("private.csv", "new.csv")]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert modes == [0o600, 0o666 & ~mask]
 
 
 def test_export_writes_through_links_pipes_and_devices(users: Path, capsys: Capture) -> None:

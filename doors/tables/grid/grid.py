@@ -32,7 +32,7 @@ from doors.tables.sqlite.errors import (
     scalar,
     wrap_error,
 )
-from doors.tables.types.grid_cell import CUT, Selected, cell, cells, results, selected, stored
+from doors.tables.types.grid_cell import CUT, Selected, cell, cells, key_column, results, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
 from engine.files.statement_limit import StatementLimit
@@ -250,7 +250,7 @@ class Grid:
             selected_rows = self._select(head, order.source, condition, keys=True)
         by_position = {row[0]: results(row[2:]) for row in selected_rows if row[1]}
         found = [by_position.get(position) for position in numbers]
-        types = [self.table.column(name).type for name in self.identity.key] or [INTEGER.name]
+        types = [key_column(self.table, name).type for name in self.identity.key] or [INTEGER.name]
         shown = [self._cells(row[len(types) :]) if row else None for row in found]
         keys = [cells(row[: len(types)], types, cut=MAX_CELL_BYTES) if row else None for row in found]
         return shown, keys, [_version(each) for each in shown]
@@ -374,7 +374,7 @@ class Grid:
         try:
             if not self.identity.key:
                 return [integer(str(value)) for value in key]
-            columns = (self.table.column(name) for name in self.identity.key)
+            columns = (key_column(self.table, name) for name in self.identity.key)
             return [stored(value, self.table, column, "") for value, column in zip(key, columns, strict=True)]
         except ValueError as error:
             raise RowNotFound(f"no row has this key: a value of it {error}") from None

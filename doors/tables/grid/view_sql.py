@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,9 +98,14 @@ def _condition(table: Table, grid_filter: FilterBy) -> tuple[str, Sequence[Value
         case "contains" | "starts":
             pattern = _pattern(_text(grid_filter), anywhere=grid_filter.op == "contains")
             return f"{name} LIKE ? ESCAPE '\\'", (pattern,)
-        case "=" | "!=":
-            return f"{name} IS {'NOT ' * (grid_filter.op == '!=')}?", (_value(table, column, grid_filter),)
-    return f"{name} {grid_filter.op} ?", (_value(table, column, grid_filter),)
+    value, type = _value(table, column, grid_filter), TYPES[column.type]
+    with suppress(ValueError):
+        if type.form == "format" and not table.strict and type.parse(str(value)) == value:
+            # Other programs store times in other forms, such as 2026-01-02 03:04:05, which are shown in this.
+            same_form = type.now_sql.replace("'now'", name)
+            name = f"iif(typeof({name}) = 'text', ifnull({same_form}, {name}), {name})"
+    op = {"=": "IS", "!=": "IS NOT"}.get(grid_filter.op, grid_filter.op)
+    return f"{name} {op} ?", (value,)
 
 
 def _value(table: Table, column: Column, grid_filter: FilterBy) -> Value:

@@ -28,7 +28,7 @@ from doors.tables.sqlite.connections import (
     recorder_of,
 )
 from doors.tables.sqlite.errors import TablesError, Value, fold
-from doors.tables.types.grid_cell import CUT, full_cell, stored
+from doors.tables.types.grid_cell import CUT, full_cell, key_column, stored
 from engine.control.schemas import StrictModel
 from engine.files.temporary import temporary_folder
 
@@ -200,7 +200,8 @@ def _key_of(found: Table, cells: Sequence[Any]) -> list[Value]:
         )
     try:
         return [
-            stored(cell, found, found.column(name), "") for name, cell in zip(found.key, cells, strict=True)
+            stored(cell, found, key_column(found, name), "")
+            for name, cell in zip(found.key, cells, strict=True)
         ]
     except ValueError as error:
         raise TablesError(f"the key of {found.name} {error}", f"It is {', '.join(found.key)}.") from error

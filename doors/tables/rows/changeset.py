@@ -27,7 +27,7 @@ from doors.tables.sqlite.errors import (
     wrapped_errors,
 )
 from doors.tables.sqlite.tokens import tokens
-from doors.tables.types.grid_cell import CUT, cells, full_cell, results, same, selected, stored, value_of
+from doors.tables.types.grid_cell import CUT, cells, full_cell, key_column, results, same, selected, stored
 from doors.tables.types.json import encode
 from doors.tables.types.registry import excerpt
 from engine.control.schemas import StrictModel
@@ -190,7 +190,7 @@ class _TableChanges:
                 "Change its rows with SQL, or add a key with `svc tables alter`.",
                 code="read-only",
             )
-        self.key: tuple[Column, ...] = tuple(self.table.column(each) for each in row_identity.key)
+        self.key: tuple[Column, ...] = tuple(key_column(self.table, each) for each in row_identity.key)
         self.source = f"main.{quoted(self.table.name)}"
         self.key_condition = " AND ".join(f"{quoted(column.name)} = ?" for column in self.key)
         parts = (selected(quoted(each.name), cut=CUT) for each in self.table.columns)
@@ -281,13 +281,10 @@ class _TableChanges:
             raise _Stale(key, "deleted", [])
         if len(matching) > 1:
             raise _InvalidChange("several rows have this key", self.key[0].name)
-        for column, value in columns:
-            if isinstance(value, dict) and "size" in value:
-                raise _InvalidChange(f"the expected value of {column.name} is truncated", column.name)
         differs = [
             column.name
             for result, (column, value) in zip(results(matching[0]), columns, strict=True)
-            if not same(value_of(result), value, self.table, column)
+            if not same(result, value, self.table, column)
         ]
         if differs:
             raise _Stale(key, "changed", differs)

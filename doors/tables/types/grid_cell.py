@@ -16,6 +16,7 @@ when it is not of its column's type.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from doors.tables.files.json_file import minified, text_json
@@ -229,6 +230,16 @@ def full_cell(value: Value, name: TypeName) -> Any:
     return value
 
 
+def key_column(table: Table, name: str) -> Column:
+    """Return a column of the key of a table, as a type that leaves its values as they are.
+
+    Without STRICT, the text of a timestamp may have any form, and identifies its row in this form only.
+    """
+    column = table.column(name)
+    is_text = not table.strict and TYPES[column.type].form == "format"
+    return replace(column, type=TEXT.name) if is_text else column
+
+
 def stored(new_cell: Any, table: Table, column: Column, now: str) -> Value:
     """Return the value to store for a cell; `now` is the timestamp that replaces `now()`.
 
@@ -252,8 +263,17 @@ def stored(new_cell: Any, table: Table, column: Column, now: str) -> Value:
     return from_json(table, column)(value, encode(new_cell).decode())
 
 
-def same(value: Value, read_cell: Any, table: Table, column: Column) -> bool:
-    """Return whether a cell that a client has read equals the stored value."""
+def same(result: Selected, read_cell: Any, table: Table, column: Column) -> bool:
+    """Return whether a cell that a client has read equals the complete stored value of a result.
+
+    A truncated cell is compared by its size and beginning.
+    """
+    if isinstance(read_cell, dict) and "size" in read_cell:
+        is_long = result.size is not None and result.size > CUT
+        return is_long and bool(
+            cell(result._replace(value=result.value[:CUT]), column.type, cut=CUT) == read_cell
+        )
+    value = value_of(result)
     current_cell = full_cell(value, column.type)
     if isinstance(current_cell, bool) == isinstance(read_cell, bool) and current_cell == read_cell:
         return True

@@ -12,7 +12,7 @@ def test_file_has_comments_quotes_exports_and_values_of_several_lines(tmp_path: 
     file = tmp_path / ".env"
     file.write_text(
         "\ufeff# values\n\nA=1\nexport B = two words  # a comment\nC='$A \"x\"'\n"
-        'D="line\\none"\nE="-----BEGIN\nKEY-----"\nF=\nG=a#b\nH="é"\r\n',
+        'D="line\\none"\nE="-----BEGIN\r\nKEY-----"\r\nF=\nG=a#b\nH="é"\r\n',
         encoding="utf-8",
     )
     assert read_env(file) == {

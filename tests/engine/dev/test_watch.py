@@ -284,6 +284,12 @@ def test_removed_project_folder_is_reported_and_may_return(tmp_path: Path) -> No
     run(check)
 
 
+def test_gitignore_of_windows_editors_has_all_its_rules(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"\xef\xbb\xbfdist/\r\n*.log\r\n")
+    ignored = IgnoreRules(tmp_path)
+    assert ignored(tmp_path / "dist" / "a.js") and ignored(tmp_path / "a.log")
+
+
 def test_nearest_gitignore_decides_below_folders_that_are_not_ignored(tmp_path: Path) -> None:
     write(tmp_path / ".gitignore", "*.log\nout/\n/top\n")
     write(tmp_path / "front" / ".gitignore", "gen/\n!keep.log\n/here\n")

@@ -57,8 +57,9 @@ def test_load_applies_defaults(tmp_path: Path) -> None:
     assert api.reads == "fresh"
 
 
-def test_entry_defaults_to_main_of_package_json(tmp_path: Path) -> None:
-    (tmp_path / "package.json").write_text('{"main": "server.js"}')
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_entry_defaults_to_main_of_package_json(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "package.json").write_text('{"main": "server.js"}', encoding)
     (tmp_path / "server.js").touch()
     (tmp_path / "index.js").touch()
     project = load(write(tmp_path, '[project]\nname="a"\n[resource.api]\nlane="js"\n'))

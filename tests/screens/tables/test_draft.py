@@ -172,7 +172,9 @@ def test_settle_theirs_drops_edit_until_undo() -> None:
     assert draft.undo() and len(draft) == 1
 
 
-def test_truncated_cell_is_not_expected_in_update() -> None:
-    draft = Draft()
-    draft.set((1,), "text", {"size": 5000, "text": "abc"}, "short")
-    assert draft.changes() == [((1,), {"update": {"key": [1], "expected": {}, "set": {"text": "short"}}})]
+def test_truncated_cell_is_expected_in_update() -> None:
+    draft, cut = Draft(), {"size": 5000, "text": "abc"}
+    draft.set((1,), "text", cut, "short")
+    assert draft.changes() == [
+        ((1,), {"update": {"key": [1], "expected": {"text": cut}, "set": {"text": "short"}}})
+    ]

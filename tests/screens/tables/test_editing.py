@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 from textual.events import DescendantFocus
 
-from screens.tables.dialogs import Conflicts
+from screens.tables.dialogs import Conflicts, TextScreen
 from screens.tables.grid import RowQuery
 from tests.screens.tables.tables_tab import Shop, Tables, tables
 
@@ -299,6 +299,50 @@ async def test_multiline_text_opens_text_screen(shop: Shop) -> None:
         await ui.press("ctrl+s")
         await ui.until(lambda: ui.screen.pending == 0)
         assert await asyncio.to_thread(shop.sql, "select text from notes") == [{"text": "one\ntwo!"}]
+
+
+@pytest.mark.parametrize("text", ["one\ntwo\r\nthree", "one\u2028two\nthree", "one\rtwo\n", "a\v" * 600])
+async def test_text_whose_line_ends_a_field_would_change_is_not_opened_in_one(shop: Shop, text: str) -> None:
+    shop.sql("create table notes (id integer primary key, text text)")
+    shop.sql("insert into notes (text) values ($1)", text)
+    async with tables(shop) as ui:
+        await ui.press("l", "e")
+        await ui.until(lambda: "E edits it in $EDITOR" in ui.notifications)
+        await ui.press("ctrl+s")
+        assert ui.screen.pending == 0 and not isinstance(ui.app.screen, TextScreen)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+async def test_field_of_a_text_has_its_line_ends(shop: Shop, end: str) -> None:
+    shop.sql("create table notes (id integer primary key, text text)")
+    shop.sql("insert into notes (text) values ($1)", f"one{end}two{end}")
+    async with tables(shop) as ui:
+        await ui.press("l", "e")
+        await ui.type("three")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 1)
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
+        expected = [{"text": f"one{end}two{end}three"}]
+        assert await asyncio.to_thread(shop.sql, "select text from notes") == expected
+
+
+async def test_concurrent_change_of_a_long_text_is_a_conflict(shop: Shop) -> None:
+    shop.sql("create table notes (id integer primary key, text text)")
+    shop.sql("insert into notes (text) values ($1)", 500 * "a line\n" + "price 1")
+    async with tables(shop) as ui:
+        await ui.press("l", "e")
+        await ui.type("0")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 1)
+        await ui.shows("•")
+        await asyncio.to_thread(shop.sql, "update notes set text = replace(text, 'price 1', 'price 2')")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: isinstance(ui.app.screen, Conflicts))
+        await ui.press("m")
+        await ui.until(lambda: ui.screen.pending == 0)
+        result = await asyncio.to_thread(shop.sql, "select substr(text, -8) as end from notes")
+        assert result == [{"end": "price 10"}]
 
 
 async def test_infinite_numbers_are_inserted_changed_and_deleted(shop: Shop) -> None:

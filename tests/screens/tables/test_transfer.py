@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +243,20 @@ async def test_file_extension_selects_export_format(people: Shop, files: Path, n
         with sqlite3.connect(files / name) as database:
             assert database.execute("select count(*) from people").fetchone() == (3,)
         database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_import_refuses_a_database_that_a_program_has_open(people: Shop, files: Path) -> None:
+    with closing(sqlite3.connect(files / "app.db", isolation_level=None)) as program:
+        program.execute("pragma journal_mode = wal")
+        program.execute("create table orders (id integer primary key)")
+        async with tables(people) as ui:
+            await ui.press("i")
+            await ui.type("app.db")
+            await ui.shows("changes are in app.db-wal", "copy.db")
+            await ui.press("ctrl+s")
+            await ui.shows("changes are in app.db-wal")
 
 
 @pytest.mark.slow

@@ -125,6 +125,29 @@ def test_search_matches_every_column(users: Shop) -> None:
     assert names(users, search="stranger") == []
 
 
+@pytest.mark.parametrize(
+    ("op", "value", "expected"),
+    [
+        ("=", "2024-01-01T10:00:00Z", [1, 2]),
+        ("!=", "2024-01-01 10:00:00", [3, 4, 5, 6]),
+        (">=", "2024-01-01", [1, 2, 3, 6]),
+        ("<", "2024-01-01T05:00", [4, 5]),
+        ("=", "1704103200", [5]),
+        ("starts", "2024-01-01 10", [2]),
+        ("=", "soon", [6]),
+    ],
+)
+def test_filter_compares_times_in_the_form_in_which_they_are_shown(
+    shop: Shop, op: str, value: str, expected: list[int]
+) -> None:
+    shop.query("create table log (id integer primary key, at datetime)", write=True)
+    texts = "2024-01-01T10:00:00.000Z", "2024-01-01 10:00:00", "2024-01-01 12:00:00.5", "2023-12-31 23:59:59"
+    for at in (*texts, 1704103200, "soon"):
+        shop.query("insert into log (at) values ($1)", at, write=True)
+    grid = open_grid(shop, "log", filter=[{"column": "at", "op": op, "value": value}])
+    assert [row[0] for row in window(shop, grid)["rows"]] == expected
+
+
 def test_filter_with_value_of_wrong_type_is_refused(users: Shop) -> None:
     error = refused_grid(users, filter=[{"column": "id", "op": "<", "value": "many"}])
     assert error.code == "filter" and "'many' is not a whole number" in error.message

@@ -1,5 +1,7 @@
 """Rows changed over the control API: many at once, each only if unchanged since it was read."""
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from doors.tables.api import routes
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import ApiError, Client
+from tests.doors.tables.console.grids import open_grid, window
 from tests.doors.tables.console.shop import Shop
 
 
@@ -59,6 +62,47 @@ def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
     result = apply_changes(users, *changes, conflicts="skip")
     assert (result["applied"], len(result["conflicts"]), result["inserted"]) == (1, 2, [[3]])
     assert names(users) == ["Ada", "Grace H.", "Edsger"]
+
+
+def test_rows_are_changed_by_a_timestamp_in_any_form(shop: Shop) -> None:
+    texts = ("2024-01-01 10:00:00", "2024-01-01T10:00:00.000Z", "2024-01-01 10:00:00.123456+02", "soon")
+    shop.query("create table readings (at datetime primary key not null, n int) without rowid", write=True)
+    for n, text in enumerate(texts):
+        shop.query("insert into readings values ($1, $2)", text, n, write=True)
+    grid = open_grid(shop, "readings")
+    page = window(shop, grid)
+    assert sorted(page["keys"]) == sorted([text] for text in texts)
+    known = [
+        {"key": key, "version": version} for key, version in zip(page["keys"], page["versions"], strict=True)
+    ]
+    states = shop.post(f"grid/{grid['grid']}/refresh", {"rows": known})["rows"]
+    assert {each["state"] for each in states} == {"unchanged"}
+    changes = [
+        {"update": {"key": key, "expected": {"n": row[1]}, "set": {"n": row[1] + 10}}}
+        for key, row in zip(page["keys"], page["rows"], strict=True)
+    ]
+    result = apply_changes(shop, *changes, table="readings")
+    assert (result["applied"], [each["key"] for each in result["rows"]]) == (4, page["keys"])
+    history = shop.get("tables/history", table="readings", key=json.dumps([texts[0]]))["rows"]
+    assert [each["after"]["n"] for each in history] == [10, 0]
+    stored = shop.query("select cast(at as blob) as at from readings")["rows"]
+    assert sorted(base64.b64decode(row["at"]).decode() for row in stored) == sorted(texts)
+
+
+@pytest.mark.parametrize("change", [{"set": {"text": "mine"}}, {}])
+@pytest.mark.parametrize("kind", ["text", "blob"])
+def test_truncated_cell_that_changed_is_a_conflict(shop: Shop, change: dict[str, Any], kind: str) -> None:
+    shop.query(f"create table notes (id integer primary key, text {kind})", write=True)
+    shop.query(f"insert into notes values (1, cast(printf('%.*c', 3000, 'é') as {kind}))", write=True)
+    expected = {"text": window(shop, open_grid(shop, "notes"))["rows"][0][1]}
+    assert expected["text"]["size"] == 6000
+    edit = {("update" if change else "delete"): {"key": [1], "expected": expected, **change}}
+    for sql in ("text || 'x'", "'X' || substr(text, 3)", "'short'", "null"):
+        shop.query(f"update notes set text = cast({sql} as {kind})", write=True)
+        (conflict,) = apply_changes(shop, edit, table="notes")["conflicts"]
+        assert (conflict["reason"], conflict["columns"]) == ("changed", ["text"])
+        shop.query(f"update notes set text = cast(printf('%.*c', 3000, 'é') as {kind})", write=True)
+    assert apply_changes(shop, edit, table="notes")["applied"] == 1
 
 
 @pytest.mark.parametrize(
