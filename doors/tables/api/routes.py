@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -38,7 +38,7 @@ from doors.tables.schema import change
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import KnownType
 from doors.tables.sqlite import catalog
-from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
+from doors.tables.sqlite.catalog import Table, find, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, Error, quoted, rows, scalar
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
@@ -152,24 +152,10 @@ class TypeList:
 
 
 @dataclass(frozen=True, slots=True)
-class TableModel:
-    """One table. `key` is the primary key in its order; `rows` is null where counting takes too long."""
-
-    name: str
-    kind: Kind
-    _: KW_ONLY
-    note: str
-    key: list[str]
-    rows: int | None
-    columns: tuple[Column, ...]
-    indexes: tuple[Index, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TableList:
     """The tables and views of a project, in the order of their names."""
 
-    tables: list[TableModel]
+    tables: list[Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +196,7 @@ def list_types() -> TypeList:
 def list_tables(connection: Connection) -> TableList:
     """Return all tables."""
     end = time.monotonic() + COUNT_SECONDS
-    return TableList([_view(connection, table, end) for table in read(connection).values()])
+    return TableList([_counted(connection, table, end) for table in read(connection).values()])
 
 
 def list_migrations(connection: Connection) -> MigrationList:
@@ -221,8 +207,8 @@ def list_migrations(connection: Connection) -> MigrationList:
     return MigrationList([AppliedMigration(*row) for row in applied_rows])
 
 
-def _view(connection: Connection, table: Table, end: float) -> TableModel:
-    """Return a table, whose rows are counted until a time in seconds of `monotonic`."""
+def _counted(connection: Connection, table: Table, end: float) -> Table:
+    """Return a table whose rows were counted, until a time in seconds of `monotonic`."""
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
     try:
         count = int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
@@ -230,15 +216,7 @@ def _view(connection: Connection, table: Table, end: float) -> TableModel:
         count = None  # The time has passed, or a view refers to a missing table.
     finally:
         connection.set_progress_handler(None)
-    return TableModel(
-        table.name,
-        table.kind,
-        note=table.note,
-        key=list(table.key),
-        rows=count,
-        columns=table.columns,
-        indexes=table.indexes,
-    )
+    return replace(table, rows=count)
 
 
 class NewColumn(StrictModel):
@@ -375,12 +353,12 @@ def blueprint(projects: Projects) -> Routes:
         return list_types()
 
     @routes.get("/v1/projects/<project>/table")
-    async def table(project: str, query_args: TableQuery) -> TableModel:
+    async def table(project: str, query_args: TableQuery) -> Table:
         """Show one table; needs the role viewer."""
 
-        def show(connection: Connection) -> TableModel:
+        def show(connection: Connection) -> Table:
             found = find(read(connection), query_args.name, "not-found")
-            return _view(connection, found, time.monotonic() + COUNT_SECONDS)
+            return _counted(connection, found, time.monotonic() + COUNT_SECONDS)
 
         return await _read(require_data_dir(projects, project, "viewer"), show)
 

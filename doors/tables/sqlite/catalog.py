@@ -51,7 +51,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table or view. `key` has the columns of the primary key in the key's order."""
+    """One table or view. `key` has the columns of the primary key in the key's order.
+
+    `rows` is their number, null unless it was counted in time.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -62,6 +65,7 @@ class Table:
     key: tuple[str, ...] = ()
     strict: bool = True
     without_rowid: bool = False
+    rows: int | None = None
 
     def column(self, name: str) -> Column:
         """Return a column by its case-insensitive name. Raises `TablesError`."""
