@@ -31,7 +31,6 @@ from doors.tables.sqlite.errors import (
     limited_triggers,
     open_file,
     quoted,
-    rows,
     scalar,
     transaction,
     wrapped_errors,
@@ -191,7 +190,13 @@ def _insert_staged(
             try:
                 connection.execute(f"{insert} BETWEEN ? AND ? ORDER BY rowid", (first, last))
             except ConstraintError:
-                _raise_first_violation(connection, insert, first, last)
+                for number in range(first, last + 1):
+                    try:
+                        connection.execute(f"{insert} = ?", (number,))
+                    except ConstraintError as error:
+                        line = scalar(connection, f"SELECT line FROM {_STAGING} WHERE rowid = ?", number)
+                        hint = "Correct or remove the row; nothing was imported."
+                        raise TablesError(f"line {line}: {error}", hint) from error
                 raise
         yield last
 
@@ -202,18 +207,6 @@ def _or_default(name: str, column: Column) -> str:
         return name
     default = TYPES[column.type].now_sql if column.default == "now()" else column.default
     return f"coalesce({name}, {default})"
-
-
-def _raise_first_violation(connection: Connection, insert: str, first: int, last: int) -> None:
-    """Insert rows one by one; raise `TablesError` with the line of the first that violates a constraint."""
-    for number in range(first, last + 1):
-        try:
-            connection.execute(f"{insert} = ?", (number,))
-        except ConstraintError as error:
-            line = rows(connection, f"SELECT line FROM {_STAGING} WHERE rowid = ?", number)[0][0]
-            raise TablesError(
-                f"line {line}: {error}", "Correct or remove the row; nothing was imported."
-            ) from error
 
 
 _BLOCK = 1 << 20
