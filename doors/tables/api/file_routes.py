@@ -21,9 +21,9 @@ from doors.tables.files.exporter import save
 from doors.tables.files.format import FileProgress, Format, Preview
 from doors.tables.files.importer import load
 from doors.tables.replication.entry import Origin
-from doors.tables.sqlite.catalog import read
+from doors.tables.sqlite.catalog import lookup, read
 from doors.tables.sqlite.connections import MAX_BYTES
-from doors.tables.sqlite.errors import Connection, TablesError, fold
+from doors.tables.sqlite.errors import Connection, TablesError
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from doors.tables.types.infer import PREVIEW_ROWS, Header, preview, preview_pasted
 from engine.cancellation import finish
@@ -264,7 +264,7 @@ def _load(
     last, reported_at = FileProgress(0), 0.0
     try:
         with _disk_errors(), open_for_writing(data, origin=origin) as connection:
-            _check(query, {fold(name) for name in read(connection)})
+            _check(query, exists=lookup(read(connection), query.table) is not None)
             steps: Iterator[FileProgress] = load(
                 connection, file, query.format, table=query.table, replace=query.replace, stopped=stopped
             )
@@ -282,16 +282,16 @@ def _load(
     yield _line(last, done=True)
 
 
-def _check(query: ImportQuery, existing: set[str]) -> None:
+def _check(query: ImportQuery, *, exists: bool) -> None:
     if query.format in _MULTI_TABLE_FORMATS:
         return
-    if query.create and fold(query.table) in existing:
+    if query.create and exists:
         raise TablesError(
             f"table {query.table} already exists",
             "Omit --create to append the rows, or pass --replace to replace the existing ones.",
             code="conflict",
         )
-    if not query.create and query.table and fold(query.table) not in existing:
+    if not query.create and query.table and not exists:
         raise TablesError(
             f"table {query.table} does not exist",
             "Pass --create to create it with inferred column types; --preview shows them first.",

@@ -20,7 +20,7 @@ from doors.tables.schema import notes
 from doors.tables.schema.apply import check_name, create_table
 from doors.tables.schema.change import CreateTable
 from doors.tables.schema.references import unbroken
-from doors.tables.sqlite.catalog import Column, Table, find, read
+from doors.tables.sqlite.catalog import Column, Table, find, lookup, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import (
     Connection,
@@ -240,8 +240,7 @@ def load(
         return
     if not table:
         raise TablesError(f"a {format} file does not name its table", "Name the table to import into.")
-    existing = {fold(name): each for name, each in read(connection).items()}.get(fold(table))
-    if existing is None:
+    if (existing := lookup(read(connection), table)) is None:
         check_name(table, "a table")
         target = Table(table, preview(source, format).columns)
         if not target.columns:

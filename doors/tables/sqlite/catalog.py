@@ -123,11 +123,15 @@ def read(connection: Connection) -> Mapping[str, Table]:
     return tables
 
 
+def lookup(tables: Mapping[str, Table], name: str) -> Table | None:
+    """Return a table by its case-insensitive name, or None."""
+    return next((table for table in tables.values() if fold(table.name) == fold(name)), None)
+
+
 def find(tables: Mapping[str, Table], name: str, code: str = TablesError.code) -> Table:
     """Return a table by its case-insensitive name. Raises `TablesError`."""
-    for table in tables.values():
-        if fold(table.name) == fold(name):
-            return table
+    if (table := lookup(tables, name)) is not None:
+        return table
     names = ", ".join(tables)
     raise TablesError(
         f"table {name} does not exist",
