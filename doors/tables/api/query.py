@@ -142,25 +142,19 @@ def run(
             changes = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
+        reason = ""
         if limits.oversized:
-            raise TablesError(
-                f"the statement wrote more than {max_written >> 20} MiB of temporary data",
-                "Sort, group or write fewer rows at once.",
-                code="too-large",
-            ) from error
-        if memory.oversized:
-            raise TablesError(
-                f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
-                "Collect fewer values, or smaller ones: add a WHERE.",
-                code="too-large",
-            ) from error
-        if isinstance(error, apsw.TooBigError):
+            reason = f"the statement wrote more than {max_written >> 20} MiB of temporary data"
+            hint = "Sort, group or write fewer rows at once."
+        elif memory.oversized:
+            reason = f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB"
+            hint = "Collect fewer values, or smaller ones: add a WHERE."
+        elif isinstance(error, apsw.TooBigError):
             max_bytes = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
-            raise TablesError(
-                f"a value or a row has more than {max_bytes:,} bytes",
-                "Call fewer functions in the statement, or read the value with `svc tables export`.",
-                code="too-large",
-            ) from error
+            reason = f"a value or a row has more than {max_bytes:,} bytes"
+            hint = "Call fewer functions in the statement, or read the value with `svc tables export`."
+        if reason:
+            raise TablesError(reason, hint, code="too-large") from error
         problem = to_problem(error, sql, authorizer.refusal, list(params))
         name_references(problem, connection, sql)
         raise _to_error(explain_full(problem, Path(connection.filename))) from error

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import KW_ONLY, asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -376,10 +377,7 @@ def blueprint(projects: Projects) -> Routes:
         folder = require_data_dir(
             projects, project, "owner" if schema else "deployer" if data.write else "viewer"
         )
-
-        def run(connection: Connection) -> bytes:
-            return _run_sql(connection, data)
-
+        run = partial(_run_sql, query=data)
         result = await access().run(_write(folder, run, "sql") if data.write else _read(folder, run))
         return Response(result, content_type="application/json")
 
@@ -423,11 +421,7 @@ def _add_history_routes(routes: Routes, projects: Projects) -> None:
     async def revert_entry(project: str, data: RevertQuery) -> Reverted:
         """Undo an entry of the history in one transaction; needs the role deployer, to plan viewer."""
         folder = require_data_dir(projects, project, "viewer" if data.plan else "deployer")
-        skip = data.conflicts == "skip"
-
-        def work(connection: Connection) -> Reverted:
-            return revert(connection, data.entry, plan=data.plan, skip=skip)
-
+        work = partial(revert, entry=data.entry, plan=data.plan, skip=data.conflicts == "skip")
         return await _write(folder, work, "revert")
 
 

@@ -477,16 +477,13 @@ def _create_index(connection: Connection, change: CreateIndex) -> None:
 
 
 def _drop_index(connection: Connection, change: DropIndex) -> None:
-    for table in read(connection).values():
-        for index in table.indexes:
-            if fold(index.name) == fold(change.name):
-                connection.execute(f"DROP INDEX {quoted(index.name)}")
-                return
-    names = [index.name for table in read(connection).values() for index in table.indexes]
-    raise TablesError(
-        f"index {change.name} does not exist",
-        f"Available: {', '.join(names)}." if names else "The project has no indexes.",
-    )
+    names = {fold(index.name): index.name for table in read(connection).values() for index in table.indexes}
+    if (name := names.get(fold(change.name))) is None:
+        raise TablesError(
+            f"index {change.name} does not exist",
+            f"Available: {', '.join(names.values())}." if names else "The project has no indexes.",
+        )
+    connection.execute(f"DROP INDEX {quoted(name)}")
 
 
 def check_name(name: str, subject: str) -> None:
