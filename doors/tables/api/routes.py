@@ -19,11 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Discriminator, FailFast, Field, Tag, ValidationError
 from quart import Response, request
-from quart_schema import (
-    RequestSchemaValidationError,
-    document_request,
-    document_response,
-)
+from quart_schema import RequestSchemaValidationError, document_request, document_response
 
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes
@@ -69,9 +65,7 @@ AnyRowChange = Annotated[
     | Annotated[UpdateRow, Tag("update")]
     | Annotated[DeleteRow, Tag("delete")],
     Discriminator(
-        _kind,
-        custom_error_type="change",
-        custom_error_message="it is not insert, update or delete",
+        _kind, custom_error_type="change", custom_error_message="it is not insert, update or delete"
     ),
 ]
 

@@ -425,11 +425,7 @@ class Grid:
         if (table := lookup(read(self._connection), self.view.table)) is None:
             raise _dropped_error(self.view.table)
         if _shape(table) != _shape(self.table):
-            raise TablesError(
-                f"the table {self.table.name} was altered",
-                "Open it again.",
-                code="changed",
-            )
+            raise TablesError(f"the table {self.table.name} was altered", "Open it again.", code="changed")
         self._schema = schema
 
 

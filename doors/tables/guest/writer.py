@@ -24,14 +24,7 @@ from doors.tables.guest.protocol import SqlRequest, describe, response
 from doors.tables.guest.session import MAX_RESULT, GuestSession, never
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.catalog import ANSWERS
-from doors.tables.sqlite.connections import (
-    Clock,
-    close_owner,
-    limit_size,
-    max_size,
-    open_writer,
-    recorder_of,
-)
+from doors.tables.sqlite.connections import Clock, close_owner, limit_size, max_size, open_writer, recorder_of
 from engine.door import DoorResponse, DoorTables
 from engine.files.reserve import shortage
 

@@ -306,8 +306,7 @@ def _drop_column(connection: Connection, change: DropColumn) -> None:
     table, column, definition = _column(connection, change)
     if column.primary_key:
         raise TablesError(
-            f"column {column.name} is in the key of table {table.name}",
-            "Set or drop the primary key first.",
+            f"column {column.name} is in the key of table {table.name}", "Set or drop the primary key first."
         )
     if len(table.columns) == 1:
         raise TablesError(
@@ -336,8 +335,7 @@ def _retype(connection: Connection, change: RetypeColumn) -> None:
     table, column, definition = _column(connection, change)
     if column.generated:
         raise TablesError(
-            f"column {column.name} of table {table.name} is computed",
-            "Its expression determines its type.",
+            f"column {column.name} of table {table.name} is computed", "Its expression determines its type."
         )
     if column.type == change.type:
         return
