@@ -23,13 +23,7 @@ from doors.tables.guest.session import GuestSession
 from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import active, find_replica
-from doors.tables.sqlite.connections import (
-    DATABASE_NAME,
-    DISPLAY_PATH,
-    Clock,
-    first_value,
-    set_storage_quota,
-)
+from doors.tables.sqlite.connections import DATABASE_NAME, DISPLAY_PATH, Clock, first_value, set_storage_quota
 from doors.tables.sqlite.errors import Error, wrap_error
 from doors.tables.sqlite.owner import measure
 from doors.tables.sqlite.replay_time import ReplayTime

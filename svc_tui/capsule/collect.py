@@ -76,10 +76,6 @@ class PackedArtifact:
     kind: str
     files: Mapping[str, bytes | Path]
 
-    def head(self, *, included: bool) -> dict[str, Any]:
-        """Return the entry of `capsule.json`."""
-        return {"kind": self.kind, "sha256": self.digest, "included": included}
-
 
 async def build_artifacts(
     project: Project, names: Iterable[str], cache: Path, mode: BuildMode, report: Callable[[str], None]
@@ -274,7 +270,8 @@ def collect(
     if snapshot is not None:
         members[TABLES] = folder / TABLES
     head["artifacts"] = {
-        name: artifact.head(included=include_artifacts) for name, artifact in artifacts.items()
+        name: {"kind": each.kind, "sha256": each.digest, "included": include_artifacts}
+        for name, each in artifacts.items()
     }
     if include_artifacts:
         for name, artifact in artifacts.items():

@@ -35,15 +35,6 @@ MAX_MEMBERS = 10_000
 _MAX_DIRECTORY_BYTES = 4 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}){0,4}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-)
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR_BYTES = 20
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -166,7 +157,7 @@ def read_container(path: Path, folder: Path) -> Capsule:
         raise CapsuleError(f"cannot read {path}: {error.strerror or error}", "Check the path.") from error
     except CapsuleError as error:
         raise CapsuleError(f"{path}: {error.message}", error.hint, code=error.code) from error
-    except _BROKEN as error:
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError) as error:
         raise _invalid(f"{path} is not a complete zip file ({error})") from error
 
 

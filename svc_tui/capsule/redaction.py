@@ -61,14 +61,11 @@ class Redactor(Redaction):
             return value
         self.hits[location, name] += 1
         known = value in self._names
-        text = self._replace(value, ("value", name), everywhere=location != "column" or self._has_room)
+        everywhere = location != "column" or len(self._columns) < MAX_COLUMN_VALUES
+        text = self._replace(value, ("value", name), everywhere=everywhere)
         if location == "column" and not known and value in self._names:
             self._columns.add(value)
         return text
-
-    @property
-    def _has_room(self) -> bool:
-        return len(self._columns) < MAX_COLUMN_VALUES
 
     def _replace(self, value: str, match: tuple[str, str], *, everywhere: bool = True) -> str:
         text = self._replacements.setdefault(value, f"[redacted {len(self._replacements) + 1}]")
@@ -213,11 +210,7 @@ def fetch_document(call: RecordedCall, redactor: Redactor) -> dict[str, Any]:
 def _message(head: Mapping[str, Any], body: str, redactor: Redactor) -> dict[str, Any]:
     fields = redactor.headers(head["headers"])
     kind = next((value for name, value in fields if name == "content-type"), "")
-    return {**head, "headers": fields, "body": _encoded(redactor.body(b64decode(body), kind))}
-
-
-def _encoded(body: bytes) -> str:
-    return b64encode(body).decode()
+    return {**head, "headers": fields, "body": b64encode(redactor.body(b64decode(body), kind)).decode()}
 
 
 def redacted_fetch(fetch: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
@@ -226,7 +219,7 @@ def redacted_fetch(fetch: Mapping[str, Any], redactor: Redactor) -> dict[str, An
     for side in ("request", "response"):
         message = fetch[side]
         if message is not None:
-            body = _encoded(redactor.data(b64decode(message["body"])))
+            body = b64encode(redactor.data(b64decode(message["body"]))).decode()
             redacted[side] = {**message, "headers": redactor.everywhere(message["headers"]), "body": body}
     redacted["request"]["url"] = redactor.text(redacted["request"]["url"])
     return redacted

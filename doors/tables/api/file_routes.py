@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -18,15 +18,14 @@ from quart import Response, request
 from quart_schema import document_response
 
 from doors.tables.files.exporter import save
-from doors.tables.files.format import FileProgress, Format
+from doors.tables.files.format import FileProgress, Format, Preview
 from doors.tables.files.importer import load
 from doors.tables.replication.entry import Origin
-from doors.tables.sqlite.catalog import read
+from doors.tables.sqlite.catalog import lookup, read
 from doors.tables.sqlite.connections import MAX_BYTES
-from doors.tables.sqlite.errors import Connection, TablesError, fold
+from doors.tables.sqlite.errors import Connection, TablesError
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from doors.tables.types.infer import PREVIEW_ROWS, Header, preview, preview_pasted
-from doors.tables.types.registry import TypeName
 from engine.cancellation import finish
 from engine.control import ndjson
 from engine.control.access import Role
@@ -135,44 +134,6 @@ class ExportQuery(QueryModel):
     table: list[str] | str = Field([])
 
 
-@dataclass(frozen=True, slots=True)
-class ImportLine:
-    """One line of the response of an import: the progress so far. `done` is true in the last line.
-
-    The last line may be `{"error": {…}}` instead, a problem document; then nothing was imported.
-    """
-
-    done: bool
-    rows: int
-    _: KW_ONLY
-    bytes: int
-    total: int | None
-    table: str
-    skipped: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewColumn:
-    """A column inferred from a file."""
-
-    name: str
-    type: TypeName
-    primary_key: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewAnswer:
-    """The table inferred from a file: its columns, row count, and first rows as text.
-
-    Without a `header` the columns are named by position, and the first row is data.
-    """
-
-    columns: list[PreviewColumn]
-    rows: list[list[str | None]]
-    count: int
-    header: bool
-
-
 class Transfers:
     """The imports, previews and exports in progress, by the data folder of their project."""
 
@@ -203,9 +164,12 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     @routes.post("/v1/projects/<project>/import")
     @takes("application/octet-stream")
     @sends(ndjson.MEDIA_TYPE)
-    @document_response(ImportLine)
+    @document_response(FileProgress)
     async def load_file(project: str, query_args: ImportQuery) -> Response:
-        """Import the file in the body; needs the role deployer, or owner to create tables."""
+        """Import the file in the body; needs the role deployer, or owner to create tables.
+
+        The last line is `done`, or `{"error": {…}}` with a problem document; then nothing was imported.
+        """
         creates = query_args.create or query_args.format in _MULTI_TABLE_FORMATS
         data = require_data_dir(projects, project, "owner" if creates else "deployer")
         with transfers.start(data) as transfer:
@@ -216,7 +180,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
 
     @routes.post("/v1/projects/<project>/import/preview")
     @takes("application/octet-stream")
-    @document_response(PreviewAnswer)
+    @document_response(Preview)
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
         """Infer columns and first rows of the file in the body, without changes; needs the role viewer."""
         data = require_data_dir(projects, project, "viewer")
@@ -300,7 +264,7 @@ def _load(
     last, reported_at = FileProgress(0), 0.0
     try:
         with _disk_errors(), open_for_writing(data, origin=origin) as connection:
-            _check(query, {fold(name) for name in read(connection)})
+            _check(query, exists=lookup(read(connection), query.table) is not None)
             steps: Iterator[FileProgress] = load(
                 connection, file, query.format, table=query.table, replace=query.replace, stopped=stopped
             )
@@ -318,16 +282,16 @@ def _load(
     yield _line(last, done=True)
 
 
-def _check(query: ImportQuery, existing: set[str]) -> None:
+def _check(query: ImportQuery, *, exists: bool) -> None:
     if query.format in _MULTI_TABLE_FORMATS:
         return
-    if query.create and fold(query.table) in existing:
+    if query.create and exists:
         raise TablesError(
             f"table {query.table} already exists",
             "Omit --create to append the rows, or pass --replace to replace the existing ones.",
             code="conflict",
         )
-    if not query.create and query.table and fold(query.table) not in existing:
+    if not query.create and query.table and not exists:
         raise TablesError(
             f"table {query.table} does not exist",
             "Pass --create to create it with inferred column types; --preview shows them first.",
@@ -335,7 +299,7 @@ def _check(query: ImportQuery, existing: set[str]) -> None:
 
 
 def _line(progress: FileProgress, *, done: bool) -> bytes:
-    return ndjson.line({"done": done} | asdict(progress))
+    return ndjson.line(asdict(progress) | {"done": done})
 
 
 def _preview(file: BinaryIO, query: PreviewQuery) -> Iterator[bytes]:
@@ -344,10 +308,6 @@ def _preview(file: BinaryIO, query: PreviewQuery) -> Iterator[bytes]:
         if query.format == "tsv"
         else preview(file, query.format)
     )
-    columns = [
-        {"name": column.name, "type": column.type, "primary_key": column.primary_key}
-        for column in inferred.columns
-    ]
-    rows = inferred.rows[: query.rows]
+    columns, rows = list(map(asdict, inferred.columns)), inferred.rows[: query.rows]
     document = {"columns": columns, "rows": rows, "count": inferred.count, "header": inferred.header}
     yield json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")

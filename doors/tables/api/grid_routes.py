@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,8 +48,8 @@ class _OpenGrid:
     thread: ThreadPoolExecutor
     grid: Grid | None = None
     _: KW_ONLY
-    copy: ExitStack = field(default_factory=ExitStack)
-    """Removes the copy of the tables at a moment."""
+    resources: ExitStack = field(default_factory=ExitStack)
+    """Closes the grid, and removes the copy of the tables at a moment."""
     close_timer: asyncio.TimerHandle | None = None
     in_use: int = 0
 
@@ -64,31 +64,36 @@ class Grids:
         self._open: dict[str, _OpenGrid] = {}
         self._spaces = WeakValueDictionary[Path, TemporarySpace]()
 
-    async def open(self, data: Path, view: GridQuery, describe: Callable[[Grid], _T]) -> tuple[str, _T]:
-        """Open a grid on the database in a data folder; return its id and the result of `describe`.
+    async def open(self, data: Path, view: GridQuery) -> "GridOpened":
+        """Open a grid on the database in a data folder.
 
         Raises `TablesError`, and `SvcError` with the code `unavailable` if too many grids are open.
         """
-        self._check_limits(data)
+        count = sum(each.data == data for each in self._open.values())
+        if count >= MAX_OPEN_PER_PROJECT or len(self._open) >= MAX_OPEN:
+            full = f"{count} grids of this project" if count >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
+            hint = f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes."
+            raise SvcError(f"{full} are already open", hint, code="unavailable")
         id = secrets.token_hex(8)
         space = self._spaces.setdefault(data, TemporarySpace())
         entry = _OpenGrid(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
         self._open[id] = entry
 
-        def open_grid() -> _T:
+        def open_grid() -> GridOpened:
             path, moment = database_path(data), None
             if view.at is not None:
                 with open_for_reading(data) as connection:
                     copy = tables_at(connection, view.at, view.table)
-                    path, write, lacks = entry.copy.enter_context(copy)
+                    path, write, lacks = entry.resources.enter_context(copy)
                     moment = write, lacks
             grid = entry.grid = Grid(path, view, space)
+            entry.resources.callback(grid.close)
             grid.moment = moment
             grid.open()
-            return describe(grid)
+            return _opened(id, grid)
 
         try:
-            return id, await self._run(id, entry, open_grid)
+            return await self._run(id, entry, open_grid)
         except BaseException:
             self._close(id)
             raise
@@ -137,29 +142,12 @@ class Grids:
             entry.close_timer.cancel()
         if entry.grid is not None:
             entry.grid.stop()
-        entry.thread.submit(_close_grid, entry)
+        entry.thread.submit(entry.resources.close)
         entry.thread.shutdown(wait=False)
-
-    def _check_limits(self, data: Path) -> None:
-        count = sum(each.data == data for each in self._open.values())
-        if count < MAX_OPEN_PER_PROJECT and len(self._open) < MAX_OPEN:
-            return
-        limit = f"{count} grids of this project" if count >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
-        raise SvcError(
-            f"{limit} are already open",
-            f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes.",
-            code="unavailable",
-        )
 
 
 def _closed() -> NotFound:
     return NotFound("the grid is closed", "Open it again.")
-
-
-def _close_grid(entry: _OpenGrid) -> None:
-    if entry.grid is not None:
-        entry.grid.close()
-    entry.copy.close()
 
 
 MAX_ROWS = 1000
@@ -271,9 +259,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
     @routes.post("/v1/projects/<project>/grid")
     async def open_grid(project: str, data: GridQuery) -> GridOpened:
         """Open a grid, which is closed after ten minutes without use; needs the role viewer."""
-        folder = require_data_dir(projects, project, "viewer")
-        id, response = await grids.open(folder, data, _describe)
-        return replace(response, grid=id)
+        return await grids.open(require_data_dir(projects, project, "viewer"), data)
 
     @routes.get("/v1/projects/<project>/grid/<grid>")
     async def grid_state(project: str, grid: str) -> GridState:
@@ -321,11 +307,11 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         return await grids.use(folder, grid, lambda grid: _refresh(grid, data))
 
 
-def _describe(grid: Grid) -> GridOpened:
+def _opened(id: str, grid: Grid) -> GridOpened:
     table, key = grid.table, list(grid.identity.key)
     at, lacks = grid.moment or (None, [])
     return GridOpened(
-        "",
+        id,
         table.name,
         count=grid.count,
         key=key,

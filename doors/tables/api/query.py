@@ -124,7 +124,8 @@ def run(
         return _change_schema(connection, sql, params)
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
     authorizer = _OwnerAuthorizer(writes=write)
-    limits = StatementLimit(connection, TIMEOUT_SECONDS, written=_max_written(write), memory=memory)
+    max_written = MAX_WRITTEN_BYTES if write else MAX_READ_BYTES  # Only one writes at a time, several read.
+    limits = StatementLimit(connection, TIMEOUT_SECONDS, written=max_written, memory=memory)
     try:
         with atomic(connection, "begin immediate" if write else "begin"), limits:
             types = types_in(read(connection))
@@ -141,33 +142,22 @@ def run(
             changes = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
+        reason = ""
         if limits.oversized:
-            raise TablesError(
-                f"the statement wrote more than {_max_written(write) >> 20} MiB of temporary data",
-                "Sort, group or write fewer rows at once.",
-                code="too-large",
-            ) from error
-        if memory.oversized:
-            raise TablesError(
-                f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
-                "Collect fewer values, or smaller ones: add a WHERE.",
-                code="too-large",
-            ) from error
-        if isinstance(error, apsw.TooBigError):
+            reason = f"the statement wrote more than {max_written >> 20} MiB of temporary data"
+            hint = "Sort, group or write fewer rows at once."
+        elif memory.oversized:
+            reason = f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB"
+            hint = "Collect fewer values, or smaller ones: add a WHERE."
+        elif isinstance(error, apsw.TooBigError):
             max_bytes = connection.limit(apsw.SQLITE_LIMIT_LENGTH)
-            raise TablesError(
-                f"a value or a row has more than {max_bytes:,} bytes",
-                "Call fewer functions in the statement, or read the value with `svc tables export`.",
-                code="too-large",
-            ) from error
+            reason = f"a value or a row has more than {max_bytes:,} bytes"
+            hint = "Call fewer functions in the statement, or read the value with `svc tables export`."
+        if reason:
+            raise TablesError(reason, hint, code="too-large") from error
         problem = to_problem(error, sql, authorizer.refusal, list(params))
         name_references(problem, connection, sql)
         raise _to_error(explain_full(problem, Path(connection.filename))) from error
-
-
-def _max_written(write: bool) -> int:
-    """Return the temporary data of a statement: only one writes at a time, several read."""
-    return MAX_WRITTEN_BYTES if write else MAX_READ_BYTES
 
 
 def _make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, types: TypeOf) -> Plan:
@@ -251,7 +241,10 @@ class _OwnerAuthorizer(GuestAuthorizer):
         if action in _READS:
             return None
         if action == apsw.SQLITE_FUNCTION:
-            return self._call(second.lower())
+            self.work.add(second.lower())
+            if second.lower() in DENIED_FUNCTIONS:
+                return GuestProblem("not-allowed", f"{second.lower()}() cannot be called here")
+            return None
         if action == apsw.SQLITE_PRAGMA:
             if first.lower() in _READ_ONLY_PRAGMAS:
                 return None
@@ -273,25 +266,13 @@ class _OwnerAuthorizer(GuestAuthorizer):
                 "other files cannot be attached",
                 "Use `svc tables import` to copy the tables of another file.",
             )
-        if action in WRITES and not first.lower().startswith("sqlite_"):
-            return self._row(first)
-        return _kind_refused()
-
-    def _call(self, name: str) -> GuestProblem | None:
-        self.work.add(name)
-        return (
-            GuestProblem("not-allowed", f"{name}() cannot be called here")
-            if name in DENIED_FUNCTIONS
-            else None
-        )
-
-    def _row(self, table: str) -> GuestProblem | None:
+        if action not in WRITES or first.lower().startswith("sqlite_"):
+            return _kind_refused()
         if not self.writes:
             return _reads_only()
-        if table.lower().startswith("_svc"):
-            return GuestProblem(
-                "not-allowed", f"{table} is svc's own", "`svc tables alter T note …` writes notes."
-            )
+        if first.lower().startswith("_svc"):
+            hint = "`svc tables alter T note …` writes notes."
+            return GuestProblem("not-allowed", f"{first} is svc's own", hint)
         return None
 
 

@@ -12,17 +12,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Discriminator, FailFast, Field, Tag, ValidationError
 from quart import Response, request
-from quart_schema import (
-    RequestSchemaValidationError,
-    document_request,
-    document_response,
-)
+from quart_schema import RequestSchemaValidationError, document_request, document_response
 
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes
@@ -38,7 +35,7 @@ from doors.tables.schema import change
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import KnownType
 from doors.tables.sqlite import catalog
-from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
+from doors.tables.sqlite.catalog import Table, find, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, Error, quoted, rows, scalar
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
@@ -68,9 +65,7 @@ AnyRowChange = Annotated[
     | Annotated[UpdateRow, Tag("update")]
     | Annotated[DeleteRow, Tag("delete")],
     Discriminator(
-        _kind,
-        custom_error_type="change",
-        custom_error_message="it is not insert, update or delete",
+        _kind, custom_error_type="change", custom_error_message="it is not insert, update or delete"
     ),
 ]
 
@@ -152,24 +147,10 @@ class TypeList:
 
 
 @dataclass(frozen=True, slots=True)
-class TableModel:
-    """One table. `key` is the primary key in its order; `rows` is null where counting takes too long."""
-
-    name: str
-    kind: Kind
-    _: KW_ONLY
-    note: str
-    key: list[str]
-    rows: int | None
-    columns: tuple[Column, ...]
-    indexes: tuple[Index, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TableList:
     """The tables and views of a project, in the order of their names."""
 
-    tables: list[TableModel]
+    tables: list[Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +191,7 @@ def list_types() -> TypeList:
 def list_tables(connection: Connection) -> TableList:
     """Return all tables."""
     end = time.monotonic() + COUNT_SECONDS
-    return TableList([_view(connection, table, end) for table in read(connection).values()])
+    return TableList([_counted(connection, table, end) for table in read(connection).values()])
 
 
 def list_migrations(connection: Connection) -> MigrationList:
@@ -221,8 +202,8 @@ def list_migrations(connection: Connection) -> MigrationList:
     return MigrationList([AppliedMigration(*row) for row in applied_rows])
 
 
-def _view(connection: Connection, table: Table, end: float) -> TableModel:
-    """Return a table, whose rows are counted until a time in seconds of `monotonic`."""
+def _counted(connection: Connection, table: Table, end: float) -> Table:
+    """Return a table whose rows were counted, until a time in seconds of `monotonic`."""
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
     try:
         count = int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
@@ -230,15 +211,7 @@ def _view(connection: Connection, table: Table, end: float) -> TableModel:
         count = None  # The time has passed, or a view refers to a missing table.
     finally:
         connection.set_progress_handler(None)
-    return TableModel(
-        table.name,
-        table.kind,
-        note=table.note,
-        key=list(table.key),
-        rows=count,
-        columns=table.columns,
-        indexes=table.indexes,
-    )
+    return replace(table, rows=count)
 
 
 class NewColumn(StrictModel):
@@ -375,12 +348,12 @@ def blueprint(projects: Projects) -> Routes:
         return list_types()
 
     @routes.get("/v1/projects/<project>/table")
-    async def table(project: str, query_args: TableQuery) -> TableModel:
+    async def table(project: str, query_args: TableQuery) -> Table:
         """Show one table; needs the role viewer."""
 
-        def show(connection: Connection) -> TableModel:
+        def show(connection: Connection) -> Table:
             found = find(read(connection), query_args.name, "not-found")
-            return _view(connection, found, time.monotonic() + COUNT_SECONDS)
+            return _counted(connection, found, time.monotonic() + COUNT_SECONDS)
 
         return await _read(require_data_dir(projects, project, "viewer"), show)
 
@@ -398,10 +371,7 @@ def blueprint(projects: Projects) -> Routes:
         folder = require_data_dir(
             projects, project, "owner" if schema else "deployer" if data.write else "viewer"
         )
-
-        def run(connection: Connection) -> bytes:
-            return _run_sql(connection, data)
-
+        run = partial(_run_sql, query=data)
         result = await access().run(_write(folder, run, "sql") if data.write else _read(folder, run))
         return Response(result, content_type="application/json")
 
@@ -445,11 +415,7 @@ def _add_history_routes(routes: Routes, projects: Projects) -> None:
     async def revert_entry(project: str, data: RevertQuery) -> Reverted:
         """Undo an entry of the history in one transaction; needs the role deployer, to plan viewer."""
         folder = require_data_dir(projects, project, "viewer" if data.plan else "deployer")
-        skip = data.conflicts == "skip"
-
-        def work(connection: Connection) -> Reverted:
-            return revert(connection, data.entry, plan=data.plan, skip=skip)
-
+        work = partial(revert, entry=data.entry, plan=data.plan, skip=data.conflicts == "skip")
         return await _write(folder, work, "revert")
 
 

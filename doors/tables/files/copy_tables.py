@@ -57,6 +57,14 @@ class Part:
         """Return the query that reads the rows."""
         return f"SELECT {self.names(number=number)} FROM {quoted(self.name)}{self.where}{self.order}"
 
+    def after_rows(self) -> Iterator[str]:
+        """Yield the statements that follow the rows."""
+        if self.refill:
+            yield self.refill
+        if self.last is not None:
+            yield f"DELETE FROM sqlite_sequence WHERE name = {literal(self.name)}"
+            yield f"INSERT INTO sqlite_sequence VALUES ({literal(self.name)}, {self.last})"
+
 
 @dataclass(frozen=True, slots=True)
 class Contents:
@@ -166,11 +174,8 @@ def copy(
         for count in _copy_rows(source, target, part, f"{error_prefix}: table {part.name}"):
             copied += count
             yield FileProgress(copied, table=part.name)
-        if part.refill:
-            target.execute(part.refill)
-        if part.last is not None:
-            target.execute("DELETE FROM sqlite_sequence WHERE name = ?", (part.name,))
-            target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (part.name, part.last))
+        for sql in part.after_rows():
+            target.execute(sql)
     for sql in contents.dependents:
         _create(target, sql)
     for part in contents.internal:
@@ -182,8 +187,7 @@ def clear(target: Connection, contents: Contents, *, replace: bool) -> None:
     """Drop existing tables of the same names; without `replace`, raise `TablesError` for them."""
     existing = {fold(name): table for name, table in read(target).items()}
     for part in (*contents.tables, *contents.virtual):
-        table = existing.get(fold(part.name))
-        if table is None:
+        if (table := existing.get(fold(part.name))) is None:
             continue
         if not replace:
             raise TablesError(

@@ -155,18 +155,12 @@ def _dump(connection: Connection, contents: Contents) -> Iterator[str]:
     for part in contents.internal:
         yield part.sql.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1) + ";\n"
         yield from _dump_rows(connection, part, "INSERT OR REPLACE")
-    for part in contents.tables:
-        yield f"{part.sql};\n"
-        yield from _dump_rows(connection, part, "INSERT")
-        if part.last is not None:
-            name = literal(part.name)
-            yield f"DELETE FROM sqlite_sequence WHERE name = {name};\n"
-            yield f"INSERT INTO sqlite_sequence VALUES ({name}, {part.last});\n"
-    for part in contents.virtual:
-        yield f"{part.sql};\n"
-        yield from _dump_rows(connection, part, "INSERT", number=True)
-        if part.refill:
-            yield f"{part.refill};\n"
+    for parts in (contents.tables, contents.virtual):
+        for part in parts:
+            yield f"{part.sql};\n"
+            yield from _dump_rows(connection, part, "INSERT", number=parts is contents.virtual)
+            for sql in part.after_rows():
+                yield f"{sql};\n"
     for sql in contents.dependents:
         yield f"{sql};\n"
     yield _TAIL

@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import BinaryIO, Literal, get_args
 
 from doors.tables.sqlite.catalog import Column
@@ -27,14 +27,16 @@ STEP = 1000
 class FileProgress:
     """Progress of an import or export: rows, and bytes of the file out of `total`, None if unknown.
 
-    `table` is the current table. In the last report, `skipped` names omitted tables.
+    `table` is the current table. The last report is `done`, and `skipped` names omitted tables.
     """
 
     rows: int
     bytes: int = 0
     total: int | None = None
     table: str = ""
+    _: KW_ONLY
     skipped: tuple[str, ...] = ()
+    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from doors.tables.schema import notes
 from doors.tables.schema.apply import check_name, create_table
 from doors.tables.schema.change import CreateTable
 from doors.tables.schema.references import unbroken
-from doors.tables.sqlite.catalog import Column, Table, find, read
+from doors.tables.sqlite.catalog import Column, Table, find, lookup, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import (
     Connection,
@@ -31,7 +31,6 @@ from doors.tables.sqlite.errors import (
     limited_triggers,
     open_file,
     quoted,
-    rows,
     scalar,
     transaction,
     wrapped_errors,
@@ -191,7 +190,13 @@ def _insert_staged(
             try:
                 connection.execute(f"{insert} BETWEEN ? AND ? ORDER BY rowid", (first, last))
             except ConstraintError:
-                _raise_first_violation(connection, insert, first, last)
+                for number in range(first, last + 1):
+                    try:
+                        connection.execute(f"{insert} = ?", (number,))
+                    except ConstraintError as error:
+                        line = scalar(connection, f"SELECT line FROM {_STAGING} WHERE rowid = ?", number)
+                        hint = "Correct or remove the row; nothing was imported."
+                        raise TablesError(f"line {line}: {error}", hint) from error
                 raise
         yield last
 
@@ -202,18 +207,6 @@ def _or_default(name: str, column: Column) -> str:
         return name
     default = TYPES[column.type].now_sql if column.default == "now()" else column.default
     return f"coalesce({name}, {default})"
-
-
-def _raise_first_violation(connection: Connection, insert: str, first: int, last: int) -> None:
-    """Insert rows one by one; raise `TablesError` with the line of the first that violates a constraint."""
-    for number in range(first, last + 1):
-        try:
-            connection.execute(f"{insert} = ?", (number,))
-        except ConstraintError as error:
-            line = rows(connection, f"SELECT line FROM {_STAGING} WHERE rowid = ?", number)[0][0]
-            raise TablesError(
-                f"line {line}: {error}", "Correct or remove the row; nothing was imported."
-            ) from error
 
 
 _BLOCK = 1 << 20
@@ -247,8 +240,7 @@ def load(
         return
     if not table:
         raise TablesError(f"a {format} file does not name its table", "Name the table to import into.")
-    existing = {fold(name): each for name, each in read(connection).items()}.get(fold(table))
-    if existing is None:
+    if (existing := lookup(read(connection), table)) is None:
         check_name(table, "a table")
         target = Table(table, preview(source, format).columns)
         if not target.columns:

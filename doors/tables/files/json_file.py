@@ -48,24 +48,19 @@ class _Partial(Exception):
 
 def objects(source: BinaryIO, format: Literal["json", "jsonl"]) -> Iterator[tuple[int, int, list[Field]]]:
     """Yield the line of each object, the bytes read so far, and its fields. Raises `TablesError`."""
-    if format == "jsonl":
-        lines = FileLines(source)
-        for text in iter(lines.next, ""):
-            if text.strip():
-                yield lines.line, lines.bytes, _single_object(text, lines.line)
+    if format == "json":
+        yield from _array(source)
         return
-    yield from _array(source)
-
-
-def _single_object(text: str, line: int) -> list[Field]:
-    start = _blank(text, 0)
-    try:
-        fields, end = _object(text, start, line)
-    except _Partial as error:
-        raise _mistake(line, str(error)) from None
-    if _blank(text, end) != len(text):
-        raise _mistake(line, "something stands after the object")
-    return fields
+    lines = FileLines(source)
+    for text in iter(lines.next, ""):
+        if text.strip():
+            try:
+                fields, end = _object(text, _blank(text, 0), lines.line)
+            except _Partial as error:
+                raise _mistake(lines.line, str(error)) from None
+            if _blank(text, end) != len(text):
+                raise _mistake(lines.line, "something stands after the object")
+            yield lines.line, lines.bytes, fields
 
 
 class _JsonReader:

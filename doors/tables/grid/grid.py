@@ -17,7 +17,7 @@ from doors.tables.grid.view_sql import Clauses, GridQuery, clauses
 from doors.tables.replication.history import Write
 from doors.tables.replication.registry import find_replica
 from doors.tables.schema.rows import Identity, identity
-from doors.tables.sqlite.catalog import Table, find, read
+from doors.tables.sqlite.catalog import Table, find, lookup, read
 from doors.tables.sqlite.connections import Connection, open_viewer
 from doors.tables.sqlite.errors import (
     Error,
@@ -26,7 +26,6 @@ from doors.tables.sqlite.errors import (
     TablesError,
     Value,
     atomic,
-    fold,
     quoted,
     rows,
     scalar,
@@ -398,23 +397,17 @@ class Grid:
                 self._order_bytes = self._connection.pragma("page_count", schema="temp") * self._page_bytes
                 self._space.set(self, self._order_bytes)
         except (InterruptError, FullError) as error:
+            table, code = self.view.table, "too-large"
             if self._memory.oversized:
-                raise TablesError(
-                    f"the rows of {self.view.table} take more than {MAX_COLLECTED_BYTES >> 20} MiB of memory",
-                    "Collect fewer values in the view.",
-                    code="too-large",
-                ) from None
-            if self._limit.oversized or isinstance(error, FullError):
-                raise TablesError(
-                    f"sorting {self.view.table} exceeds the space for temporary files",
-                    "Add a filter, or close other grids of the project.",
-                    code="too-large",
-                ) from None
-            raise TablesError(
-                f"{self.view.table} cannot be sorted within {TIMEOUT_SECONDS:.0f} s",
-                "Add an index on the sorted columns, or a filter.",
-                code="timeout",
-            ) from None
+                reason = f"the rows of {table} take more than {MAX_COLLECTED_BYTES >> 20} MiB of memory"
+                hint = "Collect fewer values in the view."
+            elif self._limit.oversized or isinstance(error, FullError):
+                reason = f"sorting {table} exceeds the space for temporary files"
+                hint = "Add a filter, or close other grids of the project."
+            else:
+                reason, code = f"{table} cannot be sorted within {TIMEOUT_SECONDS:.0f} s", "timeout"
+                hint = "Add an index on the sorted columns, or a filter."
+            raise TablesError(reason, hint, code=code) from None
         except Error as error:
             raise wrap_error(error, _ERROR_PREFIX) from error
 
@@ -429,17 +422,10 @@ class Grid:
         schema = scalar(self._connection, "PRAGMA main.schema_version")
         if schema == self._schema:
             return
-        matching = [
-            table for table in read(self._connection).values() if fold(table.name) == fold(self.view.table)
-        ]
-        if not matching:
+        if (table := lookup(read(self._connection), self.view.table)) is None:
             raise _dropped_error(self.view.table)
-        if _shape(matching[0]) != _shape(self.table):
-            raise TablesError(
-                f"the table {self.table.name} was altered",
-                "Open it again.",
-                code="changed",
-            )
+        if _shape(table) != _shape(self.table):
+            raise TablesError(f"the table {self.table.name} was altered", "Open it again.", code="changed")
         self._schema = schema
 
 

@@ -57,11 +57,8 @@ def to_problem(
             more = {"constraint": kind}
             return GuestProblem("constraint", str(error), _remedy(kind, str(error)), more=more)
         case apsw.InterruptError():
-            return GuestProblem(
-                "time-limit",
-                "the statement exceeded its time limit",
-                "Add an index or a LIMIT.",
-            )
+            detail = "the statement exceeded its time limit"
+            return GuestProblem("time-limit", detail, "Add an index or a LIMIT.")
         case apsw.TooBigError():
             if len(sql.encode()) > MAX_SQL:
                 return GuestProblem(
@@ -71,7 +68,20 @@ def to_problem(
                 )
             subject = _first_parameter(params, _is_too_big, "a value or a row")
             return GuestProblem("too-large", f"{subject} has more than {MAX_VALUE} bytes")
-    return _storage(error) or _statement(error, sql)
+        case apsw.CorruptError() | apsw.NotADBError():
+            return GuestProblem("storage-damaged", f"cannot use the tables of this project: {error}")
+        case apsw.FullError():
+            return GuestProblem("storage-full", "the disk or the database is full; nothing was written")
+        case apsw.BusyError() | apsw.LockedError():
+            return GuestProblem("busy", "database busy: another writer is active; nothing was written")
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.IOError():
+            return GuestProblem("storage", f"cannot read or write the tables of this project: {error}")
+    hint = ""
+    if str(error).startswith("no such table"):
+        hint = "Create it with a migration tables/*.sql; `svc tables list` lists the tables."
+    offset = getattr(error, "error_offset", -1)
+    position = len(sql.encode()[:offset].decode(errors="ignore")) + 1 if offset >= 0 else None
+    return GuestProblem("sql-error", str(error), hint, position=position)
 
 
 def explain_full(problem: GuestProblem, path: Path) -> GuestProblem:
@@ -95,35 +105,6 @@ def _remedy(kind: str, message: str) -> str:
             " 2026-01-02T03:04:05.678Z, a json column JSON."
         )
     return ""
-
-
-def _storage(error: Exception) -> GuestProblem | None:
-    match error:
-        case apsw.CorruptError() | apsw.NotADBError():
-            return GuestProblem("storage-damaged", f"cannot use the tables of this project: {error}")
-        case apsw.FullError():
-            return GuestProblem("storage-full", "the disk or the database is full; nothing was written")
-        case apsw.BusyError() | apsw.LockedError():
-            return GuestProblem("busy", "database busy: another writer is active; nothing was written")
-        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.IOError():
-            return GuestProblem("storage", f"cannot read or write the tables of this project: {error}")
-    return None
-
-
-def _statement(error: Exception, sql: str) -> GuestProblem:
-    message = str(error)
-    hint = ""
-    if message.startswith("no such table"):
-        hint = "Create it with a migration tables/*.sql; `svc tables list` lists the tables."
-    offset = getattr(error, "error_offset", -1)
-    return GuestProblem(
-        "sql-error", message, hint, position=position_at(sql, offset) if offset >= 0 else None
-    )
-
-
-def position_at(sql: str, offset: int) -> int:
-    """Return the position of a character, from 1, for its byte offset in UTF-8."""
-    return len(sql.encode()[:offset].decode(errors="ignore")) + 1
 
 
 def _not_unicode(sql: str, params: Sequence[Value]) -> GuestProblem:

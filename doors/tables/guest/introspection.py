@@ -6,6 +6,7 @@ table, which has the same columns and as many letters, so that positions in the 
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from doors.tables.sqlite.connections import Connection
@@ -45,33 +46,21 @@ def _redirected(match: re.Match[str]) -> str:
 
 def register(connection: Connection, read: Callable[[str], list[Any]]) -> None:
     """Register the virtual table. `read` returns the rows of internal SQL."""
-    module: Any = _Module(read)
+    columns = "CREATE TABLE x(type TEXT, name TEXT, tbl_name TEXT, rootpage INT, sql TEXT)"
+    table = SimpleNamespace(
+        BestIndexObject=lambda _: True,  # The table is always read from its start.
+        Open=lambda: _Cursor(read),
+        Disconnect=lambda: None,
+    )
+    module: Any = SimpleNamespace(Connect=lambda *_: (columns, table))
     connection.create_module(
         SCHEMA_TABLE, module, use_bestindex_object=True, eponymous_only=True, read_only=True
     )
 
 
-class _Module:
-    """The virtual table and its only instance, as apsw calls them."""
-
-    def __init__(self, read: Callable[[str], list[Any]]) -> None:
-        self._read = read
-
-    def Connect(self, *_: object) -> tuple[str, "_Module"]:
-        return "CREATE TABLE x(type TEXT, name TEXT, tbl_name TEXT, rootpage INT, sql TEXT)", self
-
-    def BestIndexObject(self, _index: object) -> bool:
-        """Return that the table is always read from its start."""
-        return True
-
-    def Open(self) -> "_Cursor":
-        return _Cursor(self._read)
-
-    def Disconnect(self) -> None:
-        """Do nothing: the table has no resources."""
-
-
 class _Cursor:
+    """A cursor of the virtual table, as apsw calls it."""
+
     def __init__(self, read: Callable[[str], list[Any]]) -> None:
         self._read = read
 

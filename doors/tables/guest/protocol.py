@@ -96,15 +96,12 @@ def read_request(request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
         capture.sent, capture.time_ns = capture.cut(request.body), time_ns()
     stale_ok, key = _options(document, form)
     origin = Origin("request", request.caller.deployment, requests=(request.caller.request_id,))
-    if kind == "batch":
-        statements = _statements(document)
-        if call is not None:
-            call.kind, call.name = "sql", f"batch of {len(statements)}"
-        return SqlRequest(kind, statements, len(request.body), call, stale_ok, key, origin, request.trusted)
-    statement = _statement(document, form)
+    # Digests for idempotency keys have the type of this sequence in their text.
+    statements = _statements(document) if kind == "batch" else (_statement(document, form),)
     if call is not None:
-        call.kind, call.name = "sql", statement.sql[:MAX_NAME_CHARS]
-    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok, key, origin, request.trusted)
+        batch = f"batch of {len(statements)}"
+        call.kind, call.name = "sql", batch if kind == "batch" else statements[0].sql[:MAX_NAME_CHARS]
+    return SqlRequest(kind, statements, len(request.body), call, stale_ok, key, origin, request.trusted)
 
 
 def _options(document: Any, form: str) -> tuple[bool | None, str]:

@@ -24,14 +24,7 @@ from doors.tables.guest.protocol import SqlRequest, describe, response
 from doors.tables.guest.session import MAX_RESULT, GuestSession, never
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.catalog import ANSWERS
-from doors.tables.sqlite.connections import (
-    Clock,
-    close_owner,
-    limit_size,
-    max_size,
-    open_writer,
-    recorder_of,
-)
+from doors.tables.sqlite.connections import Clock, close_owner, limit_size, max_size, open_writer, recorder_of
 from engine.door import DoorResponse, DoorTables
 from engine.files.reserve import shortage
 
@@ -142,7 +135,6 @@ class Writer:
             self._queued.notify()
         if thread is not None:
             thread.join()
-        self._trace()  # So that the recorder of the connection is closed, too.
         close_owner(self.session.connection)
 
     def _run_thread(self) -> None:
@@ -181,7 +173,7 @@ class Writer:
         for work in group:
             if not work.committed:
                 work.answer = error
-        self._rollback()
+        self._end()
 
     def _run_together(self, group: Sequence[_QueuedWrite]) -> None:
         if len(group) > 1 and self._own.missing(work.request for work in group):
@@ -226,7 +218,6 @@ class Writer:
     def _begin(self, group: Sequence[_QueuedWrite]) -> bool:
         try:
             self._limit_size()
-            self._trace()
             self.session.execute("begin immediate")
             self.session.refresh_schema()
             if missing := self._own.missing(work.request for work in group):
@@ -234,7 +225,7 @@ class Writer:
             if self._recorder is not None:
                 self._recorder.begin_rows()
         except GuestProblem as problem:
-            self._rollback()
+            self._end()
             for work in group:
                 work.answer = problem
             return False
@@ -249,16 +240,15 @@ class Writer:
             if self.session.connection.in_transaction:
                 self.session.execute("commit")
         except GuestProblem as problem:
-            self._rollback()
             return problem
+        finally:
+            self._end()
         return None
 
-    def _trace(self) -> None:
+    def _end(self) -> None:
+        """End the transaction, which is rolled back unless it was committed."""
         if self._recorder is not None:
             self._recorder.end_rows()
-
-    def _rollback(self) -> None:
-        self._trace()
         if self.session.connection.in_transaction:
             self.session.execute("rollback")
 
@@ -291,6 +281,7 @@ class Writer:
             else:
                 work.answer = problem
             if not session.connection.in_transaction:
+                self._end()
                 return False
             session.execute("rollback to request")
             session.execute("release request")

@@ -77,8 +77,7 @@ def _read(path: Path) -> Migration:
             raise TablesError(f"{name} is not a file", "Rename it so that it does not end in .sql.")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise TablesError(
-                f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB",
-                "Use `svc tables import` for many rows.",
+                f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB", "Use `svc tables import` for many rows."
             )
         data = path.read_bytes()
     except OSError as error:

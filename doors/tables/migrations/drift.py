@@ -119,10 +119,7 @@ def _record(here: Connection, new: Sequence[Migration], path: Path | None) -> No
 @contextmanager
 def _migrated_tables(migrations: Sequence[Migration]) -> Iterator[Connection]:
     """Open temporary tables that migrations create, in a transaction."""
-    with (
-        temporary_folder("svc-migrations-") as folder,
-        open_for_writing(folder, _ERROR_PREFIX) as migrated,
-    ):
+    with temporary_folder("svc-migrations-") as folder, open_for_writing(folder, _ERROR_PREFIX) as migrated:
         files.apply(migrated, migrations)
         with transaction(migrated, _ERROR_PREFIX):
             yield migrated

@@ -15,14 +15,7 @@ from doors.tables.replication.errors import ReplicationError
 from doors.tables.schema import notes
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import apsw, recorder_of
-from doors.tables.sqlite.errors import (
-    Connection,
-    Error,
-    FullError,
-    InterruptError,
-    TablesError,
-    rows,
-)
+from doors.tables.sqlite.errors import Connection, Error, FullError, InterruptError, TablesError, rows
 from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, tokens
 from engine.files.sql_functions import DENIED_FUNCTIONS, lower_limit
 from engine.files.statement_limit import StatementLimit

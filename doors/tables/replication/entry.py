@@ -81,8 +81,7 @@ class Entry:
         if not self.complete:
             head["complete"] = False
         body = b"".join(_encode_parts(self.parts))
-        packed = _ZLIB + zlib.compress(body, 1) if len(body) > _COMPRESSED_FROM else _PLAIN + body
-        return _encode_head(head).encode() + b"\n" + packed
+        return _encode_head(head).encode() + b"\n" + _packed(body)
 
     @classmethod
     def decode(cls, content: bytes) -> "Entry":
@@ -98,6 +97,15 @@ class Entry:
             return cls(parts=tuple(_decode_parts(raw)), origins=origins, **head)
         except (ValueError, KeyError, TypeError, zlib.error) as error:
             raise CannotApply("an entry of the log is corrupt") from error
+
+
+def _packed(body: bytes) -> bytes:
+    if len(body) <= _COMPRESSED_FROM:
+        return _PLAIN + body
+    # A window for 32 KiB would have tables of 256 KiB, which take longer to clear than a small body to pack.
+    bits = min(15, max(9, len(body).bit_length()))
+    packer = zlib.compressobj(1, zlib.DEFLATED, bits, bits - 7)
+    return _ZLIB + packer.compress(body) + packer.flush()
 
 
 def _encode_parts(parts: Sequence[Part]) -> Iterator[bytes]:

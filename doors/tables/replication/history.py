@@ -17,7 +17,7 @@ from doors.tables.replication.errors import CannotApply
 from doors.tables.replication.journal import FOLDER, JournalEntry, read_segment, segments
 from doors.tables.replication.recorder import NO_KEY, stored_tables
 from doors.tables.replication.registry import find_replica
-from doors.tables.sqlite.catalog import Table, find, read, reserved
+from doors.tables.sqlite.catalog import Table, find, lookup, read, reserved
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
     Connection,
@@ -44,6 +44,8 @@ _REASONS: Mapping[int, str] = {
     apsw.SQLITE_CHANGESET_CONFLICT: "exists",
     apsw.SQLITE_CHANGESET_CONSTRAINT: "constraint",
 }
+_SET_SEQUENCE = "UPDATE sqlite_sequence SET seq = ? WHERE name = ?"
+"""Sets the last key that a table with AUTOINCREMENT has used up."""
 Operation = Literal["insert", "update", "delete"]
 Row = dict[str, Any]
 """Cells by the names of columns, long ones truncated as in a grid."""
@@ -230,8 +232,7 @@ class _Past:
     @property
     def table(self) -> Table | None:
         """The followed table; None while it did not exist."""
-        names = (each for each in self.tables.values() if fold(each.name) == fold(self._followed))
-        return next(names, None)
+        return lookup(self.tables, self._followed)
 
     def undo(self, entry: Entry, part: int) -> bool:
         """Undo a statement of an entry. Return whether the schema before it is known."""
@@ -426,7 +427,7 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
     for stored_entry, entry in _entries(path, position):
         if stored_entry.sequence <= last:
             for name in numbered & entry.sequences.keys():
-                _number(copy, name, entry.sequences[name])
+                copy.execute(_SET_SEQUENCE, (entry.sequences[name] or 0, name))
             numbered -= entry.sequences.keys()
             if not numbered:
                 break
@@ -465,14 +466,9 @@ def _undo(copy: Connection, path: Path, position: LogPosition, last: int) -> tup
                     "Name a later moment.",
                 ) from error
     for name in numbered:
-        _number(copy, name, None)
+        copy.execute(_SET_SEQUENCE, (0, name))
     copy.execute("COMMIT")
     return undone, list(lacks)
-
-
-def _number(copy: Connection, table: str, number: int | None) -> None:
-    """Set the last key that a table with AUTOINCREMENT has used up."""
-    copy.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (number or 0, table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from doors.tables.sqlite.errors import (
     limited_triggers,
     quoted,
     rows,
+    scalar,
     wrapped_errors,
 )
 from doors.tables.sqlite.tokens import tokens
@@ -354,8 +355,10 @@ class _TableChanges:
             case "not-null" if column:
                 return _InvalidChange(f"{column} must have a value", column, kind)
             case "check":
-                message = f"the row violates the check {detail}"
-                return _InvalidChange(message, _single_column(self.table, detail), kind)
+                names = {fold(token.value) for token in tokens(detail)}
+                checked = [each.name for each in self.table.columns if fold(each.name) in names]
+                column = checked[0] if len(checked) == 1 else None
+                return _InvalidChange(f"the row violates the check {detail}", column, kind)
             case "foreign-key":
                 return self._reference_fault(values, key)
             case "type":
@@ -370,9 +373,9 @@ class _TableChanges:
         kind = "foreign-key"
         for parent, pairs in _references(self.connection, self.table.name):
             referring = [values.get(name) for name, _ in pairs]
-            if any(value is None for value in referring) or _row_exists(
-                self.connection, parent, [to for _, to in pairs], referring
-            ):
+            condition = " AND ".join(f"{quoted(to)} = ?" for _, to in pairs)
+            sql = f"SELECT 1 FROM main.{quoted(parent)} WHERE {condition}"
+            if any(value is None for value in referring) or scalar(self.connection, sql, *referring):
                 continue
             names, texts = ", ".join(name for name, _ in pairs), ", ".join(map(excerpt, referring))
             column = pairs[0][0] if len(pairs) == 1 else None
@@ -391,21 +394,9 @@ class _TableChanges:
         return _InvalidChange("a row would refer to a missing row", constraint=kind)
 
 
-def _single_column(table: Table, check: str) -> str | None:
-    """Return the column that a check mentions, None unless it is exactly one."""
-    names = {fold(token.value) for token in tokens(check)}
-    columns = [each.name for each in table.columns if fold(each.name) in names]
-    return columns[0] if len(columns) == 1 else None
-
-
 def _references(connection: Connection, table: str) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the tables that a table refers to, each with pairs of referring and referenced columns."""
     references: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     for id, parent, name, to in rows(connection, _REFERENCES, table):
         references.setdefault(id, (parent, []))[1].append((name, to))
     return list(references.values())
-
-
-def _row_exists(connection: Connection, table: str, columns: Sequence[str], values: Sequence[Value]) -> bool:
-    condition = " AND ".join(f"{quoted(name)} = ?" for name in columns)
-    return bool(rows(connection, f"SELECT 1 FROM main.{quoted(table)} WHERE {condition} LIMIT 1", *values))

@@ -306,8 +306,7 @@ def _drop_column(connection: Connection, change: DropColumn) -> None:
     table, column, definition = _column(connection, change)
     if column.primary_key:
         raise TablesError(
-            f"column {column.name} is in the key of table {table.name}",
-            "Set or drop the primary key first.",
+            f"column {column.name} is in the key of table {table.name}", "Set or drop the primary key first."
         )
     if len(table.columns) == 1:
         raise TablesError(
@@ -336,8 +335,7 @@ def _retype(connection: Connection, change: RetypeColumn) -> None:
     table, column, definition = _column(connection, change)
     if column.generated:
         raise TablesError(
-            f"column {column.name} of table {table.name} is computed",
-            "Its expression determines its type.",
+            f"column {column.name} of table {table.name} is computed", "Its expression determines its type."
         )
     if column.type == change.type:
         return
@@ -477,16 +475,13 @@ def _create_index(connection: Connection, change: CreateIndex) -> None:
 
 
 def _drop_index(connection: Connection, change: DropIndex) -> None:
-    for table in read(connection).values():
-        for index in table.indexes:
-            if fold(index.name) == fold(change.name):
-                connection.execute(f"DROP INDEX {quoted(index.name)}")
-                return
-    names = [index.name for table in read(connection).values() for index in table.indexes]
-    raise TablesError(
-        f"index {change.name} does not exist",
-        f"Available: {', '.join(names)}." if names else "The project has no indexes.",
-    )
+    names = {fold(index.name): index.name for table in read(connection).values() for index in table.indexes}
+    if (name := names.get(fold(change.name))) is None:
+        raise TablesError(
+            f"index {change.name} does not exist",
+            f"Available: {', '.join(names.values())}." if names else "The project has no indexes.",
+        )
+    connection.execute(f"DROP INDEX {quoted(name)}")
 
 
 def check_name(name: str, subject: str) -> None:

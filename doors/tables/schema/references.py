@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from doors.tables.schema.rows import ROW_NAMES, row_name
-from doors.tables.sqlite.catalog import Table, read
+from doors.tables.sqlite.catalog import Table, lookup, read
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, quoted, rows, scalar
 from doors.tables.sqlite.tokens import Definition, parse
 
@@ -56,16 +56,12 @@ def broken_index(tables: Mapping[str, Table], name: str, sql: str) -> str:
     options = index_options(sql)
     if not (content := options.get("content")):
         return ""
-    for table in tables.values():
-        if fold(table.name) == fold(content):
-            columns = {fold(column.name) for column in table.columns} | set(ROW_NAMES)
-            needed = [
-                *(column.name for column in tables[name].columns),
-                options.get("content_rowid", "rowid"),
-            ]
-            missing = [column for column in needed if fold(column) not in columns]
-            return f"full-text index {name} reads column {missing[0]} of {content}" if missing else ""
-    return f"full-text index {name} reads {content}"
+    if (table := lookup(tables, content)) is None:
+        return f"full-text index {name} reads {content}"
+    columns = {fold(column.name) for column in table.columns} | set(ROW_NAMES)
+    needed = [*(column.name for column in tables[name].columns), options.get("content_rowid", "rowid")]
+    missing = [column for column in needed if fold(column) not in columns]
+    return f"full-text index {name} reads column {missing[0]} of {content}" if missing else ""
 
 
 def _broken_trigger(connection: Connection, tables: Mapping[str, Table]) -> str:
@@ -75,21 +71,19 @@ def _broken_trigger(connection: Connection, tables: Mapping[str, Table]) -> str:
             continue
         table = quoted(name)
         names = [quoted(column.name) for column in tables[name].columns if not column.generated]
-        statements = [f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {table}"]
-        statements += [f"UPDATE {table} SET {', '.join(f'{each} = {each}' for each in names)}"]
-        statements += [f"DELETE FROM {table}"]
-        for sql in statements:
+        for sql in (
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {table}",
+            f"UPDATE {table} SET {', '.join(f'{each} = {each}' for each in names)}",
+            f"DELETE FROM {table}",
+        ):
             try:
                 connection.execute(f"EXPLAIN {sql}").fetchone()
             except Error as error:
                 # A view accepts only the statements that its triggers handle.
                 if tables[name].kind == "table":
-                    triggers = rows(
-                        connection,
-                        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?",
-                        name,
-                    )
-                    return f"trigger {' or '.join(each[0] for each in triggers)}: {error}"
+                    listing = "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?"
+                    triggers = [trigger for (trigger,) in rows(connection, listing, name)]
+                    return f"trigger {' or '.join(triggers)}: {error}"
     return ""
 
 

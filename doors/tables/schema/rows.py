@@ -111,17 +111,11 @@ def identity(table: Table) -> Identity:
         return Identity((), (), "is a view: its rows belong to other tables")
     if table.kind == "virtual":
         return Identity((), (), "is a virtual table: its module stores its rows")
-    number = row_name(table)
-    key, reason = _key(table)
-    return Identity(key, (number,) if number else key, reason, number is not None)
-
-
-def _key(table: Table) -> tuple[tuple[str, ...], str]:
-    if table.key and not any(table.column(name).nullable for name in table.key):
-        return table.key, ""
-    for column in table.columns:
-        if column.unique and not column.nullable:
-            return (column.name,), ""
+    unique = ((column.name,) for column in table.columns if column.unique and not column.nullable)
+    nullable = any(table.column(name).nullable for name in table.key)
+    key = table.key if table.key and not nullable else next(unique, ())
+    reason = "has no primary key, so that nothing identifies its rows"
     if table.key:
-        return (), "has a primary key that may be empty, so that it does not identify rows"
-    return (), "has no primary key, so that nothing identifies its rows"
+        reason = "has a primary key that may be empty, so that it does not identify rows"
+    number = row_name(table)
+    return Identity(key, (number,) if number else key, "" if key else reason, number is not None)

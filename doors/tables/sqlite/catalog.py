@@ -51,7 +51,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table or view. `key` has the columns of the primary key in the key's order."""
+    """One table or view. `key` has the columns of the primary key in the key's order.
+
+    `rows` is their number, null unless it was counted in time.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -62,6 +65,7 @@ class Table:
     key: tuple[str, ...] = ()
     strict: bool = True
     without_rowid: bool = False
+    rows: int | None = None
 
     def column(self, name: str) -> Column:
         """Return a column by its case-insensitive name. Raises `TablesError`."""
@@ -80,19 +84,54 @@ def read(connection: Connection) -> Mapping[str, Table]:
         " join sqlite_schema s on s.name = l.name and s.type in ('table', 'view')"
         " where l.schema = 'main' and l.type <> 'shadow' order by l.name collate binary",
     )
-    notes = _notes(connection)
+    notes: dict[tuple[str, str], str] = {}
+    # By folded table and column; the column of a table's note is empty.
+    if scalar(connection, "select 1 from sqlite_schema where name = ?", NOTES):
+        stored = rows(connection, f"select table_name, column_name, note from {NOTES}")
+        notes = {(fold(table), fold(column)): note for table, column, note in stored}
     tables = {}
     for name, kind, without_rowid, strict, sql in listed:
-        if not reserved(name):
-            tables[name] = _table(connection, notes, name, kind, bool(without_rowid), bool(strict), sql)
+        if reserved(name):
+            continue
+        infos = _infos(connection, name)
+        texts = {fold(each.name): each for each in parse(sql).columns} if kind == "table" else {}
+        indexes, unique = _indexes(connection, name)
+        key = tuple(info[0] for info in sorted(infos, key=lambda info: info[4]) if info[4])
+        columns = (
+            Column(
+                column,
+                _type(column, type_text, texts.get(fold(column))),
+                nullable=not (not_null or (key == (column,) and type_text.upper() == "INTEGER")),
+                default=None if default is None else readable_default(default),
+                primary_key=bool(in_key),
+                unique=column in unique,
+                note=notes.get((fold(name), fold(column)), ""),
+                generated=hidden in (2, 3),
+            )
+            for column, type_text, not_null, default, in_key, hidden in infos
+        )
+        tables[name] = Table(
+            name,
+            tuple(columns),
+            indexes=indexes,
+            note=notes.get((fold(name), ""), ""),
+            kind=kind,
+            key=key,
+            strict=bool(strict),
+            without_rowid=bool(without_rowid),
+        )
     return tables
+
+
+def lookup(tables: Mapping[str, Table], name: str) -> Table | None:
+    """Return a table by its case-insensitive name, or None."""
+    return next((table for table in tables.values() if fold(table.name) == fold(name)), None)
 
 
 def find(tables: Mapping[str, Table], name: str, code: str = TablesError.code) -> Table:
     """Return a table by its case-insensitive name. Raises `TablesError`."""
-    for table in tables.values():
-        if fold(table.name) == fold(name):
-            return table
+    if (table := lookup(tables, name)) is not None:
+        return table
     names = ", ".join(tables)
     raise TablesError(
         f"table {name} does not exist",
@@ -121,33 +160,6 @@ def without_type(column: ColumnText) -> ColumnText:
     return ColumnText(column.name, "", clauses)
 
 
-def _table(
-    connection: Connection,
-    notes: Mapping[tuple[str, str], str],
-    name: str,
-    kind: Kind,
-    without_rowid: bool,
-    strict: bool,
-    sql: str,
-) -> Table:
-    infos = _infos(connection, name)
-    texts = {fold(each.name): each for each in parse(sql).columns} if kind == "table" else {}
-    indexes, unique = _indexes(connection, name)
-    key = tuple(info[0] for info in sorted(infos, key=lambda info: info[4]) if info[4])
-    columns = tuple(_column(info, name, key, texts, unique, notes) for info in infos)
-    note = notes.get((fold(name), ""), "")
-    return Table(
-        name,
-        columns,
-        indexes=indexes,
-        note=note,
-        kind=kind,
-        key=key,
-        strict=strict,
-        without_rowid=without_rowid,
-    )
-
-
 def _infos(connection: Connection, name: str) -> list[tuple[Any, ...]]:
     """Return name, type, not null, default, position in the key and kind of each column.
 
@@ -159,29 +171,6 @@ def _infos(connection: Connection, name: str) -> list[tuple[Any, ...]]:
         return [info for info in rows(connection, sql, name) if info[5] != 1]
     except SqlError:
         return []
-
-
-def _column(
-    info: tuple[Any, ...],
-    table: str,
-    key: tuple[str, ...],
-    texts: Mapping[str, ColumnText],
-    unique: frozenset[str],
-    notes: Mapping[tuple[str, str], str],
-) -> Column:
-    name, declared_type, not_null, default, in_key, hidden = info
-    text = texts.get(fold(name))
-    rowid = key == (name,) and declared_type.upper() == "INTEGER"
-    return Column(
-        name,
-        _type(name, declared_type, text),
-        nullable=not (not_null or rowid),
-        default=None if default is None else readable_default(default),
-        primary_key=bool(in_key),
-        unique=name in unique,
-        note=notes.get((fold(table), fold(name)), ""),
-        generated=hidden in (2, 3),
-    )
 
 
 def readable_default(sql: str) -> str:
@@ -232,11 +221,3 @@ def _indexes(connection: Connection, table: str) -> tuple[tuple[Index, ...], fro
         if origin == "c":
             indexes.append(Index(name, columns, bool(is_unique), bool(partial)))
     return tuple(indexes), frozenset(unique)
-
-
-def _notes(connection: Connection) -> Mapping[tuple[str, str], str]:
-    """Return the notes by folded table and column; the column of a table's note is empty."""
-    if not scalar(connection, "select 1 from sqlite_schema where name = ?", NOTES):
-        return {}
-    note_rows = rows(connection, f"select table_name, column_name, note from {NOTES}")
-    return {(fold(table), fold(column)): note for table, column, note in note_rows}
