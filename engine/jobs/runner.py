@@ -221,7 +221,7 @@ class JobRunner:
         failure = ""
         while ended is not None:
             try:
-                await store.end(self._owner, [ended])
+                await store.end(self._owner, ended)
                 break
             except Exception as error:
                 if failure != str(error):

@@ -58,6 +58,7 @@ class ListScreen(ConsoleScreen):
         return datetime.now(UTC)
 
     def body(self) -> ComposeResult:
+        """Yield the list, and the line about it."""
         self.source = ItemRows(self._row)
         yield Static(id="about")
         yield VirtualRows(self.source, self.COLUMNS)
