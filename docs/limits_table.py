@@ -77,6 +77,7 @@ from screens.dialog import MAX_DOWNLOAD_BYTES
 from screens.work import picture
 from svc_tui.capsule import container, replay
 from svc_tui.capsule.collect import MAX_TABLES_BYTES
+from svc_tui.commands.options import MAX_BODY_MIB
 from svc_tui.console.web import pages
 
 Row = tuple[str, ...]
@@ -127,7 +128,7 @@ LIMITS: dict[str, list[Row]] = {
             "`memory_limit_mb`",
             "`out of memory` in your code",
         ),
-        ("request body", size(MAX_BODY), "`--max-body`, 1 to 1024 MiB", "413 `body-too-large`"),
+        ("request body", size(MAX_BODY), f"`--max-body`, 1 to {MAX_BODY_MIB} MiB", "413 `body-too-large`"),
         ("concurrent requests, per process", _CONCURRENT, "`--workers`", "503 `overloaded`"),
         ("memory of the service", _SHARE, "`--memory`", _MEMORY_SHORT),
         ("requests at once, per second, memory", "none", "`svc quota`", "429 `quota-exceeded`"),
