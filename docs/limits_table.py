@@ -6,8 +6,6 @@ from docs import library_limits as library
 from doors.crypto import door as crypto
 from doors.crypto import keys, operations
 from doors.files import signing, store
-from doors.jobs import schema as jobs
-from doors.jobs.store import DEAD_MS, MAX_DEAD
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, query
 from doors.tables.api import routes as rows
@@ -25,6 +23,7 @@ from doors.telemetry import otlp_json, signals
 from doors.telemetry.door import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.signals import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
+from engine import job_store as jobs
 from engine import measurement, stepwise_json, trace
 from engine.alerts import delivery
 from engine.certificates.manager import MAX_NAMES, MAX_ORDERS
@@ -78,6 +77,7 @@ from screens.dialog import MAX_DOWNLOAD_BYTES
 from screens.work import picture
 from svc_tui.capsule import container, replay
 from svc_tui.capsule.collect import MAX_TABLES_BYTES
+from svc_tui.commands.options import MAX_BODY_MIB
 from svc_tui.console.web import pages
 
 Row = tuple[str, ...]
@@ -128,7 +128,7 @@ LIMITS: dict[str, list[Row]] = {
             "`memory_limit_mb`",
             "`out of memory` in your code",
         ),
-        ("request body", size(MAX_BODY), "`--max-body`, 1 to 1024 MiB", "413 `body-too-large`"),
+        ("request body", size(MAX_BODY), f"`--max-body`, 1 to {MAX_BODY_MIB} MiB", "413 `body-too-large`"),
         ("concurrent requests, per process", _CONCURRENT, "`--workers`", "503 `overloaded`"),
         ("memory of the service", _SHARE, "`--memory`", _MEMORY_SHORT),
         ("requests at once, per second, memory", "none", "`svc quota`", "429 `quota-exceeded`"),
@@ -364,13 +364,13 @@ LIMITS: dict[str, list[Row]] = {
         ),
     ],
     "Jobs": [
-        ("jobs of a project", f"{jobs.MAX_JOBS:,}, of them {MAX_DEAD:,} dead", "", "429 `jobs-full`"),
+        ("jobs of a project", f"{jobs.MAX_JOBS:,}, of them {jobs.MAX_DEAD:,} dead", "", "429 `jobs-full`"),
         ("body of a job", size(jobs.MAX_BODY), "", "400 `bad-request`"),
         ("path, key of a job", f"{jobs.MAX_PATH:,}, {jobs.MAX_KEY} characters", "", "400 `bad-request`"),
         ("delay of a job", f"{jobs.MAX_DELAY_S // 86400} days", "", "400 `bad-request`"),
         ("tries of a job", f"{jobs.TRIES}", f"`maxTries` up to {jobs.MAX_TRIES}", "dead"),
         ("jobs of a project that run at once, in a process", f"{AT_ONCE}", "", "others wait"),
-        ("time that dead jobs stay", f"{DEAD_MS // 86400000} days", "", "removed"),
+        ("time that dead jobs stay", f"{jobs.DEAD_MS // 86400000} days", "", "removed"),
     ],
     "Alerts": [
         (

@@ -5,8 +5,7 @@ import hmac
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from doors.files.problem import FileError
@@ -19,8 +18,7 @@ MAX_SECONDS = 7 * 86_400
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
+class Permission(NamedTuple):
     """Permission of a signed URL: `GET`, which includes HEAD, or `PUT`, until `expires` (Unix time).
 
     A PUT has at most `max` bytes, the content type `type` if that is not empty, and with `once` creates the
@@ -42,9 +40,8 @@ def project_key(secret: bytes, project: str) -> bytes:
 
 def sign(key: bytes, permission: Permission) -> str:
     """Return the path and query of a signed URL."""
-    members = _members(permission)
-    path = PATH + quote(members.pop("key"), safe="/")
-    return f"{path}?{urlencode(members | {'signature': _signature(key, permission)})}"
+    members = permission._asdict() | {"signature": _signature(key, permission)}
+    return f"{PATH}{quote(members.pop('key'), safe='/')}?{urlencode(members)}"
 
 
 def verify(key: bytes, file: str, query: str, method: str) -> Permission:
@@ -52,17 +49,10 @@ def verify(key: bytes, file: str, query: str, method: str) -> Permission:
     members = dict(parse_qsl(query, keep_blank_values=True))
     signature = members.pop("signature", "")
     numbers = [members.get(name, "") for name in ("expires", "max", "once")]
-    if not all(map(_NUMBER.fullmatch, numbers)) or members.keys() | {"key"} != _NAMES:
+    if not all(map(_NUMBER.fullmatch, numbers)) or members.keys() | {"key"} != {*Permission._fields}:
         raise _denied("it is not one that files.sign has returned")
     expires, most, once = map(int, numbers)
-    permission = Permission(
-        key=check_key(file),
-        method=members["method"],
-        expires=expires,
-        max=most,
-        type=members["type"],
-        once=once,
-    )
+    permission = Permission(check_key(file), members["method"], expires, most, members["type"], once)
     if not hmac.compare_digest(_signature(key, permission).encode(), signature.encode()):
         raise _denied("it was altered, or signed by another service")
     if time.time() >= expires:
@@ -72,16 +62,8 @@ def verify(key: bytes, file: str, query: str, method: str) -> Permission:
     return permission
 
 
-def _members(permission: Permission) -> dict[str, str]:
-    return {field.name: str(getattr(permission, field.name)) for field in fields(permission)}
-
-
-_NAMES = {field.name for field in fields(Permission)}
-
-
 def _signature(key: bytes, permission: Permission) -> str:
-    text = urlencode(_members(permission))
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, urlencode(permission._asdict()).encode(), hashlib.sha256).hexdigest()
 
 
 def _denied(reason: str) -> FileError:
@@ -108,11 +90,5 @@ def permission_of(document: Mapping[str, object]) -> Permission:
             f"Use 1 to {MAX_SECONDS} seconds and up to {MAX_BYTES} bytes.",
             code="bad-request",
         )
-    return Permission(
-        key=check_key(values["key"]),
-        method=method,
-        expires=int(time.time()) + seconds,
-        max=most,
-        type=values["type"],
-        once=int(values["once"]),
-    )
+    expires, once = int(time.time()) + seconds, int(values["once"])
+    return Permission(check_key(values["key"]), method, expires, most, values["type"], once)

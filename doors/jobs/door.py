@@ -2,16 +2,15 @@
 
 import asyncio
 import base64
-import binascii
 import json
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from doors.jobs.schema import ADD, FULL, FULL_HINT, MAX_BODY, MAX_KEY, MAX_NAME, MAX_PATH, MEMBERS
-from doors.jobs.store import ProjectJobs
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, ProblemKind, problem_response
+from engine.errors import SvcError
+from engine.job_store import ADD, FULL, FULL_HINT, MAX_BODY, MEMBERS, JobStore
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_VALUES = 100
@@ -43,63 +42,58 @@ class JobsDoor(Door):
         return OpenJobs(context)
 
 
-class _Problem(Exception):
-    def __init__(self, code: str, detail: str, hint: str = "") -> None:
-        super().__init__(detail)
-        self.code, self.detail, self.hint = code, detail, hint
-
-
-class OpenJobs(ProjectJobs):
+class OpenJobs(JobStore):
     """The Door of one project, and its jobs. It implements `engine.door.OpenDoor`."""
 
     async def answer(self, request: DoorRequest) -> DoorResponse:
+        operations = {"/v1/add": self._add, "/v1/remove": self._remove}
         try:
-            match request.path:
-                case "/v1/add":
-                    return await self._add(request)
-                case "/v1/remove":
-                    return await self._remove(request)
-            raise _Problem("not-found", f"{request.path} does not exist", "Available: /v1/add, /v1/remove.")
-        except _Problem as problem:
+            if (operation := operations.get(request.path)) is None:
+                available = f"Available: {', '.join(operations)}."
+                raise _refused(f"{request.path} does not exist", available, "not-found")
+            if request.method != "POST":
+                message = f"{request.path} takes POST, not {request.method}"
+                raise _refused(message, "", "method-not-allowed")
+            return await operation(request)
+        except SvcError as error:
             if request.call is not None:
-                request.call.code = problem.code
-            members = {"hint": problem.hint} if problem.hint else {}
+                request.call.code = error.code
+            members = {"hint": error.hint} if error.hint else {}
             members["request_id"] = request.caller.request_id
-            status = KINDS[problem.code].status
-            return problem_response(status, f"jobs:{problem.code}", problem.detail, members)
+            return problem_response(KINDS[error.code].status, f"jobs:{error.code}", error.message, members)
 
     async def aclose(self) -> None:
         """Do nothing: the Door `tables` has the file."""
 
     async def _add(self, request: DoorRequest) -> DoorResponse:
         document = await _read(request, _MEMBERS)
-        resource, key = document.get("resource", request.caller.resource), document.get("key")
         body: Any = document.get("body", b"")
         if "base64" in document:
-            body = _decoded(document)
-        _check("path", document.get("path"), MAX_PATH)
-        _check("resource", resource, MAX_NAME)
-        if key is not None:
-            _check("key", key, MAX_KEY)
+            if "body" in document:
+                raise _refused("the document has both body and base64", "Pass one of them.")
+            try:
+                body = base64.b64decode(document["base64"], validate=True)
+            except (TypeError, ValueError):
+                raise _refused("base64 is not base64", "Pass bytes in base64 with padding.") from None
         if not isinstance(body, str | bytes):
-            raise _Problem("bad-request", "body is not a text", "Pass a value as the text of its JSON.")
+            raise _refused("body is not a text", "Pass a value as the text of its JSON.")
         if (size := len(body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body)) > MAX_BODY:
             detail = f"body has {size:,} bytes; the maximum is {MAX_BODY:,}"
-            raise _Problem("bad-request", detail, "Store it in a table, and pass its key.")
+            raise _refused(detail, "Store it in a table, and pass its key.")
         if request.call is not None:
-            request.call.name = f"add {document['path']}"[:200]
+            request.call.name = f"add {document.get('path')}"[:200]
         id_ = secrets.token_hex(8)
-        delay, tries = document.get("delay_s"), document.get("max_tries")
-        values = (resource, document["path"], body, delay, key, tries, id_)
+        job = {"resource": request.caller.resource, **document, "body": body}
+        add = ADD, (*map(job.get, MEMBERS), id_)
         find = "SELECT id FROM _svc_jobs WHERE id = $1 OR (key = $2 AND state = 'waiting')"
-        answer = await self.ask([(ADD, values), (find, (id_, key))], request.caller, request.session)
+        answer = await self.ask([add, (find, (id_, job.get("key")))], request.caller, request.session)
         result = json.loads(answer.body)
         if answer.status != HTTPStatus.OK:
             detail = str(result["detail"])
             if detail.startswith(FULL):
-                raise _Problem("jobs-full", FULL.partition(": ")[2], FULL_HINT)
+                raise _refused(FULL.partition(": ")[2], FULL_HINT, "jobs-full")
             if detail.startswith("job: "):
-                raise _Problem("bad-request", detail.removeprefix("job: "), _FORM)
+                raise _refused(detail.removeprefix("job: "))
             return answer
         found = result["results"][1]["rows"][0]["id"]
         return DoorResponse(200, json.dumps({"id": found, "added": found == id_}).encode())
@@ -107,22 +101,23 @@ class OpenJobs(ProjectJobs):
     async def _remove(self, request: DoorRequest) -> DoorResponse:
         document = await _read(request, frozenset({"id", "key"}))
         if len(document) != 1:
-            raise _Problem("bad-request", "the document has neither an id nor a key", 'Pass {"id": "…"}.')
-        (name, value) = next(iter(document.items()))
-        _check(name, value, MAX_KEY)
+            raise _refused("the document has neither an id nor a key", 'Pass {"id": "…"}.')
+        ((name, value),) = document.items()
         where = "id = $1" if name == "id" else "key = $1 AND state = 'waiting'"
-        answer = await self.ask(
-            [(f"DELETE FROM _svc_jobs WHERE {where}", (value,))], request.caller, request.session
-        )
+        delete = f"DELETE FROM _svc_jobs WHERE {where}", (value,)
+        answer = await self.ask([delete], request.caller, request.session)
         if answer.status != HTTPStatus.OK:
             return answer
         removed = json.loads(answer.body)["results"][0]["changes"]
         return DoorResponse(200, json.dumps({"removed": bool(removed)}).encode())
 
 
+def _refused(message: str, hint: str = _FORM, code: str = "bad-request") -> SvcError:
+    return SvcError(message, hint, code=code)
+
+
 async def _read(request: DoorRequest, members: frozenset[str]) -> Mapping[str, Any]:
-    if request.method != "POST":
-        raise _Problem("method-not-allowed", f"{request.path} takes POST, not {request.method}")
+    """Return the members of a document, of simple types. The trigger of the table checks their values."""
     try:
         text = str(request.body, "utf-8")
         if len(text) > MAX_STEP:
@@ -130,26 +125,12 @@ async def _read(request: DoorRequest, members: frozenset[str]) -> Mapping[str, A
         else:
             document = json.loads(text)
     except (ValueError, RecursionError, TooComplex) as error:
-        raise _Problem("bad-request", f"the document is not JSON: {error}", _FORM) from error
+        raise _refused(f"the document is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise _Problem("bad-request", "the document is not an object", _FORM)
+        raise _refused("the document is not an object")
     if unknown := sorted(document.keys() - members):
-        available = ", ".join(sorted(members))
-        raise _Problem("bad-request", f"there is no member {unknown[0]}", f"Available: {available}.")
+        raise _refused(f"there is no member {unknown[0]}", f"Available: {', '.join(sorted(members))}.")
+    for name, value in document.items():
+        if isinstance(value, dict | list):
+            raise _refused(f"{name} is an object or an array")
     return document
-
-
-def _check(name: str, value: Any, most: int) -> None:
-    if not isinstance(value, str) or not value:
-        raise _Problem("bad-request", f"{name} is missing or not a text", _FORM)
-    if len(value) > most:
-        raise _Problem("bad-request", f"{name} has {len(value)} characters; the maximum is {most}")
-
-
-def _decoded(document: Mapping[str, Any]) -> bytes:
-    if "body" in document:
-        raise _Problem("bad-request", "the document has both body and base64", "Pass one of them.")
-    try:
-        return base64.b64decode(document["base64"], validate=True)
-    except (TypeError, ValueError, binascii.Error) as error:
-        raise _Problem("bad-request", "base64 is not base64", "Pass bytes in base64 with padding.") from error

@@ -96,6 +96,7 @@ class Alerts:
         self._announce(state)
 
     def end(self, kind: Kind, project: str, *, subject: str = "") -> None:
+        """End an alert, and send that if it was announced."""
         state = self._states.get((kind, project, subject))
         if state is not None and not state.alert.until:
             state.alert = state.alert.model_copy(update={"until": format_utc(time.time_ns())})

@@ -327,7 +327,8 @@ class SpooledBlobs(ABC):
                 await self._store(path, added.digest)
                 return added
             finally:
-                spool.discard()
+                # The system takes a part of a second to free gigabytes.
+                await finish(asyncio.ensure_future(asyncio.to_thread(spool.discard)))
         finally:
             self._busy.discard(path.name)
 

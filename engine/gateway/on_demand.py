@@ -96,6 +96,7 @@ class OnDemand:
         return self.loaded
 
     def end(self) -> None:
+        """End a request that `begin` began."""
         self.requests -= 1
         if not self.requests:
             self._versions.freed.set()

@@ -6,7 +6,6 @@ have ended. So a job runs at least once, and by one process at a time.
 """
 
 import asyncio
-import heapq
 import logging
 import math
 import secrets
@@ -73,7 +72,6 @@ class JobRunner:
         self._share, self._node, self._present, self._clock = share, node, present, clock
         self._owner = f"{node}.{secrets.token_hex(6)}"
         self._due: dict[str, float] = {}
-        self._heap: list[tuple[float, str]] = []
         self._known: set[str] = set()
         """Projects whose jobs of earlier processes, and of claims without an answer, are due again."""
         self._failures: dict[str, str] = {}
@@ -96,21 +94,20 @@ class JobRunner:
         if self._loop is not None:
             await cancel([self._loop])
         await cancel(self._active.values())
+        await self.aclose(seconds)
+
+    async def aclose(self, seconds: float | None = None) -> None:
+        """Wait until the ends of all tries, which must be stopped, are stored, or for some time."""
         if tries := set().union(*self._tries.values()):
             await asyncio.wait(tries, timeout=seconds)
-
-    async def aclose(self) -> None:
-        """Wait until the ends of all tries, which must be stopped, are stored."""
-        if tries := set().union(*self._tries.values()):
-            await asyncio.wait(tries)
 
     async def remove(self, project: str) -> None:
         """Cancel the tries of a project that is not served any more."""
         self._due.pop(project, None)
         self._known.discard(project)
         self._failures.pop(project, None)
-        claiming = [task for name, task in self._active.items() if name == project]
-        await cancel([*claiming, *self._tries.pop(project, ())])
+        claiming = {self._active[project]} if project in self._active else set()
+        await cancel(claiming | self._tries.pop(project, set()))
 
     @property
     def _stopping(self) -> bool:
@@ -128,7 +125,6 @@ class JobRunner:
     def _plan(self, project: str, due: float) -> None:
         if due < self._due.get(project, math.inf):
             self._due[project] = due
-            heapq.heappush(self._heap, (due, project))
             self._changed.set()
 
     async def _run(self) -> None:
@@ -143,16 +139,14 @@ class JobRunner:
                 before = present
             while self._served:
                 await self._look(self._served.pop())
-            while self._heap and self._heap[0][0] <= self._clock():
-                due, name = heapq.heappop(self._heap)
-                if self._due.get(name) != due:
-                    continue  # It was planned again.
+            now = self._clock()
+            for name in [each for each, due in self._due.items() if due <= now]:
                 del self._due[name]
                 if name in projects and name not in self._active:
                     self._active[name] = asyncio.create_task(self._claim_all(name))
                 elif name in projects:
-                    self._plan(name, self._clock() + BUSY_SECONDS)
-            wait = self._heap[0][0] - self._clock() if self._heap else tick
+                    self._plan(name, now + BUSY_SECONDS)
+            wait = min(self._due.values(), default=math.inf) - self._clock()
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(max(wait, 0.0), tick)):
@@ -221,7 +215,7 @@ class JobRunner:
         failure = ""
         while ended is not None:
             try:
-                await store.end(self._owner, [ended])
+                await store.end(self._owner, ended)
                 break
             except Exception as error:
                 if failure != str(error):

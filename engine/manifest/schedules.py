@@ -16,16 +16,14 @@ Overlap = Literal["skip", "queue", "allow"]
 MAX_SCHEDULES = 100
 MAX_AT_CHARS = 200
 MAX_PATH_CHARS = 300
-FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
-_ALLOWED = {
-    "minute": "0 to 59",
-    "hour": "0 to 23",
-    "day-of-month": "1 to 31, or L for the last day",
-    "month": "1 to 12, or jan to dec",
-    "day-of-week": "0 to 7 (0 and 7 are Sunday), or sun to sat",
-}
-_MOST = (59, 23, 31, 12, 7)
-"""The largest number of each field."""
+_FIELDS = (
+    ("minute", 59, "0 to 59"),
+    ("hour", 23, "0 to 23"),
+    ("day-of-month", 31, "1 to 31, or L for the last day"),
+    ("month", 12, "1 to 12, or jan to dec"),
+    ("day-of-week", 7, "0 to 7 (0 and 7 are Sunday), or sun to sat"),
+)
+"""The fields of a cron expression: name, largest number, and what is permitted."""
 _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -101,17 +99,17 @@ def at_problem(at: str) -> tuple[str, str] | None:
             return f'unknown time "{at}"', f"Use {', '.join(_NAMED)}, or five fields."
         return None
     fields = text.split()
-    if len(fields) != len(FIELDS):
+    if len(fields) != len(_FIELDS):
         count = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
         return (
             f'"{at}" has {count} instead of five',
             'Write minute, hour, day of month, month and day of week: "0 3 * * *" is each day at three.',
         )
-    for index, (name, field, most) in enumerate(zip(FIELDS, at.split(), _MOST, strict=True)):
-        alone = ["*"] * len(FIELDS)
+    for index, (field, (name, most, allowed)) in enumerate(zip(at.split(), _FIELDS, strict=True)):
+        alone = ["*"] * len(_FIELDS)
         alone[index] = field
         if not _valid(" ".join(alone)):
-            hint = f"Write {_ALLOWED[name]}; also *, ranges (1-5), lists (1,3) and steps (*/2)."
+            hint = f"Write {allowed}; also *, ranges (1-5), lists (1,3) and steps (*/2)."
             return f'the {name} field "{field}" of "{at}" is not valid', hint
         # Cron takes such a step, and runs at the first of the numbers alone.
         if any(int(step) > most for step in re.findall(r"/([0-9]+)", field)):

@@ -96,7 +96,7 @@ class Scheduler:
         """
         self._alert = alert
         self._cells, self._projects, self._send, self._timeline_of = cells, projects, send, timeline_of
-        self._node, self._token, self._clock, self._turn = node, secrets.token_hex(6), clock, turn
+        self._node, self._owner, self._clock, self._turn = node, f"{node}.{secrets.token_hex(6)}", clock, turn
         self._known: dict[str, Entries] = {}
         """By project, the state that was read or stored last."""
         self._plans: dict[str, _Plan] = {}
@@ -119,13 +119,12 @@ class Scheduler:
         """Start no more, and wait some time for the runs."""
         if self._loop is not None:
             await cancel([self._loop])
+        await self.aclose(seconds)
+
+    async def aclose(self, seconds: float | None = None) -> None:
+        """Wait until the ends of all runs, which must be stopped, are stored, or for some time."""
         if self.runs:
             await asyncio.wait(self.runs, timeout=seconds)
-
-    async def aclose(self) -> None:
-        """Wait until the ends of all runs, which must be stopped, are stored."""
-        if self.runs:
-            await asyncio.wait(self.runs)
 
     async def _run(self) -> None:
         while True:
@@ -139,12 +138,14 @@ class Scheduler:
         projects, now = self._projects(), self._clock()
         for name in self._plans.keys() - projects.keys():
             del self._plans[name]
-        due = [name for name, project in projects.items() if self._is_due(name, project, now)]
-        await asyncio.gather(*(self._advance(name, projects[name]) for name in due))
-
-    def _is_due(self, name: str, project: Project, now: float) -> bool:
-        plan = self._plans.get(name)
-        return plan is None or plan.project is not project or not plan.read <= now < plan.wake
+        due = [
+            self._advance(name, project)
+            for name, project in projects.items()
+            if (plan := self._plans.get(name)) is None
+            or plan.project is not project
+            or not plan.read <= now < plan.wake
+        ]
+        await asyncio.gather(*due)
 
     async def _advance(self, name: str, project: Project) -> None:
         """Settle the occurrences of a project until now, and start those that are due."""
@@ -205,14 +206,9 @@ class Scheduler:
         self._alive -= {run.id for _, run in starting}
         starting.clear()
 
-    @property
-    def _owner(self) -> str:
-        return f"{self._node}.{self._token}"
-
     def _is_lost(self, now: float, limit: float, run: Run) -> bool:
-        node, _, token = run.owner.rpartition(".")
-        if node == self._node:
-            return token != self._token or run.id not in self._alive
+        if run.owner.rpartition(".")[0] == self._node:
+            return run.owner != self._owner or run.id not in self._alive
         return now - run.started > limit + MARGIN_SECONDS
 
     async def _change(self, project: str, change: Callable[[Entries], Entries]) -> Entries:

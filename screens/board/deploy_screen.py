@@ -78,6 +78,7 @@ class DeployScreen(ConsoleScreen):
         self.deploy_log = DeployLog(unsaved_edits=unsaved_edits)
 
     def body(self) -> ComposeResult:
+        """Yield the log and the details."""
         with VerticalScroll():
             yield Static(id="log")
         yield DetailsPanel()
@@ -233,6 +234,7 @@ class HistoryScreen(ConsoleScreen):
         self._login_required = False
 
     def body(self) -> ComposeResult:
+        """Yield the deployments and the details of one."""
         yield VirtualRows(self._rows, COLUMNS)
         yield DetailsPanel()
 

@@ -111,6 +111,7 @@ class BoardScreen(ConsoleScreen):
         self._is_new = True
 
     def body(self) -> ComposeResult:
+        """Yield the diagram, and the lines below it."""
         yield Canvas(unicode=self._unicode)
         yield Static(id="hint", classes="hint")
         yield Static(id="doors", classes="hint")

@@ -260,6 +260,7 @@ class LogsScreen(ConsoleScreen):
         self._grants = Grants(self, client)
 
     def body(self) -> ComposeResult:
+        """Yield the records, the details of one, and the line of the filter."""
         yield StatusBar()
         yield VirtualRows(self._source, COLUMNS, head=False, live=True)
         yield VirtualList(TextLines(), LINE_COLUMNS, head=False, id="details")

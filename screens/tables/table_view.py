@@ -216,6 +216,7 @@ class TableView(ConsoleScreen):
         self._held_keys = HeldKeys(self, self.ROW_KEYS)
 
     def body(self) -> ComposeResult:
+        """Yield the grid, and the lines around it."""
         with Horizontal(id="status"):
             yield Static(id="table")
             yield Static(id="staged")

@@ -4,6 +4,7 @@ import asyncio
 import mimetypes
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from textual.widgets import Static
 
 from screens.console_screen import Tab
 from screens.dialog import ConfirmDialog, ExportForm, Field, FileForm, PathField, require_filled
-from screens.files import Chunks, parse_path, progress_bar
+from screens.files import parse_path, progress_bar
 from screens.project_client import ProjectClient
 from screens.tables.files import read_chunks
 from screens.terminal_app import supports_unicode
@@ -95,14 +96,10 @@ class FilesScreen(ListScreen):
             self.notify("copied the key", timeout=2)
 
     def action_download(self) -> None:
-        if (file := self.file) is None:
-            return
-
-        def content(form: ExportForm, _: str) -> Chunks:
-            return self.client.download("/files/content", params={"key": file["key"]})
-
-        name = file["key"].rpartition("/")[2]
-        self.app.push_screen(ExportForm(name, name, f"{file['key']}, {size(file['size'])}", content))
+        if (file := self.file) is not None:
+            name, about = file["key"].rpartition("/")[2], f"{file['key']}, {size(file['size'])}"
+            content = partial(self.client.download, "/files/content", params={"key": file["key"]})
+            self.app.push_screen(ExportForm(name, name, about, lambda *_: content()))
 
     def action_upload(self) -> None:
         def stored(key: str | None) -> None:

@@ -1,15 +1,14 @@
 """Preview of images: decoding within limits, and drawing with half blocks, two pixels in each cell."""
 
 import re
+from collections.abc import Iterator
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 from rich.color import Color
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from rich.style import Style
-from textual.geometry import Size
-from textual.strip import Strip
-from textual.widget import Widget
+from textual.widgets import Static
 
 from svc_tui.client import SvcError
 
@@ -64,54 +63,31 @@ def decode(data: bytes, size: int) -> tuple["Image", tuple[int, int]]:
         raise SvcError("a damaged or incomplete image: x downloads it") from error
 
 
-class Picture(Widget):
+class Picture(Static):
     """An image as large as the dialog permits, at most a pixel of it in half a cell."""
-
-    DEFAULT_CSS = "Picture { width: auto; height: auto; }"
 
     def __init__(self, image: "Image") -> None:
         super().__init__()
         self._image = image
-        self._cells = Size(0, 0)
-        self._drawn: tuple[object, list[Strip]] = (None, [])
 
     def fit(self, columns: int, rows: int) -> int:
-        """Fit the image into cells; return the columns that it takes."""
+        """Draw the image into cells; return the columns that it takes."""
         width, height = self._image.size
         scale = min(1, columns / width, 2 * rows / height)
-        self._cells = Size(max(1, round(width * scale)), max(1, round(height * scale / 2)))
-        self.refresh(layout=True)
-        return self._cells.width
+        columns, rows = max(1, round(width * scale)), max(1, round(height * scale / 2))
+        self.styles.width, self.styles.height = columns, rows
+        self.update(Segments(self._draw(columns, rows)))
+        return columns
 
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        return self._cells.width
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self._cells.height
-
-    def render_line(self, y: int) -> Strip:
-        background = self.background_colors[1].rgb
-        if self._drawn[0] != (self._cells, background):
-            self._drawn = (self._cells, background), self._draw(background)
-        strips = self._drawn[1]
-        return strips[y] if y < len(strips) else Strip.blank(self.size.width)
-
-    def _draw(self, background: tuple[int, int, int]) -> list[Strip]:
-        columns, rows = self._cells
+    def _draw(self, columns: int, rows: int) -> Iterator[Segment]:
         pixels = self._image.resize((columns, 2 * rows))
         below = pixels.copy()
-        below.paste((*background, 255), (0, 0, *pixels.size))
+        below.paste((*self.background_colors[1].rgb, 255), (0, 0, *pixels.size))
         below.alpha_composite(pixels)
         data = below.convert("RGB").tobytes()
         row = 3 * columns
-        return [
-            Strip(
-                Segment("▀", Style(color=_color(data, top + x), bgcolor=_color(data, top + row + x)))
-                for x in range(0, row, 3)
-            )
-            for top in range(0, len(data), 2 * row)
-        ]
-
-
-def _color(data: bytes, at: int) -> Color:
-    return Color.from_rgb(*data[at : at + 3])
+        for top in range(0, len(data), 2 * row):
+            for at in range(top, top + row, 3):
+                upper, lower = (Color.from_rgb(*data[each : each + 3]) for each in (at, at + row))
+                yield Segment("▀", Style(color=upper, bgcolor=lower))
+            yield Segment.line()

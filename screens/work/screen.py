@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from textual import work
 from textual.app import ComposeResult
@@ -58,6 +58,7 @@ class ListScreen(ConsoleScreen):
         return datetime.now(UTC)
 
     def body(self) -> ComposeResult:
+        """Yield the list, and the line about it."""
         self.source = ItemRows(self._row)
         yield Static(id="about")
         yield VirtualRows(self.source, self.COLUMNS)
@@ -146,14 +147,10 @@ class ListScreen(ConsoleScreen):
 
         self.app.push_screen(TextDialog([*lines], actions, picture), act)
 
-    def confirm(self, title: str, text: str, action: Callable[[], object]) -> None:
+    def confirm(self, title: str, text: str, action: Callable[[], Any]) -> None:
         """Ask before a deletion, and call the action after a yes."""
-
-        def act(confirmed: bool | None) -> None:
-            if confirmed:
-                action()
-
-        self.app.push_screen(ConfirmDialog(title, text, "delete"), act)
+        dialog = ConfirmDialog(title, text, "delete")
+        self.app.push_screen(dialog, lambda confirmed: action() if confirmed else None)
 
 
 _CHOICES = {

@@ -28,8 +28,10 @@ def argument(metavar: str, help: str, **settings: Any) -> Any:
     return typer.Argument(metavar=metavar, help=help, **settings)
 
 
+MAX_BODY_MIB = 8192
+"""Maximum of `--max-body`. Bodies stream, so memory does not limit it; a form with the largest file fits."""
 AsJson = Annotated[bool, flag("Print one JSON document.", "--json")]
-MaxBody = Annotated[int, option("MIB", "Maximum request body size in MiB.", min=1, max=1024)]
+MaxBody = Annotated[int, option("MIB", "Maximum request body size in MiB.", min=1, max=MAX_BODY_MIB)]
 PasswordStdin = Annotated[bool, flag("Read the password from the first line of stdin.", "--password-stdin")]
 RoleName = Annotated[Role, option("ROLE", "Role: viewer, deployer or owner.", "--role")]
 Workers = Annotated[int, option("N", "Number of worker processes.", "--workers", "-w", min=1, max=64)]

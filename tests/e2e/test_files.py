@@ -257,8 +257,9 @@ def test_libraries_of_go_and_rust(tmp_path: Path, home: Path, rust_toolchain: No
             assert ask("GET", "/none?get").status_code == 404
             assert ask("GET", "/?list").text == "0 [x/]"
             assert ask("PUT", ask("GET", "/y?sign").text, content=b"x" * 11).status_code == 413
-            refused = ask("PUT", "/a%2F..%2Fb", content=b"x")
-            assert refused.status_code == 400 and "is not valid" in refused.text
+            for _ in range(30):  # The refusal may arrive before the body is written.
+                refused = ask("PUT", "/a%2F..%2Fb", content=b"x")
+                assert refused.status_code == 400 and "is not valid" in refused.text
             lines = len(server.lines)
             disconnect(server.port, "/x%2Fa", len(CONTENT), 2_700_000, host["host"])
             server.wait_for("499", after=lines)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.service import Server, environ_of, login, prepare, run, svc
+from tests.support.service import Server, environ_of, logged, login, prepare, run, svc
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -44,10 +44,6 @@ def listed(project: Path, environ: dict[str, str]) -> dict[str, dict[str, Any]]:
     return {each["path"]: each for each in document["schedules"]}
 
 
-def logged(project: Path, environ: dict[str, str], *options: str) -> str:
-    return prepare(project, environ, "logs", *options)
-
-
 def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path: Path, cache: Path) -> None:
     environ = environ_of(tmp_path / "home", cache)
     project = tmp_path / "shop"
@@ -70,16 +66,15 @@ def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path
         failed = run(project, environ, "schedule", "run", "/fail")
         assert failed.returncode == 1 and failed.stdout.startswith("failed 500 in ")
         request = failed.stdout.split()[-1]
-        until(lambda: "schedule /fail of " in logged(project, environ, "--request", request))
-        log = logged(project, environ, "--request", request)
-        assert "POST" in log and "/fail" in log and "no stock" in log and "schedule /fail of " in log
+        log = logged(project, environ, "schedule /fail of ", "--request", request)
+        assert "POST" in log and "/fail" in log and "no stock" in log
         assert run(project, environ, "schedule", "run", "/none").returncode == 2
         paused = run(project, environ, "schedule", "pause", "worker:/fail")
         assert paused.returncode == 0 and "paused" in paused.stdout
         assert listed(project, environ)["/fail"]["next"] is None
 
         slow = subprocess.Popen([*svc(), "schedule", "run", "/slow"], cwd=project, env=environ)
-        until(lambda: "begins /slow" in logged(project, environ), 60)
+        logged(project, environ, "begins /slow")
         busy = run(project, environ, "schedule", "run", "/slow")
         assert busy.returncode == 5 and "schedule /slow of worker is running" in busy.stderr
         server.process.send_signal(signal.SIGKILL)
@@ -90,11 +85,10 @@ def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path
         schedules = listed(project, environ)
         assert schedules["/slow"]["last"]["state"] == "interrupted" and schedules["/slow"]["running"] == 0
         assert schedules["/fail"]["paused"] and schedules["/fail"]["last"]["request"] == request
-        assert logged(project, environ).count("begins /slow") == 1
+        assert logged(project, environ, "begins /slow").count("begins /slow") == 1
 
-        until(lambda: listed(project, environ)["/poll"]["last"] is not None, 90, pause=0.15)
-        last = listed(project, environ)["/poll"]["last"]
+        last = until(lambda: listed(project, environ)["/poll"]["last"], 90, pause=0.15)
         assert (last["state"], last["status"]) == ("succeeded", 204)
-        until(lambda: "begins /poll every 1m 0 " in logged(project, environ, "--request", last["request"]))
+        logged(project, environ, "begins /poll every 1m 0 ", "--request", last["request"])
     finally:
         server.stop()

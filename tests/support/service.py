@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from svc_tui import main
+from tests.support.waiting import until
 
 PASSWORD = "correct horse battery"
 ANY_PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
@@ -153,6 +154,16 @@ def prepare(project: Path, environ: Mapping[str, str], *arguments: str, text: st
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert main.run([*arguments]) == 0
     return printed.getvalue()
+
+
+def logged(project: Path, environ: Mapping[str, str], text: str, *options: str) -> str:
+    """Return the log once it has a text: records are written in batches."""
+
+    def log() -> str:
+        found = prepare(project, environ, "logs", *options)
+        return found if text in found else ""
+
+    return until(log)
 
 
 def login(server: Server, project: Path, environ: Mapping[str, str], code: str = "") -> None:

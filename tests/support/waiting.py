@@ -3,11 +3,15 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def until(holds: Callable[[], bool], seconds: float = 60.0, *, pause: float = 0.01) -> None:
-    """Wait until a condition holds, with a pause between attempts. Fails after `seconds`."""
+def until(holds: Callable[[], T], seconds: float = 60.0, *, pause: float = 0.01) -> T:
+    """Wait until a condition holds, and return its value. Fails after `seconds`; pauses between attempts."""
     end, never = time.monotonic() + seconds, threading.Event()
-    while not holds():
+    while not (value := holds()):
         assert time.monotonic() < end
         never.wait(pause)
+    return value

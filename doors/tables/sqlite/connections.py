@@ -237,7 +237,8 @@ def first_value(path: Path, sql: str) -> Any:
     if not path.exists():
         return None
     try:
-        with closing(_read_only(path)) as connection:
+        # A read-only connection leaves the log and its index beside the file when it closes.
+        with closing(Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             row = connection.execute(sql).fetchone()
             return row[0] if row else None

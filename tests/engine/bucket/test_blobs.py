@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterable
 from hashlib import sha256
@@ -278,5 +279,23 @@ def test_error_of_added_content_is_raised_and_nothing_is_stored(use: Use) -> Non
         assert await bucket.blobs.delete_uploads(FUTURE) == 0
         with pytest.raises(BlobMissing):
             await anext(bucket.blobs.read_part(NEVER, 0, 1, b""))
+
+    use(scenario)
+
+
+def test_rest_of_failed_content_is_removed_beside_the_event_loop(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink, threads = Path.unlink, list[threading.Thread]()
+
+    def noted(path: Path, **options: bool) -> None:
+        threads.append(threading.current_thread())
+        unlink(path, **options)
+
+    async def scenario(bucket: Bucket) -> None:
+        monkeypatch.setattr(Path, "unlink", noted)
+        with pytest.raises(ConnectionError):
+            await bucket.blobs.add(pieces(LARGE, failure=ConnectionError()))
+        assert threads and threading.main_thread() not in threads
 
     use(scenario)

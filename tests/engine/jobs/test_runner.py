@@ -173,7 +173,7 @@ def test_a_key_holds_back_jobs_that_wait(tmp_path: Path) -> None:
         assert await world.add(key="a") != first
         (claimed,), _ = await world.store.claim(".x", until=2**50, count=5)
         later = await world.add(key="a", delay_s=60)
-        await world.store.end(".x", [Ended(claimed.id, due=1, error="status 500")])
+        await world.store.end(".x", Ended(claimed.id, due=1, error="status 500"))
         listed, _ = await world.store.list(limit=9)
         assert [job.id for job in listed] == [later]
 
@@ -231,7 +231,7 @@ def test_jobs_at_the_limit_are_refused_with_their_rows(tmp_path: Path) -> None:
 
 
 def test_all_jobs_of_a_state_are_removed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doors.jobs.store.PIECE", 2)
+    monkeypatch.setattr("engine.job_store.PIECE", 2)
 
     async def test(world: World) -> None:
         assert await world.store.remove(None, "waiting") == 0
@@ -444,6 +444,31 @@ def test_value_that_no_request_can_have_is_refused(tmp_path: Path, column: str, 
         insert = f"INSERT INTO _svc_jobs_add ({', '.join(values)}) VALUES ({', '.join(values.values())})"
         status, document = await world.batch((insert, ()))
         assert status == 409 and document["detail"].startswith(f"job: {column} "), document
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("members", "detail"),
+    [
+        ({"path": None}, "path is not a text that begins with /"),
+        ({"path": ["/a"]}, "path is an object or an array"),
+        ({"path": "/a" * 1025}, "path has more than 2048 characters"),
+        ({"resource": 5}, "resource is not the name of a resource"),
+        ({"key": ""}, "key is not a text of 1 to 255 characters"),
+        ({"delay_s": "soon"}, "delay_s is not a number"),
+        ({"max_tries": 0}, "max_tries is not a whole number from 1 to 100"),
+        ({"body": 5}, "body is not a text"),
+        ({"body": "", "base64": ""}, "the document has both body and base64"),
+        ({"base64": 5}, "base64 is not base64"),
+        ({"tries": 5}, "there is no member tries"),
+    ],
+)
+def test_member_that_is_not_valid_is_named(tmp_path: Path, members: dict[str, Any], detail: str) -> None:
+    async def test(world: World) -> None:
+        status, problem = await world.ask("jobs", "/v1/add", {"path": "/a", **members})
+        assert (status, problem["code"]) == (400, "bad-request") and problem["hint"]
+        assert problem["detail"].startswith(detail)
 
     play(tmp_path, test)
 

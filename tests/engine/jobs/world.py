@@ -5,17 +5,16 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from doors.jobs.door import JobsDoor
-from doors.jobs.schema import JOBS
 from doors.tables.door import TablesDoor
 from engine.cancellation import cancel
 from engine.deploy.doors import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
 from engine.http.exchange import Exchange, MemoryExchange
-from engine.job_store import Ended, Job, JobState, JobStore
+from engine.job_store import JOBS, Ended, Job, JobStore
 from engine.jobs.runner import JobRunner
 from engine.manifest.model import Project, Resource
 from engine.quota import Quotas
@@ -103,7 +102,7 @@ class World:
         self.killed.clear()
         self.process += 1
         timeline, share = self.timeline, BackgroundShare(pool(), Quotas())
-        store: JobStore = SteppingStore(self, self.store)
+        store = cast(JobStore, SteppingStore(self, self.store))
         self.runner = JobRunner(
             lambda: self.projects,
             lambda _: store,
@@ -195,23 +194,10 @@ class SteppingStore:
         body: bytes | None = await self._do(self._store.body(job))
         return body
 
-    async def end(self, owner: str, ended: Sequence[Ended]) -> None:
+    async def end(self, owner: str, ended: Ended) -> None:
         await self._do(self._store.end(owner, ended))
-        self._world.stored |= {each.id for each in ended if each.done}
+        if ended.done:
+            self._world.stored.add(ended.id)
 
     async def reclaim(self, node: str, owner: str, running: Sequence[str]) -> None:
         await self._do(self._store.reclaim(node, owner, running))
-
-    async def list(
-        self, *, state: JobState | None = None, after: str = "", limit: int
-    ) -> tuple[Sequence[Job], dict[str, int]]:
-        return await self._store.list(state=state, after=after, limit=limit)
-
-    async def find(self, id_: str) -> Job:
-        return await self._store.find(id_)
-
-    async def retry(self, ids: Sequence[str] | None) -> int:
-        return await self._store.retry(ids)
-
-    async def remove(self, ids: Sequence[str] | None, state: JobState = "dead") -> int:
-        return await self._store.remove(ids, state)

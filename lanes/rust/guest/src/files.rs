@@ -22,7 +22,9 @@ use crate::door::{self, error};
 use crate::error::{HostError, Result};
 use crate::json::quote;
 use crate::response::Response;
-use crate::tables::{document, Value};
+use crate::tables::Value;
+
+const ENDPOINT: &str = "SVC_FILES_ENDPOINT";
 
 /// The description of a file. `modified` is ISO 8601 in UTC.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +55,7 @@ pub fn put(key: &str, kind: &str, mut body: impl Read + 'static) -> Result<File,
         io::copy(&mut body, out)?;
         Ok(())
     });
-    file(&answer(request)?)
+    file(&door::answer("files", request)?)
 }
 
 /// Return a file, whose bytes are read as they arrive, or `None`.
@@ -81,7 +83,7 @@ pub fn get_range(key: &str, offset: u64, length: u64) -> Result<Option<client::R
 ///
 /// For an invalid key, or if the index cannot be written.
 pub fn remove(key: &str) -> Result<(), HostError> {
-    sent(request("DELETE", &path(key))?).map(drop)
+    found(request("DELETE", &path(key))?).map(drop)
 }
 
 /// List files whose keys begin with `prefix`, by the bytes of their keys. With a delimiter, keys that contain it after
@@ -92,7 +94,8 @@ pub fn remove(key: &str) -> Result<(), HostError> {
 /// If the index cannot be read.
 pub fn list(prefix: &str, delimiter: &str, cursor: &str) -> Result<Page, HostError> {
     let (prefix, delimiter, cursor) = (escaped(prefix), escaped(delimiter), escaped(cursor));
-    let page = answer(request("GET", &format!("files?prefix={prefix}&delimiter={delimiter}&cursor={cursor}"))?)?;
+    let path = format!("files?prefix={prefix}&delimiter={delimiter}&cursor={cursor}");
+    let page = door::answer("files", request("GET", &path)?)?;
     let (Some(Value::Array(files)), Some(Value::Array(prefixes))) = (page.get("files"), page.get("prefixes")) else {
         return Err(error("the response of the host is incomplete"));
     };
@@ -111,7 +114,7 @@ pub fn list(prefix: &str, delimiter: &str, cursor: &str) -> Result<Page, HostErr
 pub fn sign(key: &str, method: &str, expires: Duration, max_bytes: u64) -> Result<String, HostError> {
     let (key, method, seconds) = (quote(key), quote(method), expires.as_secs());
     let body = format!("{{\"key\":{key},\"method\":{method},\"expires_s\":{seconds},\"max_bytes\":{max_bytes}}}");
-    Ok(answer(request("POST", "sign")?.json(body))?.get("url").map(text).unwrap_or_default())
+    Ok(door::ask("files", ENDPOINT, "/v1/sign", &body)?.get("url").map(text).unwrap_or_default())
 }
 
 /// Respond with a file: the host sends it, whole, in part or not at all, as the client asks.
@@ -124,34 +127,16 @@ fn path(key: &str) -> String {
 }
 
 fn request(method: &str, path: &str) -> Result<Request, HostError> {
-    Ok(Request::new(method, format!("{}/v1/{path}", door::endpoint("SVC_FILES_ENDPOINT")?)))
+    Ok(Request::new(method, format!("{}/v1/{path}", door::endpoint(ENDPOINT)?)))
 }
 
 fn found(request: Request) -> Result<Option<client::Response>, HostError> {
     let mut response = request.send()?;
     match response.status() {
         404 => Ok(None),
-        200 | 206 => Ok(Some(response)),
-        _ => Err(refused(&mut response)),
+        200..=299 => Ok(Some(response)),
+        _ => Err(door::refused("files", &mut response)),
     }
-}
-
-fn sent(request: Request) -> Result<client::Response, HostError> {
-    let mut response = request.send()?;
-    if response.is_success() {
-        return Ok(response);
-    }
-    Err(refused(&mut response))
-}
-
-fn answer(request: Request) -> Result<Value, HostError> {
-    document(&sent(request)?.text()?).ok_or_else(|| error("the response of the host is incomplete"))
-}
-
-fn refused(response: &mut client::Response) -> HostError {
-    let detail = response.text().ok().and_then(|text| document(&text)).and_then(|each| each.get("detail").map(text));
-    let status = response.status();
-    error(&detail.map_or(format!("files: the response has status {status}"), |detail| format!("files: {detail}")))
 }
 
 fn file(value: &Value) -> Result<File, HostError> {

@@ -66,12 +66,30 @@ func Send(ctx context.Context, request Outgoing) (*Incoming, error) {
 		closeBody(request.Body)
 		return nil, err
 	}
+	defer futureDrop(future)
 	if request.Body == nil {
 		outgoingBodyFinish(body, 0, 0, results())
 	} else {
+		// The request may be rejected, or answered, before its body is read.
+		incoming, err := take(ctx, future)
+		if err != nil {
+			outgoingBodyDrop(body)
+			closeBody(request.Body)
+			return nil, err
+		}
 		go sendBody(newWriter(ctx, body), request)
+		if incoming != nil {
+			return incoming, nil
+		}
 	}
-	return receive(ctx, future)
+	if err := wait(ctx, futureSubscribe(future)); err != nil {
+		return nil, err
+	}
+	incoming, err := take(ctx, future)
+	if incoming == nil && err == nil {
+		err = Error("no response")
+	}
+	return incoming, err
 }
 
 // begin sends the head; it returns the future response and the body to write.
@@ -91,24 +109,7 @@ func begin(ctx context.Context, request Outgoing) (future, body int32, err error
 		outgoingBodyDrop(body)
 		return 0, 0, err
 	}
-	future = int32At(8)
-	if request.Body != nil {
-		if err := refusal(future); err != nil {
-			futureDrop(future)
-			outgoingBodyDrop(body)
-			return 0, 0, err
-		}
-	}
-	return future, body, nil
-}
-
-// refusal returns the reason if the request was rejected and its body is not read; nil if undecided.
-func refusal(future int32) error {
-	futureGet(future, results())
-	if byteAt(0) == 0 || byteAt(8) != 0 || byteAt(16) == 0 {
-		return nil
-	}
-	return errorCode(24)
+	return int32At(8), body, nil
 }
 
 func newOutgoing(request Outgoing) (int32, error) {
@@ -155,14 +156,14 @@ func closeBody(body io.Reader) {
 	}
 }
 
-func receive(ctx context.Context, future int32) (*Incoming, error) {
-	defer futureDrop(future)
-	if err := wait(ctx, futureSubscribe(future)); err != nil {
-		return nil, err
-	}
+// take returns the response or the error of a request, and neither while there is none. It can be taken once.
+func take(ctx context.Context, future int32) (*Incoming, error) {
 	// option<result<result<incoming-response, error-code>>>
 	futureGet(future, results())
-	if byteAt(0) == 0 || byteAt(8) != 0 {
+	if byteAt(0) == 0 {
+		return nil, nil
+	}
+	if byteAt(8) != 0 {
 		return nil, Error("no response")
 	}
 	if byteAt(16) != 0 {
