@@ -13,12 +13,13 @@ from engine.control.access import ALL_PROJECTS, Forbidden, Role
 from engine.control.app import Routes, principal, public_route, require
 from engine.control.auth.accounts import AccountConflict, Accounts, User
 from engine.control.auth.login_throttle import LoginThrottle
-from engine.control.auth.sessions import DAY_NS, Session, Sessions
-from engine.control.errors import BodyTooLarge, NotFound
+from engine.control.auth.sessions import DAY_NS, SECOND_NS, Session, Sessions
+from engine.control.errors import NotFound
 from engine.control.schemas import QueryModel
 from engine.control.schemas import accounts as types
 from engine.errors import SvcError
 from engine.http.connection_limits import client_key
+from engine.timeline.record import utc
 
 MAX_BODY_BYTES = 64 << 10
 BODY_TIMEOUT_SECONDS = 15.0
@@ -64,23 +65,19 @@ class LogoutQuery(QueryModel):
 
 
 def auth_blueprint(name: str) -> Routes:
-    """Return a blueprint with small, timely request bodies.
-
-    Its requests raise `BodyTooLarge`, and `SvcError` when the body does not arrive in time.
-    """
+    """Return a blueprint with small, timely request bodies. For others, requests raise `SvcError`."""
     routes = Routes(name, __name__)
 
     @routes.before_request
     async def _receive_body() -> None:
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise BodyTooLarge(MAX_BODY_BYTES)
+        size = request.content_length or 0
         try:
             async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
                 size = len(await request.get_data(as_text=False))
         except TimeoutError as error:
             raise SvcError("the request did not come in time", "Send it again.", code="slow") from error
         if size > MAX_BODY_BYTES:
-            raise BodyTooLarge(MAX_BODY_BYTES)
+            raise SvcError(f"the request body exceeds {MAX_BODY_BYTES} bytes", code="body-too-large")
 
     return routes
 
@@ -135,7 +132,7 @@ def blueprint(services: AuthServices) -> Routes:
             user=session.user if session else asking.name,
             token=session.name if session and session.kind == "token" else None,
             roles=dict(asking.roles),
-            expires=types.iso(session.expires_ns) if session else None,
+            expires=utc(session.expires_ns // SECOND_NS) if session else None,
         )
 
     @routes.post("/v1/password")
@@ -149,9 +146,7 @@ def blueprint(services: AuthServices) -> Routes:
 
     async def _opened(user: User) -> types.SessionOut:
         token, session = await sessions.create_session(user)
-        return types.SessionOut(
-            token=token, user=user.name, roles=dict(user.roles), expires=types.iso(session.expires_ns)
-        )
+        return types.SessionOut.from_value(session, token=token, roles=user.roles)
 
     return routes
 
@@ -182,12 +177,12 @@ def user_blueprint(services: AuthServices) -> Routes:
         require(ALL_PROJECTS, "owner")
         await _person_or_local()
         if await accounts.find(user) is None:
-            return types.UserOut.from_user(await accounts.add(user, data.password, data.roles))
+            return types.UserOut.from_value(await accounts.add(user, data.password, data.roles))
         if data.roles:
             raise AccountConflict(f"the user {user} already exists", "Omit the roles to change the password.")
         changed = await accounts.set_password(user, data.password)
         await sessions.remove_invalidated(changed)
-        return types.UserOut.from_user(changed)
+        return types.UserOut.from_value(changed)
 
     @routes.delete("/v1/users/<user>")
     async def remove_user(user: str) -> types.RevokedOut:
@@ -216,7 +211,7 @@ def user_blueprint(services: AuthServices) -> Routes:
     async def list_tokens() -> types.TokenList:
         """List the caller's tokens, oldest first."""
         listed = await sessions.tokens(await services.require_user())
-        return types.TokenList(tokens=[types.TokenOut.of(token) for token in listed])
+        return types.TokenList(tokens=[types.TokenOut.from_value(token) for token in listed])
 
     @routes.post("/v1/tokens")
     async def create_token(data: types.TokenRequest) -> types.NewTokenOut:
@@ -227,7 +222,7 @@ def user_blueprint(services: AuthServices) -> Routes:
         secret, token = await sessions.create_token(
             user, data.name, data.role, tuple(dict.fromkeys(data.projects)), data.days * DAY_NS
         )
-        return types.NewTokenOut.of(token, token=secret)
+        return types.NewTokenOut.from_value(token, token=secret)
 
     @routes.delete("/v1/tokens/<token>")
     async def remove_token(token: str) -> types.RevokedOut:
@@ -259,4 +254,4 @@ def _owned() -> set[str] | None:
 
 def _visible(user: User, owned: set[str] | None) -> types.UserOut:
     roles = {key: role for key, role in user.roles.items() if owned is None or key in owned}
-    return types.UserOut.from_user(replace(user, roles=roles))
+    return types.UserOut.from_value(replace(user, roles=roles))

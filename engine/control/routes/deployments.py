@@ -4,7 +4,6 @@
 """
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict
 from functools import partial
 
 from quart import Response, request
@@ -16,12 +15,10 @@ from engine.control.app import Routes, internal_error, require, sends, takes
 from engine.control.errors import NotFound, problem_members
 from engine.control.project_threads import ProjectThreads
 from engine.control.schemas import deployments as types
-from engine.control.schemas.accounts import iso
 from engine.deploy.deployment import DeployedResource, Deployment, Live
 from engine.errors import SvcError
 from engine.quota import NO_QUOTA
 from engine.service.deployer import Deployer
-from engine.service.policy import Change
 from engine.service.spec import NO_PROJECT_DIR, DeploySpec, read_packages, read_project
 
 MAX_BLOB_BYTES = 1 << 30
@@ -42,21 +39,18 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
         may_view = partial(caller.has, role="viewer")
         await service.domains.check_free(project, manifest_project.domains, may_view)
         read_packages(manifest_project, {name: built.package for name, built in data.resources.items()})
-        resources = {
-            name: DeployedResource.of(
-                resource,
-                as_digest(data.resources[name].package),
-                as_digest(data.resources[name].artifact),
-                data.resources[name].imports,
-            )
-            for name, resource in manifest_project.resources.items()
-        }
+        resources = {}
+        for key, resource in manifest_project.resources.items():
+            built = data.resources[key]
+            package, artifact = as_digest(built.package), as_digest(built.artifact)
+            resources[key] = DeployedResource.of(resource, package, artifact, built.imports)
         sizes = {as_digest(built.package): built.size for built in data.resources.values()}
         live = await history.live(project)
         changes = await service.changes(project, manifest_project, resources, sizes)
         missing = [digest for digest in data.blobs if not await blobs.touch(as_digest(digest))]
         revision, name = (live.revision, live.deployment) if live is not None else (None, None)
-        return types.PlanOut(revision=revision, live=name, changes=_changes(changes), missing=missing)
+        changed = list(map(types.ChangeOut.from_value, changes))
+        return types.PlanOut(revision=revision, live=name, changes=changed, missing=missing)
 
     @routes.get("/v1/projects/<project>/blobs/<digest>")
     async def received(project: str, digest: str) -> types.UploadOut:
@@ -123,15 +117,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
             revision=live.revision if live is not None else None,
             address=address(serving[0]) if serving else None,
             deployments=[_deployment(each, each in serving) for each in listed],
-            activations=[
-                types.ActivationOut(
-                    deployment=activation.deployment,
-                    at=iso(activation.at_ns),
-                    by=activation.by,
-                    message=activation.message,
-                )
-                for activation in reversed(live.activations if live is not None else ())
-            ],
+            activations=list(map(types.ActivationOut.from_value, reversed(live.activations if live else ()))),
         )
 
     @routes.get("/v1/projects/<project>/deployments/<deployment>/rollback")
@@ -139,8 +125,8 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
         """Return what a rollback to this deployment would change."""
         require(project, "deployer")
         live = await _live(project)
-        changes = await service.rollback_changes(project, deployment)
-        return types.RollbackPlanOut(revision=live.revision, live=live.deployment, changes=_changes(changes))
+        changes = map(types.ChangeOut.from_value, await service.rollback_changes(project, deployment))
+        return types.RollbackPlanOut(revision=live.revision, live=live.deployment, changes=list(changes))
 
     @routes.post("/v1/projects/<project>/rollback")
     async def rollback(project: str, data: types.RollbackRequest) -> types.LiveOut:
@@ -213,18 +199,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
     return routes
 
 
-def _changes(changes: list[Change]) -> list[types.ChangeOut]:
-    return [types.ChangeOut(**asdict(change)) for change in changes]
-
-
 def _deployment(deployment: Deployment, live: bool) -> types.DeploymentOut:
-    return types.DeploymentOut(
-        id=deployment.id,
-        project=deployment.project,
-        created=iso(deployment.created_ns),
-        by=deployment.by,
-        commit=deployment.commit,
-        message=deployment.message,
-        live=live,
-        resources={name: part.artifact for name, part in deployment.resources.items()},
-    )
+    artifacts = {name: part.artifact for name, part in deployment.resources.items()}
+    return types.DeploymentOut.from_value(deployment, live=live, resources=artifacts)

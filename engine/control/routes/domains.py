@@ -9,7 +9,6 @@ from engine.certificates.state import CertificateState, CertificateStates, Servi
 from engine.control.access import ALL_PROJECTS
 from engine.control.app import Routes, principal, require
 from engine.control.schemas import StrictModel
-from engine.control.schemas.accounts import iso
 from engine.manifest.domains import DomainInvalid, parse_domain
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
@@ -140,22 +139,12 @@ def blueprint(names: Names) -> Routes:
         require(project, "viewer")
         states, certificates = await names.service.domains.get(project), names.certificates
         resources = await names.resources(project)
-        listed = [(states[name], resource) for name, resource in resources.items() if name in states]
-        return DomainList(
-            certificate=certificates.of_addresses(project, states),
-            domains=[
-                DomainOut(
-                    name=domain.name,
-                    resource=resource,
-                    state=domain.state,
-                    since=iso(domain.since_ns),
-                    declared=iso(domain.declared_ns),
-                    detail=domain.detail,
-                    certificate=certificates.of(project, domain.name),
-                )
-                for domain, resource in listed
-            ],
-        )
+        listed = [
+            DomainOut.from_value(states[name], resource=resource, certificate=certificates.of(project, name))
+            for name, resource in resources.items()
+            if name in states
+        ]
+        return DomainList(certificate=certificates.of_addresses(project, states), domains=listed)
 
     @routes.post("/v1/projects/<project>/domains/<domain>/check")
     async def check(project: str, domain: str) -> DomainCheckOut:

@@ -145,7 +145,7 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Routes:
         """Remove another node, which does not run."""
         require(ALL_PROJECTS, "owner")
         member = await fleet.remove(node)
-        return RemovedOut(id=member.id, address=str(member.address), role=member.role)
+        return RemovedOut.from_value(member, address=str(member.address))
 
     return routes
 

@@ -1,7 +1,6 @@
 """Routes to operate a service: garbage collection, alerts and their test, and metrics in OpenMetrics."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 
 from quart import Response
 
@@ -50,7 +49,7 @@ def gc_blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Routes:
     async def gc(data: GcRequest) -> GcOut:
         """Remove data that no deployment needs and no deploy used within 24 hours."""
         require(ALL_PROJECTS, "owner")
-        return GcOut(plan=data.plan, **asdict(await collect(count_only=data.plan)))
+        return GcOut.from_value(await collect(count_only=data.plan), plan=data.plan)
 
     return routes
 
