@@ -51,7 +51,7 @@ from svc_tui.console.web.pages import IDLE_SECONDS, Pages
 from svc_tui.serve.runtime import Runtime
 from svc_tui.serve.settings import ServiceSettings, project_dir
 
-_OF_RUNNING = ("alerts.test", "certificate.", "domains.check", "restore.")
+_OF_RUNNING = ("operation.test", "certificate.", "domains.check", "restore.")
 """Routes, or groups of routes, that need a service that runs."""
 
 
@@ -114,8 +114,7 @@ class Control:
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),
-            operation.metrics_blueprint(runtime.meter, runtime.state),
-            operation.alerts_blueprint(runtime.monitor),
+            operation.blueprint(runtime.monitor, runtime.meter, runtime.state),
         )
         access = AnyOf(StaticToken(self.endpoint.token), auth.sessions)
         in_fleet = peers.records is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from quart import request
 
 from engine.control.access import ALL_PROJECTS, Forbidden, Role
-from engine.control.app import Routes, principal, public_route, require
+from engine.control.app import Routes, principal, require
 from engine.control.auth.accounts import AccountConflict, Accounts, User
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.sessions import DAY_NS, SECOND_NS, Session, Sessions
@@ -23,8 +23,6 @@ from engine.timeline.record import utc
 
 MAX_BODY_BYTES = 64 << 10
 BODY_TIMEOUT_SECONDS = 15.0
-
-
 LOG_IN_HINT = "Log in with a user name and password (`svc login URL`) and unset SVC_TOKEN if set."
 """Hint for requests that API tokens may not make."""
 
@@ -51,10 +49,7 @@ class AuthServices:
         session = await self.session()
         user = await self.accounts.find(session.user) if session else None
         if session is None or user is None or session.kind != "session":
-            raise Forbidden(
-                f"{principal().name} does not use a login session",
-                LOG_IN_HINT,
-            )
+            raise Forbidden(f"{principal().name} does not use a login session", LOG_IN_HINT)
         return user
 
 
@@ -73,7 +68,8 @@ def auth_blueprint(name: str) -> Routes:
         size = request.content_length or 0
         try:
             async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
-                size = len(await request.get_data(as_text=False))
+                if size <= MAX_BODY_BYTES:
+                    size = len(await request.get_data(as_text=False))
         except TimeoutError as error:
             raise SvcError("the request did not come in time", "Send it again.", code="slow") from error
         if size > MAX_BODY_BYTES:
@@ -87,30 +83,26 @@ def blueprint(services: AuthServices) -> Routes:
     routes = auth_blueprint("login")
     accounts, sessions, throttle = services.accounts, services.sessions, services.throttle
 
-    @routes.get("/v1/claim")
-    @public_route
+    @routes.get("/v1/claim", public=True)
     async def claimed() -> types.ClaimOut:
         """Return whether the service has an owner."""
         return types.ClaimOut(claimed=await accounts.claimed())
 
-    @routes.post("/v1/claim")
-    @public_route
+    @routes.post("/v1/claim", public=True)
     async def claim(data: types.ClaimRequest) -> types.SessionOut:
         """Create the first owner, with the claim code that the service printed at its start."""
         with throttle.attempt(_client_key()):
             user = await accounts.claim(data.code, data.user, data.password)
         return await _opened(user)
 
-    @routes.post("/v1/claim/check")
-    @public_route
+    @routes.post("/v1/claim/check", public=True)
     async def check_claim(data: types.ClaimCheck) -> types.ClaimOut:
         """Check a claim code, before a name and a password are entered."""
         with throttle.attempt(_client_key()):
             await accounts.check_claim(data.code)
         return types.ClaimOut(claimed=False)
 
-    @routes.post("/v1/login")
-    @public_route
+    @routes.post("/v1/login", public=True)
     async def login(data: types.LoginRequest) -> types.SessionOut:
         """Create a session."""
         return await _opened(await services.log_in(_client_key(), data.user, data.password))
@@ -171,10 +163,9 @@ def user_blueprint(services: AuthServices) -> Routes:
         visible = [_visible(user, owned) for user in await accounts.users()]
         return types.UserList(users=[user for user in visible if user.roles or owned is None])
 
-    @routes.put("/v1/users/<user>")
+    @routes.put("/v1/users/<user>", "owner")
     async def put_user(user: str, data: types.UserRequest) -> types.UserOut:
         """Create a user, or set an existing user's password, which ends their sessions."""
-        require(ALL_PROJECTS, "owner")
         await _person_or_local()
         if await accounts.find(user) is None:
             return types.UserOut.from_value(await accounts.add(user, data.password, data.roles))
@@ -184,10 +175,9 @@ def user_blueprint(services: AuthServices) -> Routes:
         await sessions.remove_invalidated(changed)
         return types.UserOut.from_value(changed)
 
-    @routes.delete("/v1/users/<user>")
+    @routes.delete("/v1/users/<user>", "owner")
     async def remove_user(user: str) -> types.RevokedOut:
         """Remove a user and end their sessions and tokens. One owner of every project must remain."""
-        require(ALL_PROJECTS, "owner")
         await _person_or_local()
         await accounts.remove(user)
         return types.RevokedOut(revoked=1)
