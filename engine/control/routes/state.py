@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from engine.certificates.state import CertificateState
-from engine.control.app import Routes, require
+from engine.control.app import Routes
 from engine.control.projects import Projects, known
-from engine.control.routes.quotas import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.routes.schedules import ScheduleOut
+from engine.control.routes.usage import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
@@ -195,10 +195,9 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
     """Return the route."""
     routes = Routes("state", __name__)
 
-    @routes.get("/v1/projects/<project>/state")
+    @routes.get("/v1/projects/<project>/state", "viewer")
     async def state(project: str, query_args: StateQuery) -> ProjectState:
         """Return the state of a project's resources, mounts and Doors. Requires the role viewer."""
-        require(project, "viewer")
         served = known(engine.project(project), project)
         schedules = engine.schedules(served)
         rates, uses = engine.rates(project), engine.uses(project)
