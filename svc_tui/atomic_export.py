@@ -32,9 +32,8 @@ def write_export(path: Path, chunks: Iterable[bytes]) -> int:
         temporary.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~mask)
         temporary.replace(real)
     except OSError as error:
-        raise SvcError(
-            f"cannot write {path}: {error.strerror}", "Choose another path, or free disk space there."
-        ) from error
+        hint = "Choose another path, or free disk space there."
+        raise SvcError(f"cannot write {path}: {error.strerror}", hint) from error
     finally:
         if temporary is not None:
             with suppress(OSError):

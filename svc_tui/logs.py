@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,13 +24,7 @@ from engine.manifest.load import find, load
 from engine.timeline.database import timeline_path
 from engine.timeline.record import Record, RequestRecord, StoredRecord, encode, from_json, searchable
 from svc_tui.client import Client, Unreachable
-from svc_tui.client.credentials import (
-    PROJECT_FILE,
-    Credentials,
-    CredentialStore,
-    noted_client,
-    open_client,
-)
+from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore, noted_client, open_client
 from svc_tui.client.discovery import find_running
 from svc_tui.dev.request_log import record_line, request_line, stderr_text
 from svc_tui.terminal import stderr, stdout
@@ -198,39 +192,36 @@ def read_activity(run: RunSql, seconds: int, now_ns: int) -> Activity:
 RETRY_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogQuery:
-    """A selection of records: the service applies `filters`, and `tail` unless there is a `pattern`."""
+@dataclass(slots=True)
+class RemoteLogs:
+    """The log records of one project, which `show` gets. `on_dropped` gets the number of removed ones.
 
+    The service applies `filters`, and `tail` unless there is a `pattern`.
+    """
+
+    login: Credentials
+    project: str
+    show: Callable[[Sequence[StoredRecord]], None]
+    on_dropped: Callable[[int], None]
+    _: KW_ONLY
     filters: Mapping[str, Any] = field(default_factory=dict)
     pattern: re.Pattern[str] | None = None
     tail: int | None = None
     follow: bool = False
-
-
-@dataclass(slots=True)
-class RemoteLogs:
-    """The log records of one project, which `show` gets. `on_dropped` gets the number of removed ones."""
-
-    login: Credentials
-    project: str
-    query: LogQuery
-    show: Callable[[Sequence[StoredRecord]], None]
-    on_dropped: Callable[[int], None]
     _position: int | None = field(default=None, init=False)
     _disconnected: bool = field(default=False, init=False)
 
     def run(self) -> None:
         """Show the recorded entries and, when following, new ones until the reader closes the pipe."""
-        tail = self.query.tail
-        if tail is not None and self.query.pattern is not None:
+        tail = self.tail
+        if tail is not None and self.pattern is not None:
             matches: deque[StoredRecord] = deque(maxlen=tail)
             self._read(matches.append)
             self.show(list(matches))
             tail = None
-        elif not self.query.follow:
+        elif not self.follow:
             self._read(lambda record: self.show([record]), tail)
-        if self.query.follow:
+        if self.follow:
             self._follow(tail)
 
     def _follow(self, tail: int | None) -> None:
@@ -248,7 +239,7 @@ class RemoteLogs:
     def _read(
         self, on_record: Callable[[StoredRecord], None], tail: int | None = None, *, follow: bool = False
     ) -> None:
-        params = {**self.query.filters, "tail": tail, "follow": "true" if follow else None}
+        params = {**self.filters, "tail": tail, "follow": "true" if follow else None}
         if self._position is not None:  # after a lost connection
             params |= {"since": None, "until": None, "tail": None, "after": self._position}
         with open_client(self.login, running=follow) as client:
@@ -266,7 +257,7 @@ class RemoteLogs:
             return
         record = from_json(line)
         self._position = record.cursor
-        if self.query.pattern is None or self.query.pattern.search(searchable(encode(record.record))):
+        if self.pattern is None or self.pattern.search(searchable(encode(record.record))):
             on_record(record)
 
 

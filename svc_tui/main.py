@@ -54,7 +54,7 @@ COMMANDS = {
     "domain": Command("domain", "domain", "Show and check the domains of the project."),
     "schedule": Command("schedule", "schedule", "Show, run, pause and resume the schedules of the project."),
     "jobs": Command("jobs", "jobs", "Show, retry and remove the jobs of the project."),
-    "projects": Command("projects", "projects", "List and remove projects of a service."),
+    "projects": Command("operation", "projects", "List and remove projects of a service."),
     "open": Command("deployments", "open_resource", "Open a deployed resource in the browser."),
     "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
     "backup": Command("backup", "backup", "Inspect the backup of a service in an object store."),

@@ -221,24 +221,21 @@ def parse_column(words: Sequence[str], types: ColumnTypes) -> Document:
     column: Document = {"name": parse_name(words[0]), "type": type.name}
     rest = list(words[2:])
     while rest:
+        used = 2
         match [word.lower() for word in rest[:2]]:
             case ["primary", "key"]:
                 column["primary_key"] = True
-                del rest[:2]
             case ["not", "null"]:
                 column["nullable"] = False
-                del rest[:2]
             case ["unique", *_]:
-                column["unique"] = True
-                del rest[:1]
+                column["unique"], used = True, 1
             case ["default", _]:
                 column["default"] = _default(type, rest[1])
-                del rest[:2]
             case ["note", _]:
                 column["note"] = _text(rest[1])
-                del rest[:2]
             case _:
                 raise _unknown_rule(column["name"], rest[0])
+        del rest[:used]
     return column
 
 
@@ -322,9 +319,8 @@ def rules(column: Mapping[str, Any]) -> list[str]:
 def parse_name(word: str) -> str:
     """Return the name that a word stands for. Raises `SvcError`."""
     if word[0] == "'":
-        raise InvalidUsage(
-            f"{word} is not a name", f"Write names in double quotes: {format_name(word[1:-1])}"
-        )
+        hint = f"Write names in double quotes: {format_name(word[1:-1])}"
+        raise InvalidUsage(f"{word} is not a name", hint)
     return word[1:-1].replace('""', '"') if word[0] == '"' else word
 
 
@@ -357,9 +353,8 @@ def _parts(text: str) -> Iterator[tuple[int, list[str]]]:
             break
         token = _TOKEN.match(text, at)
         if token is None:
-            raise InvalidUsage(
-                f"a quote is not closed: {text[at : at + 40]}", "Write a quote in a text twice: ''"
-            )
+            hint = "Write a quote in a text twice: ''"
+            raise InvalidUsage(f"a quote is not closed: {text[at : at + 40]}", hint)
         at = token.end()
         if token[0] in ",\n":
             if words:
@@ -388,9 +383,8 @@ def _change(
             return {"op": "add-column", "column": parse_column(words[1:], types)}
         case ["drop", "table", _]:
             if parse_name(words[2]) != table:
-                raise InvalidUsage(
-                    f"the table is named {table}", f"To drop it, write: drop table {format_name(table)}"
-                )
+                hint = f"To drop it, write: drop table {format_name(table)}"
+                raise InvalidUsage(f"the table is named {table}", hint)
             return {"op": "drop-table"}
         case ["drop", "index", _]:
             return {"op": "drop-index", "name": parse_name(words[2])}

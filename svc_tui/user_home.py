@@ -30,7 +30,6 @@ class Home:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise SvcError(
-                f"cannot create {folder}: {error.strerror}", "Set SVC_HOME to a folder that you can write to."
-            ) from error
+            hint = "Set SVC_HOME to a folder that you can write to."
+            raise SvcError(f"cannot create {folder}: {error.strerror}", hint) from error
         return folder

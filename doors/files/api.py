@@ -9,7 +9,7 @@ from quart import Response, request
 
 from doors.files.door import describe
 from doors.files.store import MAX_PAGE, FileStore, StoredFile
-from engine.control.app import Routes, require, sends, takes
+from engine.control.app import Routes, principal
 from engine.control.schemas import QueryModel
 
 MEDIA_TYPE = "application/octet-stream"
@@ -83,37 +83,32 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
     routes = Routes("files", __name__)
     base = "/v1/projects/<project>/files"
 
-    @routes.get(base)
+    @routes.get(base, "viewer")
     async def list_files(project: str, query_args: ListQuery) -> FileList:
         """List files in the order of the bytes of their keys; needs the role viewer."""
-        require(project, "viewer")
         query = query_args
         page = await store_of(project).list(query.prefix, query.delimiter, query.cursor, query.limit)
         return FileList([_out(file) for file in page.files], page.prefixes, page.next or None)
 
-    @routes.get(f"{base}/usage")
+    @routes.get(f"{base}/usage", "viewer")
     async def usage(project: str, query_args: PrefixQuery) -> FileUsage:
         """Count files and their bytes; needs the role viewer."""
-        require(project, "viewer")
         store = store_of(project)
         return FileUsage(*await store.usage(query_args.prefix), store.limit)
 
-    @routes.get(f"{base}/content")
-    @sends(MEDIA_TYPE)
+    @routes.get(f"{base}/content", "viewer", sends=[MEDIA_TYPE])
     async def read(project: str, query_args: KeyQuery) -> Response:
         """Return the bytes of a file; needs the role viewer."""
-        require(project, "viewer")
         store = store_of(project)
         file = await store.find(query_args.key)
         response = Response(await store.read(file, 0, file.size), content_type=MEDIA_TYPE)
         response.headers["content-length"] = str(file.size)
         return response
 
-    @routes.put(f"{base}/content")
-    @takes(MEDIA_TYPE)
+    @routes.put(f"{base}/content", "deployer", takes=MEDIA_TYPE)
     async def write(project: str, query_args: KeyQuery) -> FileOut:
         """Store the body as a file; needs the role deployer."""
-        user = require(project, "deployer").name
+        user = principal().name
         fields = {"content-type": query_args.type} if query_args.type else {}
         stored = await store_of(project).put(
             query_args.key,
@@ -126,10 +121,10 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
         )
         return _out(stored)
 
-    @routes.delete(f"{base}/content")
+    @routes.delete(f"{base}/content", "deployer")
     async def remove(project: str, query_args: KeyQuery) -> FileRemoved:
         """Remove a file; needs the role deployer."""
-        user = require(project, "deployer").name
+        user = principal().name
         return FileRemoved(await store_of(project).delete(query_args.key, lambda _: None, user))
 
     return routes

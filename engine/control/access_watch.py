@@ -80,11 +80,8 @@ class AccessWatch:
     def add(self, token: str, user: str, on_lost: Callable[[SvcError], None]) -> RequestAccess:
         """Watch a request with this token until `unwatch`. Raises `SvcError` above `MAX_REQUESTS`."""
         if self._of_user[user] >= MAX_REQUESTS:
-            raise SvcError(
-                f"{MAX_REQUESTS} requests of {user} are in progress",
-                "Close streams that you do not need, or wait.",
-                code="unavailable",
-            )
+            hint = "Close streams that you do not need, or wait."
+            raise SvcError(f"{MAX_REQUESTS} requests of {user} are in progress", hint, code="unavailable")
         access = RequestAccess(self, token, user, on_lost)
         self._watched[access] = None
         self._of_user[user] += 1

@@ -1,7 +1,7 @@
 """The control API's Quart application: authentication, error handlers and the OpenAPI document.
 
 Each subject is a blueprint that gets its dependencies as arguments. Every route requires a session, except
-routes marked `public_route`. The document is that of quart-schema, completed. Every route gets: the problem
+`public` ones. The document is that of quart-schema, completed. Every route gets: the problem
 document as default response; required bodies and query parameters; patterns of path parameters; media types
 of bodies that are not JSON; and if public, no session.
 """
@@ -9,6 +9,7 @@ of bodies that are not JSON; and if public, no session.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
+from functools import wraps
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar, cast, get_args
 
@@ -27,7 +28,7 @@ from werkzeug.exceptions import HTTPException
 
 from engine.bucket.protocols import is_disk_full
 from engine.control import errors
-from engine.control.access import Authenticator, Principal, Role
+from engine.control.access import ALL_PROJECTS, Authenticator, Principal, Role
 from engine.control.access_watch import AccessWatch, RequestAccess, authenticated
 from engine.control.schemas.accounts import TOKEN_NAME_PATTERN
 from engine.control.streaming_body import StreamedConnection, StreamedRequest
@@ -71,24 +72,6 @@ PROBLEM = {
 }
 
 
-def takes(kind: str) -> Callable[[_F], _F]:
-    """Mark a route whose request body has this media type."""
-    return _marked(_TAKES, (kind,))
-
-
-def sends(*kinds: str) -> Callable[[_F], _F]:
-    """Mark a route whose responses are of one of these media types instead of JSON."""
-    return _marked(_SENDS, kinds)
-
-
-def _marked(mark: str, kinds: tuple[str, ...]) -> Callable[[_F], _F]:
-    def marked(view: _F) -> _F:
-        setattr(view, mark, kinds)
-        return view
-
-    return marked
-
-
 class _Document(OpenAPIProvider):
     """An OpenAPI provider that completes each operation."""
 
@@ -102,7 +85,7 @@ class _Document(OpenAPIProvider):
         view = self._app.view_functions[rule.endpoint]
         for operations in paths.values():
             for operation in operations.values():
-                for kind in getattr(view, _TAKES, ()):
+                if kind := getattr(view, _TAKES, ""):
                     operation["requestBody"] = {"content": {kind: {}}}
                 if kinds := getattr(view, _SENDS, ()):
                     response = operation["responses"].pop(200, {"description": "Success."})
@@ -130,21 +113,35 @@ def _complete(operation: dict[str, Any], is_open: bool) -> None:
     responses["default"] = {"description": "Error.", "content": content}
 
 
-def public_route(view: _F) -> _F:
-    """Mark a route that needs no session."""
-    setattr(view, _OPEN, True)
-    return view
-
-
 class Routes(Blueprint):
     """Routes, validated by the annotations of their functions: of `data`, `query_args`, and the response.
 
-    A response is validated if it is a model, also beside a status.
+    A response is validated if it is a model, also beside a status. A route with a role requires it of its
+    caller in `scope`: by default in the project of its path, without one in all projects. A `public` route
+    needs no session. `takes` is the media type of a body, `sends` has those of responses, other than JSON.
     """
 
-    def _method_route(self, method: str, rule: str, options: dict[str, Any]) -> Callable[[_F], _F]:
+    def _validated_route(
+        self,
+        method: str,
+        rule: str,
+        role: Role | None = None,
+        *,
+        scope: str = "",
+        public: bool = False,
+        takes: str = "",
+        sends: Iterable[str] = (),
+    ) -> Callable[[_F], _F]:
         def added(view: _F) -> _F:
-            validated: Callable[..., Any] = view
+            @wraps(view)
+            async def permitted(**arguments: Any) -> Any:
+                if role is not None:
+                    require(scope or arguments.get("project", ALL_PROJECTS), role)
+                return await view(**arguments)
+
+            for mark, value in ((_OPEN, public), (_TAKES, takes), (_SENDS, tuple(sends))):
+                setattr(permitted, mark, value)
+            validated: Callable[..., Any] = permitted
             returned, *_ = get_args(view.__annotations__["return"]) or (view.__annotations__["return"],)
             if isinstance(returned, type) and (issubclass(returned, BaseModel) or is_dataclass(returned)):
                 validated = validate_response(returned)(validated)
@@ -152,22 +149,22 @@ class Routes(Blueprint):
                 validated = validate_request(model)(validated)
             if model := view.__annotations__.get("query_args"):
                 validated = validate_querystring(model)(validated)
-            self.route(rule, methods=[method], **options)(validated)
+            self.route(rule, methods=[method])(validated)
             return view
 
         return added
 
-    def get(self, rule: str, **options: Any) -> Callable[[_F], _F]:
-        return self._method_route("GET", rule, options)
+    def get(self, rule: str, *role: Role, **options: Any) -> Callable[[_F], _F]:
+        return self._validated_route("GET", rule, *role, **options)
 
-    def post(self, rule: str, **options: Any) -> Callable[[_F], _F]:
-        return self._method_route("POST", rule, options)
+    def post(self, rule: str, *role: Role, **options: Any) -> Callable[[_F], _F]:
+        return self._validated_route("POST", rule, *role, **options)
 
-    def put(self, rule: str, **options: Any) -> Callable[[_F], _F]:
-        return self._method_route("PUT", rule, options)
+    def put(self, rule: str, *role: Role, **options: Any) -> Callable[[_F], _F]:
+        return self._validated_route("PUT", rule, *role, **options)
 
-    def delete(self, rule: str, **options: Any) -> Callable[[_F], _F]:
-        return self._method_route("DELETE", rule, options)
+    def delete(self, rule: str, *role: Role, **options: Any) -> Callable[[_F], _F]:
+        return self._validated_route("DELETE", rule, *role, **options)
 
 
 def _is_open(view: Any) -> bool:
@@ -239,45 +236,36 @@ def create_app(
         if project and not is_name(project):
             raise errors.NotFound(f'invalid project name "{project[:80]}"', NAME_RULE)
 
-    app.register_error_handler(SvcError, _on_svc_error)
-    app.register_error_handler(RequestSchemaValidationError, _on_validation_error)
-    app.register_error_handler(HTTPException, _on_http_error)
-    app.register_error_handler(Exception, _on_exception)
+    app.register_error_handler(Exception, _on_error)
     return app
 
 
-async def _on_svc_error(error: Exception) -> Response:
-    return errors.problem_response(cast(SvcError, error))
-
-
-async def _on_validation_error(error: Exception) -> Response:
-    project = (request.view_args or {}).get("project")
-    if project and "principal" in g:
-        try:
-            principal().require(project, "viewer")
-        except SvcError as forbidden:
-            return errors.problem_response(forbidden)
-    return errors.from_validation(cast(RequestSchemaValidationError, error))
-
-
-async def _on_http_error(error: Exception) -> Response:
-    return errors.from_http(cast(HTTPException, error))
+async def _on_error(error: Exception) -> Response:
+    match error:
+        case SvcError():
+            return errors.problem_response(error)
+        case RequestSchemaValidationError():
+            project = (request.view_args or {}).get("project")
+            try:
+                if project and "principal" in g:
+                    principal().require(project, "viewer")
+            except SvcError as forbidden:
+                return errors.problem_response(forbidden)
+            return errors.from_validation(error)
+        case HTTPException():
+            return errors.from_http(error)
+        case RecursionError() | UnicodeDecodeError():
+            return errors.problem_response(SvcError("the request body is not valid JSON", code="invalid"))
+    return errors.problem_response(internal_error(error))
 
 
 def internal_error(error: Exception) -> SvcError:
     """Log an unexpected exception and return the error to send instead."""
     _log.error("a request failed", exc_info=error)
     if isinstance(error, OSError) and is_disk_full(error):
-        return SvcError(
-            "the service's disk is full", "Free space on the service's disk, then retry.", code="storage-full"
-        )
+        hint = "Free space on the service's disk, then retry."
+        return SvcError("the service's disk is full", hint, code="storage-full")
     return SvcError("the service failed; its log has the details", code="internal")
-
-
-async def _on_exception(error: Exception) -> Response:
-    if isinstance(error, RecursionError | UnicodeDecodeError):
-        return errors.problem_response(SvcError("the request body is not valid JSON", code="invalid"))
-    return errors.problem_response(internal_error(error))
 
 
 class HealthResponse(BaseModel):
@@ -292,8 +280,7 @@ class HealthResponse(BaseModel):
 def _health(in_fleet: bool) -> Blueprint:
     blueprint = Routes("health", __name__)
 
-    @blueprint.get("/v1/health")
-    @public_route
+    @blueprint.get("/v1/health", public=True)
     async def health() -> HealthResponse:
         """Report that the service runs, and its version."""
         return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"), fleet=in_fleet)

@@ -46,10 +46,8 @@ def publish_endpoint(folder: Path, endpoint: ControlEndpoint) -> None:
     try:
         write_atomic(ensure_data_dir(folder) / ENDPOINT_FILE, json.dumps(asdict(endpoint)).encode())
     except OSError as error:
-        raise SvcError(
-            f"cannot write {folder / ENDPOINT_FILE}: {error.strerror}",
-            "Check that the folder is writable and its disk has space.",
-        ) from error
+        hint = "Check that the folder is writable and its disk has space."
+        raise SvcError(f"cannot write {folder / ENDPOINT_FILE}: {error.strerror}", hint) from error
 
 
 def find_endpoint(folder: Path) -> ControlEndpoint | None:

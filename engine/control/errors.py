@@ -53,15 +53,6 @@ class NotFound(SvcError):
     code = "not-found"
 
 
-class BodyTooLarge(SvcError):
-    """The request body exceeds the route's limit."""
-
-    code = "body-too-large"
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the request body exceeds {limit} bytes")
-
-
 class TooManyAttempts(SvcError):
     """The caller must wait before the next attempt; `retry_after` is in seconds."""
 

@@ -47,9 +47,8 @@ class ProjectList:
 
 def unknown_project(project: str) -> NotFound:
     """Return the error for a project that does not exist or that the caller may not see."""
-    return NotFound(
-        f"project {project} not found", "Run `svc whoami` to list the projects that you have a role in."
-    )
+    hint = "Run `svc whoami` to list the projects that you have a role in."
+    return NotFound(f"project {project} not found", hint)
 
 
 def known(value: _Value | None, project: str) -> _Value:

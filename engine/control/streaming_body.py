@@ -7,7 +7,7 @@ read the whole body. Long JSON is parsed in a thread, in short steps.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from functools import partial
 from typing import Any, cast
 
@@ -54,13 +54,15 @@ async def parse_json(owner: str, document: bytes | bytearray, max_values: int) -
         raise SvcError("the request body is not valid JSON", code="invalid") from error
 
 
-class BodyTimeout(SvcError):
-    """The rest of a request body did not arrive in time."""
-
-    code = "slow"
-
-    def __init__(self) -> None:
-        super().__init__("timed out waiting for the rest of the request body", "Send the request again.")
+@contextlib.asynccontextmanager
+async def _limited(seconds: float) -> AsyncIterator[None]:
+    """Raise `SvcError` if the rest of a request body does not arrive in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        message = "timed out waiting for the rest of the request body"
+        raise SvcError(message, "Send the request again.", code="slow") from error
 
 
 class StreamedBody(Body):
@@ -85,7 +87,6 @@ class StreamedBody(Body):
             self._room.clear()
 
     async def room(self) -> None:
-        """Wait until the buffer has room."""
         await self._room.wait()
 
     @property
@@ -93,11 +94,8 @@ class StreamedBody(Body):
         return self._complete.is_set()
 
     async def __anext__(self) -> bytes:
-        try:
-            async with asyncio.timeout(IDLE_TIMEOUT_SECONDS):
-                data = await super().__anext__()
-        except TimeoutError as error:
-            raise BodyTimeout from error
+        async with _limited(IDLE_TIMEOUT_SECONDS):
+            data = await super().__anext__()
         if self._failure is not None:
             raise self._failure
         self._room.set()
@@ -111,11 +109,8 @@ class StreamedBody(Body):
         return (yield from self._all().__await__())
 
     async def _all(self) -> bytes:
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
-                await self._complete.wait()
-        except TimeoutError as error:
-            raise BodyTimeout from error
+        async with _limited(BODY_TIMEOUT_SECONDS):
+            await self._complete.wait()
         if self._must_raise is not None:
             raise self._must_raise
         return bytes(self._data)

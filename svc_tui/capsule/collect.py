@@ -62,7 +62,7 @@ from svc_tui.capsule.container import (
 from svc_tui.capsule.redaction import Redactor, fetch_document, redacted_fetch
 from svc_tui.client.discovery import find_running
 from svc_tui.composition import lanes
-from svc_tui.logs import LogQuery, RemoteLogs, complete_id, resolve_target
+from svc_tui.logs import RemoteLogs, complete_id, resolve_target
 from svc_tui.terminal.units import size
 
 PACKAGE = "package.json"
@@ -443,8 +443,8 @@ def read_request(root: Path, project: str, request_id: str, service: bool | None
         bodies = (b64decode(found[side]) for side in ("request", "response"))
         return replace(recorded, exchange=decode_exchange(request_id, found["head"], *bodies))
     entries: list[StoredRecord] = []
-    query = LogQuery(filters={"request": request_id})
-    RemoteLogs(credentials, project, query, entries.extend, lambda _: None).run()
+    filters = {"request": request_id}
+    RemoteLogs(credentials, project, entries.extend, lambda _: None, filters=filters).run()
     if not entries:
         raise unknown_request(request_id)
     return RecordedRequest(request_id, entries, deployed=True)

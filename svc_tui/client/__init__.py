@@ -26,13 +26,9 @@ class Unreachable(SvcError):
 class ApiError(SvcError):
     """An error response of the control API; `members` is its problem document (RFC 9457)."""
 
-    def __init__(self, message: str, hint: str, code: str, members: dict[str, Any]) -> None:
-        super().__init__(message, hint, code=code)
+    def __init__(self, members: dict[str, Any]) -> None:
+        super().__init__(members["title"], members.get("hint", ""), code=members.get("code"))
         self.members = members
-
-    @classmethod
-    def from_problem(cls, members: dict[str, Any]) -> "ApiError":
-        return cls(members["title"], members.get("hint", ""), members.get("code", "failed"), members)
 
 
 class Client:
@@ -78,20 +74,12 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: dict[str, Any] | None = None,
-        content: Iterable[bytes] | None = None,
-    ) -> Any:
+    def call(self, method: str, path: str, body: Any = None, **request: Any) -> Any:
         """Send a request and return the JSON document of its response; None for an empty one.
 
-        `content` is streamed as the body instead of a JSON document.
+        `params` are those of the query. `content` is streamed as the body instead of a JSON document.
         """
-        with self._response(method, path, params, body, content) as response, self._failures():
+        with self._response(method, path, body, **request) as response:
             text = response.read()
             try:
                 return json.loads(text) if text else None
@@ -102,43 +90,31 @@ class Client:
         """Like `call`, on a connection of its own: cancellation closes it, which ends work of the API."""
         import httpx
 
-        options: dict[str, Any] = {
-            "base_url": self.url,
-            "headers": self._http.headers,
-            "verify": self._verify,
-        }
+        options: dict[str, Any] = {"headers": self._http.headers, "verify": self._verify}
         async with httpx.AsyncClient(**options, timeout=self._http.timeout, trust_env=False) as http:
             with self._failures():
-                response = await http.request(method, path, json=body)
+                response = await http.request(method, self.url + path, json=body)
         if not response.is_success:
             raise self._refused(_api_error(response))
         return response.json()
 
-    def lines(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: dict[str, Any] | None = None,
-        body: Any = None,
-        content: Iterable[bytes] | None = None,
-    ) -> Iterator[Any]:
-        """Send a request and yield the documents of its NDJSON response; `content` is a streamed body.
+    def lines(self, method: str, path: str, body: Any = None, **request: Any) -> Iterator[Any]:
+        """Send a request as `call` does, and yield the documents of its NDJSON response.
 
         Raises `ApiError` for a line `{"error": {…}}`, which ends a response.
         """
-        with self._response(method, path, params, body, content) as response, self._failures():
+        with self._response(method, path, body, **request) as response:
             for line in response.iter_lines():
                 if line:
                     document = json.loads(line)
                     if "error" in document:
-                        raise self._refused(ApiError.from_problem(document["error"]))
+                        raise self._refused(ApiError(document["error"]))
                     yield document
 
     @contextmanager
     def download(self, path: str, *, params: dict[str, Any] | None = None) -> Iterator[Iterator[bytes]]:
         """Send a GET request and yield an iterator over the bytes of its response."""
-        with self._response("GET", path, params) as response:
+        with self._response("GET", path, params=params) as response:
             yield self._bytes(response)
 
     def _bytes(self, response: "httpx.Response") -> Iterator[bytes]:
@@ -150,23 +126,18 @@ class Client:
         self,
         method: str,
         path: str,
-        params: dict[str, Any] | None,
         body: Any = None,
+        *,
+        params: dict[str, Any] | None = None,
         content: Iterable[bytes] | None = None,
     ) -> "Iterator[httpx.Response]":
         payload: dict[str, Any] = {"json": body} if content is None else {"content": content}
         query = {key: value for key, value in (params or {}).items() if value is not None}
-        with self._failures():
-            request = self._http.build_request(method, path, params=query, **payload)
-            response = self._http.send(request, stream=True)
-        try:
+        with self._failures(), self._http.stream(method, path, params=query, **payload) as response:
             if not response.is_success:
-                with self._failures():
-                    response.read()
+                response.read()
                 raise self._refused(_api_error(response))
             yield response
-        finally:
-            response.close()
 
     def _refused(self, error: SvcError) -> SvcError:
         return self._expired_error() if self._expired_error and error.code == "unauthenticated" else error
@@ -209,11 +180,9 @@ def _api_error(response: "httpx.Response") -> SvcError:
     if not isinstance(members, dict) or "title" not in members:
         return _not_the_api(response)
     if "request_id" in members:
-        return Unreachable(
-            f"{response.url} is an address of applications, not of the control API",
-            CONTROL_URL_HINT,
-        )
-    return ApiError.from_problem(members)
+        message = f"{response.url} is an address of applications, not of the control API"
+        return Unreachable(message, CONTROL_URL_HINT)
+    return ApiError(members)
 
 
 def _not_the_api(response: "httpx.Response") -> Unreachable:

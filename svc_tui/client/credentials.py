@@ -44,15 +44,16 @@ def service_url(text: str) -> str:
         url = urlsplit(text.strip() if "://" in text else f"//{text.strip()}")
         host, port = (url.hostname or "").lower().rstrip("."), url.port
         host.encode("idna")
+        scheme = url.scheme or ("http" if is_loopback(host) else "https")
+        if scheme not in _PORTS or not host or any(c.isspace() or ord(c) < 32 for c in text.strip()):
+            raise ValueError
+        if url.username is not None or url.password is not None:
+            raise InvalidUrl("the URL contains a user name", "Pass the user name with --user.")
+        if url.query or url.fragment or url.path not in ("", "/"):
+            raise ValueError
     except ValueError as error:
-        raise _invalid(text) from error
-    scheme = url.scheme or ("http" if is_loopback(host) else "https")
-    if scheme not in _PORTS or not host or any(c.isspace() or ord(c) < 32 for c in text.strip()):
-        raise _invalid(text)
-    if url.username is not None or url.password is not None:
-        raise InvalidUrl("the URL contains a user name", "Pass the user name with --user.")
-    if url.query or url.fragment or url.path not in ("", "/"):
-        raise _invalid(text)
+        hint = "Use a URL such as https://svc.example.com or 127.0.0.1:8081."
+        raise InvalidUrl(f"{text[:100]!r} is not a service URL", hint) from error
     url_host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{url_host}" if port in (None, _PORTS[scheme]) else f"{scheme}://{url_host}:{port}"
 
@@ -66,10 +67,8 @@ def check_encryption(url: str, *, insecure: bool) -> bool:
     if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return False
     if not insecure:
-        raise InvalidUrl(
-            f"passwords and tokens would be sent to {url} unencrypted",
-            f"Use https://{parts.netloc} or an SSH tunnel, or pass --insecure if you trust the network.",
-        )
+        hint = f"Use https://{parts.netloc} or an SSH tunnel, or pass --insecure if you trust the network."
+        raise InvalidUrl(f"passwords and tokens would be sent to {url} unencrypted", hint)
     return True
 
 
@@ -79,12 +78,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-def _invalid(text: str) -> InvalidUrl:
-    return InvalidUrl(
-        f"{text[:100]!r} is not a service URL", "Use a URL such as https://svc.example.com or 127.0.0.1:8081."
-    )
 
 
 T = TypeVar("T")
@@ -202,17 +195,14 @@ class CredentialStore:
         url, token = self._environ.get("SVC_URL", ""), self._environ.get("SVC_TOKEN", "").strip()
         if token and not url:
             raise NotLoggedIn("SVC_TOKEN is set, but SVC_URL is not", "Set both or neither.")
-        if url:
-            url = service_url(url)
-            if token:
-                if not _is_token(token):
-                    raise NotLoggedIn(
-                        "SVC_TOKEN is not a valid token",
-                        "Set it to the output of `svc token create`, or unset it.",
-                    )
-                insecure = self._environ.get("SVC_INSECURE") == "1"
-                check_encryption(url, insecure=insecure)
-                return Credentials(url, url, token=token, insecure=insecure, from_environment=True)
+        url = service_url(url) if url else ""
+        if token:
+            if not _is_token(token):
+                hint = "Set it to the output of `svc token create`, or unset it."
+                raise NotLoggedIn("SVC_TOKEN is not a valid token", hint)
+            insecure = self._environ.get("SVC_INSECURE") == "1"
+            check_encryption(url, insecure=insecure)
+            return Credentials(url, url, token=token, insecure=insecure, from_environment=True)
         sessions = self._read()
         key = url or (self._service_of(project) if project else "") or sessions["current"]
         if not key:
@@ -249,21 +239,19 @@ class CredentialStore:
             in_keyring = self._keyring.save(_entry(credentials.key, session), credentials.token)
             session |= {"keyring": True} if in_keyring else {"token": credentials.token}
             session |= {"insecure": True} if credentials.insecure else {}
-        with self._locked() as sessions:
+        with self._changed() as sessions:
             old_session = sessions["services"].get(credentials.key, {})
             sessions["services"][credentials.key], sessions["current"] = session, credentials.key
-            self._write(sessions)
         old_entry = _entry(credentials.key, old_session)
         if old_session.get("keyring") and old_entry != _entry(credentials.key, session):
             self._keyring.delete(old_entry)
         return in_keyring
 
     def delete(self, key: str) -> None:
-        with self._locked() as sessions:
+        with self._changed() as sessions:
             session = sessions["services"].pop(key, {})
             if sessions["current"] == key:
                 sessions["current"] = next(iter(sessions["services"]), "")
-            self._write(sessions)
         if session.get("keyring"):
             self._keyring.delete(_entry(key, session))
 
@@ -275,9 +263,8 @@ class CredentialStore:
         try:
             (ensure_data_dir(project / DATA_DIR) / PROJECT_FILE).write_text(key + "\n")
         except OSError as error:
-            raise SvcError(
-                f"cannot write {project / DATA_DIR}: {error.strerror}", "Check the owner of the folder."
-            ) from error
+            message = f"cannot write {project / DATA_DIR}: {error.strerror}"
+            raise SvcError(message, "Check the owner of the folder.") from error
 
     def _service_of(self, project: Path) -> str:
         try:
@@ -299,9 +286,8 @@ class CredentialStore:
         except FileNotFoundError:
             return {"current": "", "services": {}}
         except OSError as error:
-            raise NotLoggedIn(
-                f"cannot read {self._path}: {error.strerror}", "Check the owner of the file."
-            ) from error
+            message = f"cannot read {self._path}: {error.strerror}"
+            raise NotLoggedIn(message, "Check the owner of the file.") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SessionsCorrupt(f"{self._path} is corrupt", "Log in again with `svc login URL`.") from error
         if version != VERSION:
@@ -309,34 +295,25 @@ class CredentialStore:
         return {"current": current, "services": services}
 
     @contextmanager
-    def _locked(self) -> Iterator[dict[str, Any]]:
-        """Yield the stored sessions under an exclusive lock. A corrupt file is renamed."""
+    def _changed(self) -> Iterator[dict[str, Any]]:
+        """Yield the stored sessions under an exclusive lock, then write them. A corrupt file is renamed."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise self._write_error(error) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
             try:
-                sessions = self._read()
-            except SessionsCorrupt:
-                self._path.replace(self._path.with_name(SESSIONS_FILE + ".damaged"))
-                sessions = {"current": "", "services": {}}
-            yield sessions
-        finally:
-            os.close(lock)
-
-    def _write(self, sessions: dict[str, Any]) -> None:
-        try:
-            write_atomic(self._path, f"{json.dumps({'version': VERSION, **sessions})}\n".encode())
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                try:
+                    sessions = self._read()
+                except SessionsCorrupt:
+                    self._path.replace(self._path.with_name(SESSIONS_FILE + ".damaged"))
+                    sessions = {"current": "", "services": {}}
+                yield sessions
+                write_atomic(self._path, f"{json.dumps({'version': VERSION, **sessions})}\n".encode())
+            finally:
+                os.close(lock)
         except OSError as error:
-            raise self._write_error(error) from error
-
-    def _write_error(self, error: OSError) -> SvcError:
-        return SvcError(
-            f"cannot write {self._path}: {error.strerror}", "Set SVC_HOME to a folder that you can write to."
-        )
+            message = f"cannot write {self._path}: {error.strerror}"
+            raise SvcError(message, "Set SVC_HOME to a folder that you can write to.") from error
 
 
 def _entry(key: str, session: Mapping[str, Any]) -> str:
@@ -425,13 +402,12 @@ class LoginClient:
 
         Raises `Unreachable` for a server that is not svc, and `SvcError` for another version of svc.
         """
+        health: Any = None
         try:
             health = self._client.call("GET", "/v1/health")
-        except ApiError as error:
+        except ApiError as error:  # Other servers return problem documents too.
             if error.code != "not-found":
                 raise
-            # Other servers return problem documents too.
-            raise self._not_a_service() from error
         if not isinstance(health, dict) or health.get("status") != "ok":
             raise self._not_a_service()
         if health.get("api") != API or health.get("version", version()) != version():
@@ -468,10 +444,7 @@ class LoginClient:
             raise self._not_a_service() from error
 
     def _not_a_service(self) -> Unreachable:
-        return Unreachable(
-            f"the server at {self._client.url} is not a svc service",
-            CONTROL_URL_HINT,
-        )
+        return Unreachable(f"the server at {self._client.url} is not a svc service", CONTROL_URL_HINT)
 
 
 @contextmanager

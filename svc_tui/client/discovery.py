@@ -118,10 +118,8 @@ def service_client(folder: Path, *, running: bool = False) -> Iterator[Client]:
         if not running:
             client = _running_or_opened(folder, lambda: stack.enter_context(_run_service(folder)))
         elif (client := find_running(folder, "/v1/whoami")) is None:
-            raise Unreachable(
-                f"the service on {folder} is stopped",
-                f"Start it: svc serve --data {shlex.quote(str(folder))}",
-            )
+            hint = f"Start it: svc serve --data {shlex.quote(str(folder))}"
+            raise Unreachable(f"the service on {folder} is stopped", hint)
         if client is None:
             client = find_running(folder, "/v1/whoami")
             if client is None:

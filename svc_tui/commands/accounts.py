@@ -76,15 +76,13 @@ def login(
 def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bool) -> Credentials:
     """Return the credentials of a new session."""
     if check_encryption(url, insecure=insecure):
-        stderr.warn(
-            f"the password is sent to {url} unencrypted", "Use https:// on networks that you do not trust."
-        )
+        hint = "Use https:// on networks that you do not trust."
+        stderr.warn(f"the password is sent to {url} unencrypted", hint)
     with login_client(url, insecure=insecure) as client:
         is_claimed = client.is_claimed()
         if claim and is_claimed:
-            raise SvcError(
-                f"{url} already has an owner", f"Log in without --claim: `svc login {url}`.", code="conflict"
-            )
+            hint = f"Log in without --claim: `svc login {url}`."
+            raise SvcError(f"{url} already has an owner", hint, code="conflict")
         if not is_claimed and not claim:
             stderr.note(f"{url} has no owner yet: enter the claim code that `svc serve` printed at its start")
         code = None if is_claimed else _claim_code(client, claim)
@@ -120,9 +118,7 @@ def _folder(data: Path | None) -> Credentials:
     return Credentials(str(folder), user="developer", folder=folder)
 
 
-def logout(
-    everywhere: Annotated[bool, flag("Log out on all machines.", "--everywhere")] = False,
-) -> None:
+def logout(everywhere: Annotated[bool, flag("Log out on all machines.", "--everywhere")] = False) -> None:
     """End the session with the service and delete the stored credentials."""
     store = CredentialStore.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
@@ -136,10 +132,8 @@ def logout(
             if error.code != "unauthenticated":
                 if everywhere:
                     raise
-                stderr.warn(
-                    f"cannot end the session on {credentials.key}: {error.message}",
-                    "The session stays valid there until it expires.",
-                )
+                hint = "The session stays valid there until it expires."
+                stderr.warn(f"cannot end the session on {credentials.key}: {error.message}", hint)
     store.delete(credentials.key)
     stdout.line(f"logged out of {credentials.key}")
 
@@ -180,36 +174,30 @@ def create_token(
     body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
     with noted_client(credentials) as client:
         created = client.call("POST", "/v1/tokens", body)
-    if as_json:
-        stdout.data(created)
-        return
-    stderr.note(f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:")
-    stdout.line(created["token"])
+    if not as_json:
+        stderr.note(f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:")
+    stdout.answer(created, [created["token"]], as_json=as_json)
 
 
 @token.command("list")
 def list_tokens(as_json: AsJson = False) -> None:
     """List your tokens, without their values."""
     tokens = call_service("GET", "/v1/tokens")
-    if as_json:
-        stdout.data(tokens)
-        return
-    if not tokens["tokens"]:
-        stderr.note("you have no tokens")
-        return
     rows = []
     for token in tokens["tokens"]:
         projects = ", ".join("all" if name == "*" else name for name in token["projects"])
         texts = (token["name"], token["role"], projects, token["used"] or "never", token["expires"])
         rows.append([(text, "") for text in texts])
-    stdout.table(("name", "role", "projects", "used", "expires"), rows)
+    if rows and not as_json:
+        stdout.table(("name", "role", "projects", "used", "expires"), rows)
+    else:
+        stdout.answer(tokens, [], as_json=as_json, empty="you have no tokens")
 
 
 @token.command("rm")
 def revoke_token(name: Annotated[str, argument("NAME", "Name of the token.")], yes: Yes = False) -> None:
     """Revoke a token at once."""
-    if not yes:
-        prompt.confirm(f"revoke the token {name}?")
+    prompt.confirm(f"revoke the token {name}?", yes=yes)
     call_service("DELETE", f"/v1/tokens/{quote(name, safe='')}")
     stdout.line(f"revoked {name}")
 
@@ -238,24 +226,18 @@ def add_user(
 ) -> None:
     """Create a user with an initial password."""
     roles = {project: role} if role else {}
-    if any(account["name"] == name for account in call_service("GET", "/v1/users")["users"]):
-        raise SvcError(
-            f"user {name} already exists",
-            "Choose another name; `svc user list` lists the users.",
-            code="conflict",
-        )
-    call_service(
-        "PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin), "roles": roles}
-    )
+    if name in _users():
+        hint = "Choose another name; `svc user list` lists the users."
+        raise SvcError(f"user {name} already exists", hint, code="conflict")
+    call_service("PUT", _path(name), {"password": _password(password_stdin), "roles": roles})
     stdout.line(f"created {name}")
 
 
 @user.command("rm")
 def remove_user(name: Name, yes: Yes = False) -> None:
     """Remove a user, and revoke their sessions and tokens."""
-    if not yes:
-        prompt.confirm(f"remove the user {name}, and revoke their sessions and tokens?")
-    call_service("DELETE", f"/v1/users/{quote(name, safe='')}")
+    prompt.confirm(f"remove the user {name}, and revoke their sessions and tokens?", yes=yes)
+    call_service("DELETE", _path(name))
     stdout.line(f"removed {name}")
 
 
@@ -269,11 +251,8 @@ def set_role(
     project: ProjectName = ALL_PROJECTS,
 ) -> None:
     """Set the role of a user; `none` removes it."""
-    path = f"/v1/users/{quote(name, safe='')}/roles/{quote(project, safe='*')}"
-    if role == "none":
-        call_service("DELETE", path)
-    else:
-        call_service("PUT", path, {"role": role})
+    method, body = ("DELETE", None) if role == "none" else ("PUT", {"role": role})
+    call_service(method, f"{_path(name)}/roles/{quote(project, safe='*')}", body)
     stdout.line(f"{name} now has {'no role' if role == 'none' else f'the role {role}'} in {_where(project)}")
 
 
@@ -287,10 +266,9 @@ def change_password(
     With --password-stdin, the first line is the old password and the second line the new one.
     """
     if name:
-        names = [account["name"] for account in call_service("GET", "/v1/users")["users"]]
-        if name not in names:
+        if name not in _users():
             raise SvcError(f"unknown user {name}", "Run `svc user list` to list the users.")
-        call_service("PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin)})
+        call_service("PUT", _path(name), {"password": _password(password_stdin)})
         stdout.line(f"changed the password of {name} and revoked their sessions")
         return
     old = prompt.from_stdin() if password_stdin else prompt.secret("old password", _STDIN_HINT)
@@ -299,13 +277,21 @@ def change_password(
     stdout.line(f"changed your password and revoked {plural(revoked, 'other session')}")
 
 
+def _users() -> list[str]:
+    return [account["name"] for account in call_service("GET", "/v1/users")["users"]]
+
+
+def _path(user: str) -> str:
+    return f"/v1/users/{quote(user, safe='')}"
+
+
 def _password(stdin: bool) -> str:
-    if stdin:
-        password = prompt.from_stdin()
-        require_password(password)
-        return password
-    question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
-    return prompt.new_secret(question, _STDIN_HINT, password_problem)
+    if not stdin:
+        question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
+        return prompt.new_secret(question, _STDIN_HINT, password_problem)
+    password = prompt.from_stdin()
+    require_password(password)
+    return password
 
 
 def _roles(account: dict[str, Any]) -> list[str]:

@@ -63,15 +63,14 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
     projects = list[dict[str, Any]]()
     for project in sorted({each.project for each in snapshots}):
         own = [each for each in found if each.project == project]
-        projects.append(
-            {
-                "project": project,
-                "since": text(min(each.time_ns for each in snapshots if each.project == project)),
-                "stored": text(max(each.time_ns for each in own)),
-                "verified": text(verified[project]) if project in verified else None,
-                "bytes": sum(sizes[each.name] for each in own),
-            }
-        )
+        row = {
+            "project": project,
+            "since": text(min(each.time_ns for each in snapshots if each.project == project)),
+            "stored": text(max(each.time_ns for each in own)),
+            "verified": text(verified[project]) if project in verified else None,
+            "bytes": sum(sizes[each.name] for each in own),
+        }
+        projects.append(row)
     total = sum(sizes.values())
     blobs = sum(each.size for each in objects if each.name.startswith(f"{BLOBS}/"))
     if as_json:
@@ -91,16 +90,13 @@ def status(url: Url, key: Key = None, as_json: AsJson = False) -> None:
 
 @backup.command("confirm-key")
 def confirm_key(
-    url: Url,
-    key: Annotated[Path, option("FILE", f"Copy of {KEY_FILE} in another place.")],
+    url: Url, key: Annotated[Path, option("FILE", f"Copy of {KEY_FILE} in another place.")]
 ) -> None:
     """Prove that a copy of the key opens the backup."""
     path = absolute(key).resolve()
     if (path.parent / CONTROL).exists():
-        raise InvalidUsage(
-            f"{path} is in the data directory of a service, and would be lost with it",
-            f"Copy it to another place, such as another disk or a password manager: --key COPY/{KEY_FILE}",
-        )
+        hint = f"Copy it to another place, such as another disk or a password manager: --key COPY/{KEY_FILE}"
+        raise InvalidUsage(f"{path} is in the data directory of a service, and would be lost with it", hint)
     store = _open(url, key)[0]
     store.get(SERVICE)
     for time_ns in values_times(each.name for each in store.list(VALUES))[-1:]:
@@ -130,20 +126,13 @@ def verify(
         objects, problems = check(store, lambda done, total: line.show(f"{done} of {total} objects"))
         if full and not problems:
             line.show("restoring the tables")
-            problems = _restored(
-                store, sealed_with, absolute(data or Home.from_environment(os.environ).root / "data")
-            )
-    if as_json:
-        stdout.data({"objects": objects, "problems": problems})
-    else:
-        for problem in problems:
-            stdout.line(problem)
-        stdout.line(f"verified {plural(objects, 'object')}")
+            folder = absolute(data or Home.from_environment(os.environ).root / "data")
+            problems = _restored(store, sealed_with, folder)
+    document = {"objects": objects, "problems": problems}
+    stdout.answer(document, [*problems, f"verified {plural(objects, 'object')}"], as_json=as_json)
     if problems:
-        raise SvcError(
-            f"the backup at {url} has {plural(len(problems), 'problem')}",
-            "Restore what is named from a copy of the store. Later snapshots of tables do not need it.",
-        )
+        hint = "Restore what is named from a copy of the store. Later snapshots of tables do not need it."
+        raise SvcError(f"the backup at {url} has {plural(len(problems), 'problem')}", hint)
 
 
 def _restored(store: BackupStore, key: SecretsKey, data: Path) -> list[str]:
@@ -203,10 +192,8 @@ def restore_command(
         _restore_live(project[0], at, before_deployment, yes=yes, as_json=as_json)
         return
     if not source or data is None:
-        raise InvalidUsage(
-            "--from or --data is missing",
-            "Pass --from URL --data DIR, or --service --project NAME for the tables of a live project.",
-        )
+        hint = "Pass --from URL --data DIR, or --service --project NAME for the tables of a live project."
+        raise InvalidUsage("--from or --data is missing", hint)
     store, sealed_with = _open(source, key)
     with ProgressLine() as line:
         restored = asyncio.run(
@@ -238,9 +225,8 @@ def _print_restored(restored: Restored, data: Path, *, as_json: bool) -> None:
         if each.problem:
             stderr.note(f"{each.project}: {each.problem}")
     for finding in restored.findings:
-        stderr.note(
-            f"{finding.name} of {finding.deployment or 'no deployment'} is {finding.problem}; deploy again"
-        )
+        owner = finding.deployment or "no deployment"
+        stderr.note(f"{finding.name} of {owner} is {finding.problem}; deploy again")
     stdout.line(f"restored {summary(restored.report)} to {data}")
 
 
@@ -270,10 +256,8 @@ def _open(url: str, key: Path | None) -> tuple[BackupStore, SecretsKey]:
         opened = SecretsKey.parse(path.read_text("ascii"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a key"
-        raise InvalidUsage(
-            f"the key {path} cannot be read: {reason}",
-            f"Pass the {KEY_FILE} of the service that was backed up: --key FILE.",
-        ) from error
+        hint = f"Pass the {KEY_FILE} of the service that was backed up: --key FILE."
+        raise InvalidUsage(f"the key {path} cannot be read: {reason}", hint) from error
     store = BackupStore(url, opened)
     try:
         store.get(SERVICE)

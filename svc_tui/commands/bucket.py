@@ -63,10 +63,8 @@ def verify(data: Data, as_json: AsJson = False) -> None:
             stdout.line(f"{finding.problem}  {finding.name}{use}")
         stdout.line(f"verified {summary(report)}")
     if findings:
-        raise SvcError(
-            f"{data} has {plural(len(findings), 'missing or corrupt object')}",
-            "Deploy the projects again, or restore a backup.",
-        )
+        hint = "Deploy the projects again, or restore a backup."
+        raise SvcError(f"{data} has {plural(len(findings), 'missing or corrupt object')}", hint)
 
 
 def _copy(source: Path, target: Path, as_json: bool) -> None:

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,33 +25,6 @@ from svc_tui.terminal.units import duration
 from svc_tui.user_home import Home
 
 
-@dataclass(frozen=True, slots=True)
-class _BuildResult:
-    """A built resource; `digest` is the SHA-256 of its artifact."""
-
-    resource: Resource
-    digest: str
-    seconds: float
-    unchanged: bool
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "resource": self.resource.name,
-            "lane": self.resource.lane,
-            "sha256": self.digest,
-            "seconds": round(self.seconds, 3),
-            "unchanged": self.unchanged,
-        }
-
-    def line(self) -> Text:
-        time = duration(int(self.seconds * 1e9))
-        return Text.assemble(
-            (f"{self.resource.name:<12}", "cyan"),
-            f"{self.resource.lane:<8}sha256:{self.digest}  ",
-            (f"{time}, unchanged" if self.unchanged else time, "dim"),
-        )
-
-
 def build(
     no_cache: Annotated[bool, flag("Rebuild unchanged resources too.", "--no-cache")] = False,
     component: Annotated[
@@ -64,16 +36,20 @@ def build(
     project = load(find(Path.cwd()))
     files = _targets(project, component or [])
     cache = Home.from_environment(os.environ).cache()
-    results: list[_BuildResult] = []
+    results: list[dict[str, Any]] = []
 
-    def show(result: _BuildResult) -> None:
-        results.append(result)
+    def show(built: dict[str, Any]) -> None:
+        seconds = built["seconds"]
+        results.append({**built, "seconds": round(seconds, 3)})
         if not as_json:
-            stdout.line(result.line())
+            name, time = f"{built['resource']:<12}", duration(int(seconds * 1e9))
+            time += ", unchanged" * built["unchanged"]
+            digest = f"{built['lane']:<8}sha256:{built['sha256']}  "
+            stdout.line(Text.assemble((name, "cyan"), digest, (time, "dim")))
 
     failures = asyncio.run(_build_all(project, cache, files, show, cached=not no_cache))
     if as_json:
-        stdout.data({"ok": not failures, "resources": [result.document() for result in results]})
+        stdout.data({"ok": not failures, "resources": results})
     for failure in failures[:-1]:
         stderr.render(failure)
     if failures:
@@ -91,10 +67,8 @@ def _targets(project: Project, texts: list[str]) -> dict[str, Path]:
         if resource not in components or not file:
             shown = file or ("" if separator else text) or "FILE"
             names = ", ".join(f"--component {each}={shown}" for each in components)
-            raise InvalidUsage(
-                f"--component {text} names no component of the project",
-                f"Use one of: {names}" if names else "Static resources have none.",
-            )
+            hint = f"Use one of: {names}" if names else "Static resources have none."
+            raise InvalidUsage(f"--component {text} names no component of the project", hint)
         if resource in files:
             raise InvalidUsage(f"--component names {resource} twice", "Pass one file for each resource.")
         if os.path.realpath(file) in map(os.path.realpath, files.values()):
@@ -102,14 +76,11 @@ def _targets(project: Project, texts: list[str]) -> dict[str, Path]:
         path = Path(file)
         with suppress(OSError):  # Writing reports it.
             if path.exists() and not path.is_file():
-                raise InvalidUsage(
-                    f"--component {text}: {file} is not a regular file", "Choose another path."
-                )
+                hint = "Choose another path."
+                raise InvalidUsage(f"--component {text}: {file} is not a regular file", hint)
             if not Path(os.path.realpath(file)).parent.is_dir():
-                raise InvalidUsage(
-                    f"--component {text}: the folder of {file} does not exist",
-                    "Create it, or choose another.",
-                )
+                hint = "Create it, or choose another."
+                raise InvalidUsage(f"--component {text}: the folder of {file} does not exist", hint)
         files[resource] = path
     return files
 
@@ -118,15 +89,30 @@ async def _build_all(
     project: Project,
     cache: Path,
     files: Mapping[str, Path],
-    show: Callable[[_BuildResult], None],
+    show: Callable[[dict[str, Any]], None],
     *,
     cached: bool,
 ) -> list[SvcError]:
     """Build all resources and show the results in manifest order; return the errors."""
     failures = []
 
-    async def build(builder: Builder, resource: Resource) -> _BuildResult:
-        return await _build(builder, project, resource, cache, files.get(resource.name), cached=cached)
+    async def build(builder: Builder, resource: Resource) -> dict[str, Any]:
+        name, started = resource.name, time.perf_counter()
+
+        def report(line: str) -> None:
+            stderr.progress(f"{name}: {line}")
+
+        artifact, unchanged = await build_resource(builder, resource, project.root, report, cached=cached)
+        if isinstance(artifact, ComponentArtifact):
+            component, digest = artifact.component, artifact.digest
+            with error_context(name):
+                await compile_component(component, digest, cache, fast=False, report=report, verify=False)
+                if name in files:
+                    write_export(files[name], [read_component(component, digest)])
+        digest = artifact.digest if isinstance(artifact, ComponentArtifact | StaticBundle) else ""
+        seconds = time.perf_counter() - started
+        built = {"resource": name, "lane": resource.lane, "sha256": digest, "seconds": seconds}
+        return {**built, "unchanged": unchanged}
 
     async with build_each(project, cache, build) as builds:
         for running in builds:
@@ -135,23 +121,3 @@ async def _build_all(
             except SvcError as error:
                 failures.append(error)
     return failures
-
-
-async def _build(
-    builder: Builder, project: Project, resource: Resource, cache: Path, file: Path | None, *, cached: bool
-) -> _BuildResult:
-    started = time.perf_counter()
-
-    def report(line: str) -> None:
-        stderr.progress(f"{resource.name}: {line}")
-
-    artifact, unchanged = await build_resource(builder, resource, project.root, report, cached=cached)
-    if isinstance(artifact, ComponentArtifact):
-        with error_context(resource.name):
-            await compile_component(
-                artifact.component, artifact.digest, cache, fast=False, report=report, verify=False
-            )
-            if file is not None:
-                write_export(file, [read_component(artifact.component, artifact.digest)])
-    digest = artifact.digest if isinstance(artifact, ComponentArtifact | StaticBundle) else ""
-    return _BuildResult(resource, digest, time.perf_counter() - started, unchanged)

@@ -91,8 +91,7 @@ def make(
         with write_container(head, members) as file:
             for line in toned([*content_lines(head), *redaction_lines(head)]):
                 stderr.line(Text.assemble(*line))
-            if not yes:
-                prompt.confirm(f"Write {target}?")
+            prompt.confirm(f"Write {target}?", yes=yes)
             written = write_export(target, iter(lambda: file.read(1 << 20), b""))
     if as_json:
         stdout.data({"file": str(target), "bytes": written, **head})
@@ -106,10 +105,8 @@ def _artifacts(project: Project, names: list[str], mode: BuildMode) -> Mapping[s
 
     missing = [name for name in names if name not in project.resources]
     if missing:
-        raise SvcError(
-            f"resource {missing[0]} handled the request and is not in svc.toml",
-            "Check out the version of the project that handled the request.",
-        )
+        hint = "Check out the version of the project that handled the request."
+        raise SvcError(f"resource {missing[0]} handled the request and is not in svc.toml", hint)
     cache = Home.from_environment(os.environ).cache()
     built = asyncio.run(build_artifacts(project, names, cache, mode, stderr.progress))
     return {name: packed(artifact) for name, artifact in built.items()}

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_project
-from svc_tui.commands.options import flag, option
+from svc_tui.commands.options import flag, option, port_option
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
 from svc_tui.console.engine import DEFAULT_PORT, connect_folder, connect_service
 from svc_tui.console.start import LoginActions, StartActions, read_keymap
@@ -19,21 +19,12 @@ from svc_tui.user_home import Home
 def console(
     port: Annotated[
         int | None,
-        option(
-            "PORT",
-            f"Port of the applications (default: {DEFAULT_PORT}, or a free one).",
-            "--port",
-            "-p",
-            min=0,
-            max=65535,
-        ),
+        port_option(f"Port of the applications (default: {DEFAULT_PORT}, or a free one).", "--port", "-p"),
     ] = None,
     service: Annotated[bool, flag("Open a deployed project instead of this folder.", "--service")] = False,
     project: Annotated[str, option("NAME", "Deployed project to open.")] = "",
     web: Annotated[bool, flag("Serve the Console in a browser (one-time key).", "--web")] = False,
-    web_port: Annotated[
-        int | None, option("PORT", "Port of the page (default: 8000, or a free one).", min=0, max=65535)
-    ] = None,
+    web_port: Annotated[int | None, port_option("Port of the page (default: 8000, or a free one).")] = None,
     host: Annotated[str, option("ADDRESS", "Address to serve the page on.")] = "127.0.0.1",
     web_url: Annotated[str, option("URL", "Public URL of the page behind a TLS proxy.")] = "",
     insecure: Annotated[bool, flag("Allow serving the page without encryption.", "--insecure")] = False,
@@ -50,11 +41,8 @@ def console(
 
         options = run.WebOptions(host, web_port, run.public_url(web_url, insecure=insecure), insecure)
         if needs_project:
-            raise SvcError(
-                "no project in this folder",
-                "Run it in a project's folder, or open a deployed project: `svc console --web --service`.",
-                code="no-project",
-            )
+            hint = "Run it in a project's folder, or open a deployed project: `svc console --web --service`."
+            raise SvcError("no project in this folder", hint, code="no-project")
         sockets = run.bind_page(options)
         engine = connect_folder(folder, port) if folder else connect_service(project)[1]
         asyncio.run(run.serve_page(engine, folder, options, sockets))

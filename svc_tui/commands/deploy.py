@@ -65,9 +65,8 @@ def deploy(
         if plan:
             _show_plan(plan_document, uploader.upload_size(bundle, plan_document["missing"]), as_json=as_json)
             return
-        if plan_document["live"] and not any(
-            plan_document[key] for key in ("changes", "migrations", "missing")
-        ):
+        changed = any(plan_document[key] for key in ("changes", "migrations", "missing"))
+        if plan_document["live"] and not changed:
             stderr.note("nothing changed")
             show_live(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
             return
@@ -77,11 +76,8 @@ def deploy(
         stderr.progress("2/4 upload")
         with progress.upload_line:
             upload_size = uploader.upload(client, bundle, plan_document["missing"], progress)
-        stderr.note(
-            f"  {size(upload_size)} in {plural(len(plan_document['missing']), 'file')}"
-            if upload_size
-            else "  nothing to upload"
-        )
+        files = plural(len(plan_document["missing"]), "file")
+        stderr.note(f"  {size(upload_size)} in {files}" if upload_size else "  nothing to upload")
         result = uploader.deploy(
             client,
             bundle,
@@ -99,14 +95,13 @@ def deploy(
 
 def _show_domains(client: Client, deployment: dict[str, Any]) -> None:
     """Wait for new domains and for the certificate, and show their states. The deploy is live already."""
+    project = deployment["project"]
     try:
-        listed = uploader.await_certificates(
-            client, deployment["project"], deployment["created"], stderr.note
-        )
+        listed = uploader.await_certificates(client, project, deployment["created"], stderr.note)
     except SvcError as error:
         stderr.warn(f"the states of domains and certificates are unknown: {error.message}", error.hint)
         return
-    for line in domain_lines(listed["domains"]) + certificate_lines(deployment["project"], listed):
+    for line in domain_lines(listed["domains"]) + certificate_lines(project, listed):
         stderr.line(line)
 
 
@@ -149,12 +144,7 @@ def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:
         stdout.line(line)
     if uploads:
         stderr.note(f"{size(missing)} in {plural(uploads, 'file')} would be uploaded")
-    live = plan["live"]
-    if lines:
-        return
-    if not live:
-        stderr.note("nothing to deploy")
-    elif uploads:
-        stderr.note(f"no changes, but files of {live} are lost")
-    else:
-        stderr.note(f"no changes: {live} is up to date")
+    if not lines:
+        live = plan["live"]
+        state = f", but files of {live} are lost" if uploads else f": {live} is up to date"
+        stderr.note(f"no changes{state}" if live else "nothing to deploy")

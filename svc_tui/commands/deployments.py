@@ -20,17 +20,14 @@ def deployments(as_json: AsJson = False) -> None:
     """List the deployments of the project in this folder, newest first."""
     with project_service() as (client, project):
         history = client.call("GET", f"/v1/projects/{project.name}/deployments")
-    if as_json:
-        stdout.data(history)
-        return
-    if not history["deployments"]:
-        stderr.note(f"{project.name} has no deployments; create one with `svc deploy`")
-    if history["address"]:
-        stdout.line(Text.assemble((project.name, "cyan"), f"  {history['address']}"))
+    address = Text.assemble((project.name, "cyan"), f"  {history['address']}")
+    lines: list[Text | str] = [address] if history["address"] else []
     for deployment in history["deployments"][:MAX_SHOWN]:
-        stdout.line(_line(deployment))
+        lines.append(_line(deployment))
         if deployment["live"] and (text := rollback_text(history["activations"], deployment["id"])):
-            stdout.line(f"    {text}")
+            lines.append(f"    {text}")
+    empty = f"{project.name} has no deployments; create one with `svc deploy`"
+    stdout.answer(history, lines, as_json=as_json, empty=empty)
 
 
 def _line(deployment: dict[str, Any]) -> Text:
@@ -65,9 +62,8 @@ def rollback(
         if not plan["changes"]:
             stderr.note(f"{target} has the same content as the live deployment")
         stderr.note("rows and schema of tables are not rolled back")
-        if not yes:
-            newer = " (the newer one)" if target > plan["live"] else ""
-            prompt.confirm(f"roll back from {plan['live']} to {target}{newer}?")
+        newer = " (the newer one)" if target > plan["live"] else ""
+        prompt.confirm(f"roll back from {plan['live']} to {target}{newer}?", yes=yes)
         body = {"deployment": target, "revision": plan["revision"], "message": message}
         result = client.call("POST", f"{path}/rollback", body)
     show_live(result, as_json=as_json)
@@ -86,10 +82,8 @@ def _before(client: Client, project: str) -> str:
     for activation in activations:
         if activation["deployment"] != activations[0]["deployment"]:
             return str(activation["deployment"])
-    raise SvcError(
-        f"{project} has no earlier deployment to roll back to",
-        "Run `svc deployments` to list the deployments, and pass an ID.",
-    )
+    hint = "Run `svc deployments` to list the deployments, and pass an ID."
+    raise SvcError(f"{project} has no earlier deployment to roll back to", hint)
 
 
 def open_resource(
@@ -109,9 +103,8 @@ def open_resource(
     url = urls.get(resource) if resource else state["address"]
     if url is None:
         message = f"{resource} is not a live public resource" if resource else f"{project.name} has no front"
-        raise InvalidUsage(
-            message, f"Pass a resource: {', '.join(urls)}." if urls else "Deploy a public one."
-        )
+        hint = f"Pass a resource: {', '.join(urls)}." if urls else "Deploy a public one."
+        raise InvalidUsage(message, hint)
     stdout.answer({"resource": resource or None, "url": url}, [url], as_json=as_json)
     if not show:
         webbrowser.open(url)

@@ -15,16 +15,14 @@ from engine.files.temporary import temporary_folder
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import bind, bind_reuseport, raise_fd_limit
 from engine.manifest.load import find, load
-from svc_tui.commands.options import MaxBody, Workers, argument, flag, option
+from svc_tui.commands.options import MaxBody, Workers, argument, flag, port_option
 from svc_tui.project.scaffold import create_project, write_schema
 from svc_tui.terminal.signals import on_stop, run_command
 from svc_tui.user_home import Home
 
 
 def dev(
-    port: Annotated[
-        int, option("PORT", "Port to listen on; 0 picks a free port.", "--port", "-p", min=0, max=65535)
-    ] = 3000,
+    port: Annotated[int, port_option("Port to listen on; 0 picks a free port.", "--port", "-p")] = 3000,
     release: Annotated[
         bool, flag("Serve optimized deploy builds instead of dev builds.", "--release")
     ] = False,
@@ -84,13 +82,8 @@ _START_SECONDS = 0.3
 def demo(
     port: Annotated[
         int | None,
-        option(
-            "PORT",
-            "Port of the application (default: 3000, or a free one for the Console).",
-            "--port",
-            "-p",
-            min=0,
-            max=65535,
+        port_option(
+            "Port of the application (default: 3000, or a free one for the Console).", "--port", "-p"
         ),
     ] = None,
 ) -> int:

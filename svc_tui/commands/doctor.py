@@ -49,18 +49,27 @@ class Check:
         return self.needed and self.state == "missing"
 
 
-async def run_checks(lanes: Mapping[str, Lane], lanes_in_use: set[str] | None, home: Home) -> list[Check]:
-    """Run all checks. `lanes_in_use` has the lanes of the project, or is None outside of one."""
-    python = Tool("python", platform.python_version(), path=sys.executable)
-    checks = [Check("svc", tool, needed=True) for tool in (python, _pip(), _wasmtime(), _home(home))]
-    lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in lanes.values()))
-    for name, tools in zip(lanes, lane_tools, strict=True):
+async def run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
+    """Return the checks, and whether every requested installation succeeded.
+
+    `lanes_in_use` has the lanes of the project, or is None outside of one.
+    """
+    available, installed = lanes(), True
+    try:
+        if fix:
+            installed = await _install(available, lanes_in_use, home.cache())
+        python = Tool("python", platform.python_version(), path=sys.executable)
+        checks = [Check("svc", tool, needed=True) for tool in (python, _pip(), _wasmtime(), _home(home))]
+        lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in available.values()))
+    finally:
+        await asyncio.gather(*(lane.aclose() for lane in available.values()))
+    for name, tools in zip(available, lane_tools, strict=True):
         required = lanes_in_use is not None and name in lanes_in_use
         checks += [Check(name, tool, required) for tool in tools or (Tool(name, "nothing needed"),)]
-    for name in sorted((lanes_in_use or set()) - set(lanes)):
+    for name in sorted((lanes_in_use or set()) - set(available)):
         problem = f"this version of svc has no lane {name}"
         checks.append(Check(name, Tool(name, problem=problem, remedy="install a newer svc"), needed=True))
-    return checks
+    return checks, installed
 
 
 def _pip() -> Tool:
@@ -113,14 +122,14 @@ def doctor(
     """Check build prerequisites, and print the command that installs each missing one."""
     lanes_in_use = _project_lanes()
     home = Home.from_environment(os.environ)
-    checks, installed = asyncio.run(_run_checks(lanes_in_use, home, fix=fix))
+    checks, installed = asyncio.run(run_checks(lanes_in_use, home, fix=fix))
     ok = installed and not any(check.failed for check in checks)
+    rows = [_document(check) for check in checks]
     if as_json:
-        stdout.data({"ok": ok, "checks": [_document(check) for check in checks]})
+        stdout.data({"ok": ok, "checks": rows})
     elif stdout.is_terminal():
         _table(checks, lanes_in_use)
     else:
-        rows = [_document(check) for check in checks]
         stdout.fields(list(rows[0]), [list(row.values()) for row in rows])
     return ExitCode.OK if ok else ExitCode.FAILED
 
@@ -130,25 +139,12 @@ def _project_lanes() -> set[str] | None:
     try:
         return {resource.lane for resource in load(find(Path.cwd())).resources.values()}
     except ManifestError as error:
-        stderr.warn(
-            f"{error.summary}: checking all lanes as not needed", "Run `svc build` to list the mistakes."
-        )
+        hint = "Run `svc build` to list the mistakes."
+        stderr.warn(f"{error.summary}: checking all lanes as not needed", hint)
     except SvcError as error:
         if error.code != "no-project":
             raise
     return None
-
-
-async def _run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
-    """Return the checks, and whether every requested installation succeeded."""
-    available = lanes()
-    installed = True
-    try:
-        if fix:
-            installed = await _install(available, lanes_in_use, home.cache())
-        return await run_checks(available, lanes_in_use, home), installed
-    finally:
-        await asyncio.gather(*(lane.aclose() for lane in available.values()))
 
 
 async def _install(available: Mapping[str, Lane], lanes_in_use: set[str] | None, cache: Path) -> bool:
@@ -190,13 +186,8 @@ def _table(checks: list[Check], lanes_in_use: set[str] | None) -> None:
             group = check.group
             note = "  (not used by this project)" if lanes_in_use is not None and not check.needed else ""
             stdout.styled([("" if check is checks[0] else "\n", ""), (group, "bold"), (note, "dim")])
-        stdout.styled(
-            [
-                (f"  {tool.name:<{names}}  ", ""),
-                (f"{check.state:<11}", _STYLE[check.state]),
-                (f"  {tool.version:<{versions}}  ", ""),
-                (tool.problem or tool.path, "" if tool.problem else "dim"),
-            ]
-        )
+        name, state = (f"  {tool.name:<{names}}  ", ""), (f"{check.state:<11}", _STYLE[check.state])
+        place = (tool.problem or tool.path, "" if tool.problem else "dim")
+        stdout.styled([name, state, (f"  {tool.version:<{versions}}  ", ""), place])
         if tool.remedy:
             stdout.styled([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])

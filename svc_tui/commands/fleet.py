@@ -43,9 +43,8 @@ def start(
     try:  # The address is one for documentation, outside this machine. No packet is sent to it.
         address = parse_address("--listen", listen or own_host(NodeAddress("192.0.2.1", 9)))
     except OSError as error:
-        raise InvalidUsage(
-            "this machine has no route to others", "Pass its address: --listen HOST"
-        ) from error
+        hint = "Pass its address: --listen HOST"
+        raise InvalidUsage("this machine has no route to others", hint) from error
     state = _call(data, "POST", "/v1/fleet", {"host": address.host, "port": address.port})
     stdout.line(f"this service is the node {state['node']} of the fleet {state['fleet']}")
     missing = state["needed"] - len(state["nodes"])
@@ -145,8 +144,7 @@ def repair(
     differing = _call(data, "POST", path, body)["differing"]
     if differing:
         what = f"replace the tables of {project} on {', '.join(differing)} by those of {node}"
-        if not yes:
-            prompt.confirm(f"{what}? Changes that only they have are lost.")
+        prompt.confirm(f"{what}? Changes that only they have are lost.", yes=yes)
         differing = _call(data, "POST", path, {**body, "commit": True})["differing"]
     if as_json:
         stdout.data({"project": project, "node": node, "differing": differing})
@@ -198,17 +196,12 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
     fleet = ObservedFleet.from_json(state)
     stdout.line(f"fleet {fleet.fleet}: {fleet.summary()}")
     heads = ("node", "address", "role", "version", "state", "tables")
-    rows = [
-        (
-            (node.id + (" (this)" if node.this else ""), ""),
-            (node.address, ""),
-            (node.role, ""),
-            (node.version, ""),
-            (node.state(), "" if node.good else "yellow"),
-            (node.tables + (", leads" if node.leads else ""), "yellow" if node.lag_ms else ""),
-        )
-        for node in fleet.nodes
-    ]
+    rows = []
+    for node in fleet.nodes:
+        this, leads = " (this)" * node.this, ", leads" * node.leads
+        fixed = [(text, "") for text in (node.id + this, node.address, node.role, node.version)]
+        state = (node.state(), "" if node.good else "yellow")
+        rows.append([*fixed, state, (node.tables + leads, "yellow" if node.lag_ms else "")])
     stdout.table(heads, rows)
     for node in fleet.nodes:
         if node.skewed:
@@ -234,26 +227,19 @@ def _data_folder(data: Path | None) -> Path:
 
 def _call(data: Path | None, method: str, path: str, body: Any = None) -> Any:
     """Return the answer of the running service of a data directory to its owner. Raises `SvcError`."""
+    from engine.fleet.node import find_node
     from svc_tui.client.discovery import find_running
 
     folder = _data_folder(data)
     client = find_running(folder, "/v1/health")  # Also answered without a majority.
-    if client is None:
-        raise _not_running(folder)
-    with client:
-        return client.call(method, path, body)
-
-
-def _not_running(folder: Path) -> SvcError:
-    from engine.fleet.node import find_node
-
+    if client is not None:
+        with client:
+            return client.call(method, path, body)
     node = find_node(folder)
     if node is not None and node.state == "joining":
-        return SvcError(
-            f"the node {node.node} waits until the fleet has enough nodes",
-            f"Look at the fleet on the first machine, {node.nodes[0].host}: svc fleet status",
-        )
-    return SvcError(
+        hint = f"Look at the fleet on the first machine, {node.nodes[0].host}: svc fleet status"
+        raise SvcError(f"the node {node.node} waits until the fleet has enough nodes", hint)
+    raise SvcError(
         f"no service with the data directory {folder} answers",
         "Start it with `svc serve`, or wait until it serves: its log says what it waits for. For the service"
         " of another data directory, pass --data DIR",
@@ -267,7 +253,6 @@ def parse_address(name: str, text: str) -> "NodeAddress":
     match = _NODE.fullmatch(text)
     port = int(match[3] or DEFAULT_PORT) if match else 0
     if match is None or not 0 < port <= MAX_PORT:
-        raise InvalidUsage(
-            f"{name} {text} is not a valid address", f"Use HOST or HOST:PORT, with a port up to {MAX_PORT}."
-        )
+        hint = f"Use HOST or HOST:PORT, with a port up to {MAX_PORT}."
+        raise InvalidUsage(f"{name} {text} is not a valid address", hint)
     return NodeAddress(match[1] or match[2], port)

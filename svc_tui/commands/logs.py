@@ -21,9 +21,10 @@ from svc_tui.commands.options import flag, option, resource_names
 from svc_tui.logs import (
     AGE_EXAMPLES,
     LogFormatter,
-    LogQuery,
     RemoteLogs,
     ServiceOption,
+    complete_id,
+    open_timeline,
     parse_age,
     resolve_target,
 )
@@ -84,13 +85,15 @@ def logs(
         raise InvalidUsage("--csv is for --sql", "Pass --json for records.")
     credentials = resolve_target(root, service)
     if request is not None:
-        from svc_tui.logs import complete_id
-
         request = complete_id(root, credentials, request)
     record_filter = RecordFilter(resource, request, min_level=_severity(level), pattern=_pattern(grep))
     seconds = None if since is None else parse_age(since)
     older = None if until is None else parse_age(until)
-    _check_times(seconds, older, follow=follow)
+    if until is not None and follow:
+        raise InvalidUsage("--follow and --until are mutually exclusive", "Pass only one of them.")
+    if older is not None and seconds is not None and seconds <= older:
+        hint = "Pass an older --since, for example --since 1h --until 10m."
+        raise InvalidUsage("--since is not older than --until", hint)
     if tail is None and since is None and after is None and request is None:
         tail = DEFAULT_TAIL
     count = 0
@@ -107,7 +110,7 @@ def logs(
             return
         count += len(entries)
         if as_json:
-            stdout.data_lines([to_json(entry) for entry in entries])
+            stdout.data(*map(to_json, entries))
         else:
             stdout.styled_lines([line for entry in entries for line in formatter.lines(entry.record)])
 
@@ -115,8 +118,10 @@ def logs(
     if credentials is not None:
         filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": cursor}
         filters |= {"since": seconds, "until": older}
-        query = LogQuery(filters=filters, pattern=record_filter.pattern, tail=tail, follow=follow)
-        RemoteLogs(credentials, load(root).name, query, show, _warn_dropped).run()
+        name, pattern = load(root).name, record_filter.pattern
+        RemoteLogs(
+            credentials, name, show, _warn_dropped, filters=filters, pattern=pattern, tail=tail, follow=follow
+        ).run()
     else:
         _check_resource(root, resource, path)
         has_records = path.exists()
@@ -141,7 +146,6 @@ def logs(
 def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv: bool) -> None:
     """Run a statement over the timeline, and print its rows."""
     from svc_tui.commands.tables import print_rows
-    from svc_tui.logs import open_timeline
     from svc_tui.tables_syntax import ColumnTypes
 
     with open_timeline(root, resolve_target(root, service)) as run:
@@ -155,14 +159,13 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
 
 def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> None:
     from screens.logs.trace import lines
-    from svc_tui.logs import complete_id
 
     entries: list[StoredRecord] = []
     credentials = resolve_target(root, service)
     request = complete_id(root, credentials, request)
     if credentials is not None:
-        query = LogQuery(filters={"request": request})
-        RemoteLogs(credentials, load(root).name, query, entries.extend, _warn_dropped).run()
+        filters = {"request": request}
+        RemoteLogs(credentials, load(root).name, entries.extend, _warn_dropped, filters=filters).run()
     elif path.exists():
         for page in select(path, RecordFilter(request_id=request), RecordRange()):
             entries += page.entries
@@ -185,24 +188,20 @@ def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]],
 def _cursor(text: str) -> int:
     if text.isascii() and text.isdecimal() and int(text[:20]) <= MAX_CURSOR:
         return int(text)
-    raise InvalidUsage(
-        f"--after {text[:80]} is not a cursor", "Use the cursor of a record, as --json prints it."
-    )
+    hint = "Use the cursor of a record, as --json prints it."
+    raise InvalidUsage(f"--after {text[:80]} is not a cursor", hint)
 
 
 def _warn_dropped(count: int) -> None:
     if count:
         records = "1 record was" if count == 1 else f"{count} records were"
-        stderr.warn(
-            f"{records} removed before being shown",
-            "Records are retained for 7 days, up to 256 MiB. Follow the logs to see them earlier.",
-        )
+        hint = "Records are retained for 7 days, up to 256 MiB. Follow the logs to see them earlier."
+        stderr.warn(f"{records} removed before being shown", hint)
 
 
 def _severity(text: str | None) -> Severity | None:
-    if text is None:
-        return None
-    if (level := severity(text)) is not None:
+    level = None if text is None else severity(text)
+    if text is None or level is not None:
         return level
     names = [name.lower() for name in SEVERITIES]
     close = get_close_matches(text.lower(), names, n=1)
@@ -215,27 +214,14 @@ def _time_of_age(seconds: float | None) -> int | None:
     return None if seconds is None else time.time_ns() - int(seconds * 1e9)
 
 
-def _check_times(since: float | None, until: float | None, *, follow: bool) -> None:
-    if until is None:
-        return
-    if follow:
-        raise InvalidUsage("--follow and --until are mutually exclusive", "Pass only one of them.")
-    if since is not None and since <= until:
-        raise InvalidUsage(
-            "--since is not older than --until", "Pass an older --since, for example --since 1h --until 10m."
-        )
-
-
 def _pattern(text: str | None) -> re.Pattern[str] | None:
     if text is None:
         return None
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidUsage(
-            f'"{text}" is not a valid regular expression: {error}',
-            "Escape special characters with a backslash: \\[",
-        ) from error
+        hint = "Escape special characters with a backslash: \\["
+        raise InvalidUsage(f'"{text}" is not a valid regular expression: {error}', hint) from error
 
 
 def _check_resource(root: Path, name: str | None, path: Path) -> None:

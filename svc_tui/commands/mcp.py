@@ -20,7 +20,6 @@ def mcp(
     if find_spec("mcp") is None:
         hint = "Install it: pip install 'svc-tui[mcp]'"
         raise SvcError("the package mcp is not installed", hint, code="mcp-not-installed")
-    from svc_tui.mcp.server import run
-    from svc_tui.mcp.tools import ProjectTools
+    from svc_tui.mcp.server import ProjectTools, run
 
     run(ProjectTools(root, service=service, allow_writes=allow_writes))

@@ -1,4 +1,4 @@
-"""Commands for the owner of a service: `svc quota`, `svc gc` and `svc notify`."""
+"""Commands for owners: `svc quota`, `svc gc`, `svc notify` and `svc projects`."""
 
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -8,9 +8,9 @@ import typer
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import load
 from svc_tui.client.credentials import call_service, current_project
-from svc_tui.commands.options import AsJson, argument, flag, option
-from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.units import size
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option
+from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.units import plural, size
 
 quota = typer.Typer(help="Show and set the quotas of projects.")
 UNITS = {
@@ -36,7 +36,11 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the quota of a project."""
-    _show(_call("GET", project or _current()), as_json=as_json)
+    if not project:
+        if (root := current_project()) is None:
+            raise InvalidUsage("no project is named", "Pass one: svc quota show PROJECT")
+        project = load(root).name
+    _show(_call("GET", project), as_json=as_json)
 
 
 @quota.command("set")
@@ -54,9 +58,8 @@ def set_(
     options = zip(UNITS, (instances, memory, requests, storage, egress, files), strict=True)
     limits = {name: limit or None for name, limit in options if limit is not None}
     if not limits:
-        raise InvalidUsage(
-            "no limit to set", f"Pass one, for example: svc quota set {project} --instances 50"
-        )
+        hint = f"Pass one, for example: svc quota set {project} --instances 50"
+        raise InvalidUsage("no limit to set", hint)
     _show(_call("PUT", project, limits), as_json=as_json)
 
 
@@ -67,22 +70,13 @@ def rm(project: Project) -> None:
     stdout.line(f"{project} has no quota")
 
 
-def _current() -> str:
-    root = current_project()
-    if root is None:
-        raise InvalidUsage("no project is named", "Pass one: svc quota show PROJECT")
-    return load(root).name
-
-
 def _call(method: str, project: str, body: Any = None) -> Any:
     return call_service(method, f"/v1/projects/{quote(project, safe='')}/quota", body)
 
 
 def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
-    texts = {
-        name: "no limit" if limits[name] is None else f"{limits[name]:,} {UNITS[name]}" for name in UNITS
-    }
-    lines = (f"{name.removesuffix('_mb'):<10} {text}" for name, text in texts.items())
+    texts = ("no limit" if limits[name] is None else f"{limits[name]:,} {UNITS[name]}" for name in UNITS)
+    lines = (f"{name.removesuffix('_mb'):<10} {text}" for name, text in zip(UNITS, texts, strict=True))
     stdout.answer(limits, lines, as_json=as_json)
 
 
@@ -92,24 +86,19 @@ def gc(
 ) -> None:
     """Remove data that no deployment needs from the service."""
     report = call_service("POST", "/v1/gc", {"plan": plan})
-    if as_json:
-        stdout.data(report)
-    elif any(report[key] for key in ("blobs", "uploads", "unpacked", "machine_code")):
-        action = "would be removed" if plan else "removed"
-        stdout.line(f"blobs              {report['blobs']} {action}, {size(report['bytes'])}")
-        stdout.line(f"unpacked packages  {report['unpacked']} {action}")
-        stdout.line(f"machine code       {report['machine_code']} {action}")
-        stdout.line(f"abandoned uploads  {report['uploads']} {action}")
-    else:
-        stderr.note("nothing to remove; data younger than a day is always retained")
+    action = "would be removed" if plan else "removed"
+    lines = (
+        f"blobs              {report['blobs']} {action}, {size(report['bytes'])}",
+        f"unpacked packages  {report['unpacked']} {action}",
+        f"machine code       {report['machine_code']} {action}",
+        f"abandoned uploads  {report['uploads']} {action}",
+    )
+    removed = any(report[key] for key in ("blobs", "uploads", "unpacked", "machine_code"))
+    empty = "nothing to remove; data younger than a day is always retained"
+    stdout.answer(report, lines if removed else (), as_json=as_json, empty=empty)
 
 
 notify = typer.Typer(help="Test the delivery of alerts.", rich_markup_mode=None, no_args_is_help=True)
-
-
-@notify.callback()
-def _notify() -> None:
-    """Test the delivery of alerts."""
 
 
 @notify.command()
@@ -119,6 +108,47 @@ def test(as_json: AsJson = False) -> None:
     lines = (f"{attempt['target']}  {attempt['error'] or 'accepted'}" for attempt in attempts)
     stdout.answer(attempts, lines, as_json=as_json)
     if failed := [attempt["target"] for attempt in attempts if attempt["error"]]:
-        raise SvcError(
-            f"{', '.join(failed)} did not accept the test", "Check the URL that svc serve got by --notify."
-        )
+        hint = "Check the URL that svc serve got by --notify."
+        raise SvcError(f"{', '.join(failed)} did not accept the test", hint)
+
+
+projects = typer.Typer(help="List and remove projects of a service.")
+
+
+@projects.command("list")
+def list_projects(as_json: AsJson = False) -> None:
+    """List the projects in which you have a role."""
+    listed = call_service("GET", "/v1/projects")
+    empty = "there are no projects in which you have a role; create one with `svc deploy`"
+    stdout.answer(listed, listed["projects"], as_json=as_json, empty=empty)
+
+
+@projects.command("remove")
+def remove_project(
+    name: Annotated[str, argument("NAME", "Name of the project.")], yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Remove a project with all that it stores. Requires an owner of the project."""
+    path = f"/v1/projects/{quote(name, safe='')}"
+    if not yes:
+        stderr.note(f"this deletes the project {name} with all that it stores:")
+        for line in _contents(path):
+            stderr.note(f"  {line}")
+        if prompt.line(f"remove it; type {name}", "Pass --yes.") != name:
+            raise SvcError("canceled; nothing was removed", "Type the project's name, or pass --yes.")
+    removed = call_service("DELETE", path)
+    stdout.answer(removed, [f"removed {name}"], as_json=as_json)
+
+
+def _contents(path: str) -> list[str]:
+    """Return what a project stores, one kind a line."""
+    history = call_service("GET", f"{path}/deployments")
+    lines = [plural(len(history["deployments"]), "deployment")]
+    if history["revision"] is not None:
+        for door in call_service("GET", f"{path}/state")["doors"]:
+            measured = f", {size(door['bytes'])}" if door["bytes"] else ""
+            lines += [f"{plural(door['count'], door['unit'])}{measured}"] if door["count"] else []
+    if secrets := call_service("GET", f"{path}/secrets")["secrets"]:
+        lines.append(f"{plural(len(secrets), 'secret')}: {', '.join(secrets)}")
+    if domains := call_service("GET", f"{path}/domains")["domains"]:
+        lines.append(f"{plural(len(domains), 'domain')}: {', '.join(each['name'] for each in domains)}")
+    return [*lines, "its schedules, logs, usage, quota and history"]

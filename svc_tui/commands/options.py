@@ -1,4 +1,4 @@
-"""Options that several commands share, and values that the shell completes.
+"""Options that several commands share, and values that the shell completes: those with the typed beginning.
 
 Errors complete nothing.
 """
@@ -14,17 +14,19 @@ from engine.errors import SvcError
 
 
 def option(metavar: str, help: str, *flags: str, **settings: Any) -> Any:
-    """Return the declaration of an option with a value."""
-    return typer.Option(*flags, metavar=metavar, help=help, **settings)
+    """Return the declaration of an option with a value. The help names the variable of an `envvar`."""
+    return typer.Option(*flags, metavar=metavar, help=help, show_envvar=False, **settings)
+
+
+def port_option(help: str, *flags: str) -> Any:
+    return option("PORT", help, *flags, min=0, max=65535)
 
 
 def flag(help: str, *flags: str) -> Any:
-    """Return the declaration of an option without a value."""
     return typer.Option(*flags, help=help)
 
 
 def argument(metavar: str, help: str, **settings: Any) -> Any:
-    """Return the declaration of an argument."""
     return typer.Argument(metavar=metavar, help=help, **settings)
 
 
@@ -38,31 +40,17 @@ Workers = Annotated[int, option("N", "Number of worker processes.", "--workers",
 Yes = Annotated[bool, flag("Skip the confirmation prompt.", "--yes", "-y")]
 
 
-def template_names(incomplete: str) -> list[str]:
-    """Return the templates of `svc new`."""
-    from svc_tui.project.scaffold import TEMPLATES
-
-    return [name for name in TEMPLATES if name.startswith(incomplete)]
-
-
-def starter_names(incomplete: str) -> list[str]:
-    """Return the starters of `svc add`."""
-    from svc_tui.project.resource_starter import STARTERS
-
-    return [name for name in STARTERS if name.startswith(incomplete)]
-
-
-def resource_names(incomplete: str) -> list[str]:
+def resource_names() -> list[str]:
     """Return the resources of the project in this folder."""
     from engine.manifest.load import find, load
     from svc_tui import composition  # noqa: F401 (registers the lanes)
 
     with suppress(SvcError):
-        return [name for name in load(find(Path.cwd())).resources if name.startswith(incomplete)]
+        return list(load(find(Path.cwd())).resources)
     return []
 
 
-def table_names(incomplete: str) -> list[str]:
+def table_names() -> list[str]:
     """Return the tables of the project in this folder."""
     from engine.manifest.load import find, load
     from svc_tui import composition  # noqa: F401 (registers the lanes)
@@ -70,5 +58,5 @@ def table_names(incomplete: str) -> list[str]:
 
     with suppress(SvcError), project_client(load(find(Path.cwd()))) as (client, project):
         tables = client.call("GET", f"/v1/projects/{project.name}/tables")["tables"]
-        return [table["name"] for table in tables if table["name"].startswith(incomplete)]
+        return [table["name"] for table in tables]
     return []

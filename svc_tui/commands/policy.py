@@ -59,11 +59,12 @@ class Suggestion:
                 continue
             lines += ["", f"[resource.{name}]"]
             if needs.denied or needs.unseen:
-                lines.append(f"egress = [{', '.join(map(_quoted, sorted(needs.origins)))}]")
+                origins = ", ".join(f'"{origin}"' for origin in sorted(needs.origins))
+                lines.append(f"egress = [{origins}]")
             lines += [f"# no calls: {entry}" for entry in needs.unseen]
             if needs.mounts:
                 mounts = {**targets(project.resources[name].mounts), **needs.mounts}
-                pairs = (f"{_quoted(key)} = {_quoted(value)}" for key, value in mounts.items())
+                pairs = (f'"{key}" = "{value}"' for key, value in mounts.items())
                 lines.append("# Callers requested these paths; a mount makes its resource reachable.")
                 lines.append(f"mounts = {{ {', '.join(pairs)} }}")
         lines += ["", *(f"# {command}" for command in self.commands)] if self.commands else []
@@ -97,25 +98,15 @@ def suggest(
     for name, needs in resources.items():
         egress = project.resources[name].egress
         allowed = Egress.parse(egress)
-        needs.denied.update(origin for origin in needs.origins if not allowed.allows(parse_rule(origin)))
-        needs.unseen.extend(
-            entry
-            for entry in egress
-            if not any(Egress.parse((entry,)).allows(parse_rule(o)) for o in needs.origins)
-        )
+        rules = {origin: parse_rule(origin) for origin in needs.origins}
+        needs.denied.update(origin for origin, rule in rules.items() if not allowed.allows(rule))
+        for entry in egress:
+            if not any(map(Egress.parse((entry,)).allows, rules.values())):
+                needs.unseen.append(entry)
     return Suggestion(resources, list(commands))
 
 
-def _quoted(text: str) -> str:
-    return f'"{text}"'
-
-
 policy = typer.Typer(help="Suggest permissions of resources from the logs.")
-
-
-@policy.callback()
-def _group() -> None:
-    """Suggest permissions of resources from the logs."""
 
 
 @policy.command("suggest")
@@ -133,15 +124,9 @@ def suggest_(
     suggestion = suggest(project, calls["rows"], denials["rows"])
     if calls["truncated"] or denials["truncated"]:
         stderr.warn("only a part of the logs was read", "Pass a shorter --since.")
-    if as_json:
-        resources = {
-            name: asdict(needs) | {"denied": sorted(needs.denied)}
-            for name, needs in suggestion.resources.items()
-        }
-        stdout.data({"resources": resources, "commands": suggestion.commands})
-        return
-    lines = suggestion.lines(project)
-    for line in lines:
-        stdout.line(line)
-    if not lines:
-        stderr.note(f"{MANIFEST} needs no change for the calls in the logs of the last {since}")
+    resources = {
+        name: asdict(needs) | {"denied": sorted(needs.denied)} for name, needs in suggestion.resources.items()
+    }
+    document = {"resources": resources, "commands": suggestion.commands}
+    empty = f"{MANIFEST} needs no change for the calls in the logs of the last {since}"
+    stdout.answer(document, suggestion.lines(project), as_json=as_json, empty=empty)

@@ -12,16 +12,7 @@ from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, host_label, targets
 from engine.manifest.problems import alternatives
-from svc_tui.commands.options import (
-    AsJson,
-    Yes,
-    argument,
-    flag,
-    option,
-    resource_names,
-    starter_names,
-    template_names,
-)
+from svc_tui.commands.options import AsJson, Yes, argument, flag, option, resource_names
 from svc_tui.project import resource_starter
 from svc_tui.project.scaffold import TEMPLATES, create_project
 from svc_tui.terminal import prompt, stderr, stdout
@@ -30,6 +21,7 @@ if TYPE_CHECKING:
     from engine.deploy.deployment import DrawnMount
 
 DEFAULT_TEMPLATE = "notes"
+_TEMPLATES, _STARTERS = list(TEMPLATES), list(resource_starter.STARTERS)
 Plan = Annotated[bool, flag("Show the change without writing it.", "--plan")]
 
 
@@ -45,7 +37,7 @@ def new(
     template: Annotated[
         str,
         option(
-            "TEMPLATE", f"{alternatives([*TEMPLATES])}.", "--template", "-t", autocompletion=template_names
+            "TEMPLATE", f"{alternatives(_TEMPLATES)}.", "--template", "-t", autocompletion=lambda: _TEMPLATES
         ),
     ] = DEFAULT_TEMPLATE,
 ) -> None:
@@ -75,7 +67,7 @@ def _prompt(template: str) -> tuple[str, str]:
 def add(
     starter: Annotated[
         str,
-        argument("STARTER", f"{alternatives([*resource_starter.STARTERS])}.", autocompletion=starter_names),
+        argument("STARTER", f"{alternatives(_STARTERS)}.", autocompletion=lambda: _STARTERS),
     ],
     name: Annotated[str, argument("NAME", "Name of the resource and of its folder.")],
     mount: Annotated[
@@ -104,18 +96,15 @@ def add(
     if not plan:
         resource_starter.write(addition)
     files = [path.relative_to(project.root).as_posix() for path in addition.files]
+    diff = addition.manifest.diff
     if as_json:
-        stdout.data(
-            {"written": not plan, "files": files, "path": resource.path, "diff": addition.manifest.diff}
-        )
+        stdout.data({"written": not plan, "files": files, "path": resource.path, "diff": diff})
         return
-    stdout.diff(addition.manifest.diff)
+    stdout.diff(diff)
     for file in files:
         stderr.note(f"{'would create' if plan else 'created'} {file}")
-    if resource.starter.serves_files and resource.prefix:
-        stderr.note(
-            f"requests have the path {resource.prefix}/, so the files are in {name}{resource.prefix}/"
-        )
+    if resource.starter.serves_files and (prefix := resource.prefix):
+        stderr.note(f"requests have the path {prefix}/, so the files are in {name}{prefix}/")
     if plan:
         stderr.note("nothing was written (--plan)")
     else:
@@ -129,10 +118,7 @@ def add(
 
 
 mount = typer.Typer(help="List, add and remove mounts in svc.toml.")
-Parent = Annotated[
-    str,
-    argument("RESOURCE", "Resource that gets the mount.", autocompletion=resource_names),
-]
+Parent = Annotated[str, argument("RESOURCE", "Resource that gets the mount.", autocompletion=resource_names)]
 Pattern = Annotated[str, argument("PATTERN", "Path: /prefix/* or an exact /path.")]
 
 
@@ -140,14 +126,13 @@ Pattern = Annotated[str, argument("PATTERN", "Path: /prefix/* or an exact /path.
 def list_mounts(as_json: AsJson = False) -> None:
     """List the mounts of the project in this folder, in file order."""
     resources = load(find(Path.cwd())).resources
-    mounts = [
-        (name, mount.pattern, mount.target) for name, parent in resources.items() for mount in parent.mounts
-    ]
+    titles = ("resource", "pattern", "target")
+    mounts = [(name, each.pattern, each.target) for name in resources for each in resources[name].mounts]
     if as_json:
-        stdout.data({"mounts": [{"resource": a, "pattern": b, "target": c} for a, b, c in mounts]})
+        stdout.data({"mounts": [dict(zip(titles, row, strict=True)) for row in mounts]})
         return
     if not stdout.is_terminal():
-        stdout.fields(("resource", "pattern", "target"), mounts)
+        stdout.fields(titles, mounts)
         return
     if not mounts:
         stderr.note("no mounts; add one with `svc mount add RESOURCE PATTERN TARGET`")
@@ -161,8 +146,7 @@ def add_mount(
     resource: Parent,
     pattern: Pattern,
     target: Annotated[
-        str,
-        argument("TARGET", "Resource that handles the requests.", autocompletion=resource_names),
+        str, argument("TARGET", "Resource that handles the requests.", autocompletion=resource_names)
     ],
     replace: Annotated[bool, flag("Replace an existing mount of this pattern.", "--replace")] = False,
     plan: Plan = False,
@@ -192,7 +176,7 @@ def pull(plan: Plan = False, yes: Yes = False, as_json: AsJson = False) -> None:
 
     with project_service() as (client, project):
         changes = _pulled(project, uploader.drifted_mounts(client, project))
-    _edit(project.root, changes, plan=plan, as_json=as_json, ask=not yes, service="has it already")
+    _edit(project.root, changes, plan=plan, as_json=as_json, yes=yes, service="has it already")
 
 
 def _pulled(project: Project, drifted: "Sequence[DrawnMount]") -> list[edit.Change]:
@@ -233,7 +217,7 @@ def _edit(
     *,
     plan: bool,
     as_json: bool,
-    ask: bool = False,
+    yes: bool = True,
     service: str = "applies it with the next deploy",
 ) -> None:
     manifest_plan = edit.plan(root, changes)
@@ -241,8 +225,7 @@ def _edit(
     if not as_json:
         stdout.diff(diff)
     if diff and not plan:
-        if ask:
-            prompt.confirm(f"write this to {MANIFEST}?")
+        prompt.confirm(f"write this to {MANIFEST}?", yes=yes)
         edit.write(manifest_plan)
     if as_json:
         stdout.data({"written": bool(diff) and not plan, "diff": diff})

@@ -57,7 +57,6 @@ def serve(
             "TOKEN",
             "Join the fleet of a token (default: SVC_JOIN); later starts of this node ignore it.",
             envvar="SVC_JOIN",
-            show_envvar=False,
         ),
     ] = "",
     fleet_listen: Annotated[
@@ -144,7 +143,6 @@ def serve(
             "NAME",
             "Region of this machine, as in its log records (default: SVC_REGION).",
             envvar="SVC_REGION",
-            show_envvar=False,
         ),
     ] = "",
     notify: Annotated[
@@ -154,7 +152,6 @@ def serve(
             "Send alerts to a webhook (https://…) or to a service of Apprise; repeatable (default: "
             "SVC_NOTIFY).",
             envvar="SVC_NOTIFY",
-            show_envvar=False,
         ),
     ] = None,
     no_console: Annotated[
@@ -176,13 +173,10 @@ def serve(
         certificate.context()
     folder = Home.from_environment(os.environ).data(data)
     listen = listen or ("[::]:443" if acme else "127.0.0.1:8080")
-    public_host, public_port = _address("--listen", listen)
-    control_host, control_port = _address("--control", control)
-    if certificate is None and not acme and not is_loopback(control_host):
-        raise InvalidUsage(
-            f"the control API at {control} would receive passwords without TLS",
-            "Pass --acme, or --tls-cert and --tls-key, or use --control 127.0.0.1:PORT.",
-        )
+    addresses = [_address("--listen", listen), _address("--control", control)]
+    if certificate is None and not acme and not is_loopback(addresses[1][0]):
+        hint = "Pass --acme, or --tls-cert and --tls-key, or use --control 127.0.0.1:PORT."
+        raise InvalidUsage(f"the control API at {control} would receive passwords without TLS", hint)
     domain = domain.lower().strip(".")
     address = domain.rpartition(".")[2].isdecimal()  # Of IPv4: no domain below ends with a number.
     if address or not _DOMAIN.fullmatch(domain) or len(domain) > _MAX_DOMAIN_CHARS:
@@ -191,17 +185,15 @@ def serve(
             f"Use a name such as apps.example.com: at most {_MAX_DOMAIN_CHARS} characters, 63 per label, "
             "international names in Punycode (xn--…).",
         )
-    if (public_host, public_port) == (control_host, control_port) and public_port:
-        raise InvalidUsage(
-            f"--listen and --control are both {listen}", "Pass a different port for one of them."
-        )
+    if addresses[0] == addresses[1] and addresses[0][1]:
+        hint = "Pass a different port for one of them."
+        raise InvalidUsage(f"--listen and --control are both {listen}", hint)
     authority_settings = None
-    addresses = [(public_host, public_port), (control_host, control_port)]
     if acme:
         if certificate is not None or proxied:
             raise InvalidUsage("--acme excludes --tls-cert and --proxied", "Pass one of them.")
         authority_settings = _acme(acme, domain, acme_directory, acme_ca_file)
-        addresses.append(_address("--acme-http", acme_http) if acme_http else (public_host, 80))
+        addresses.append(_address("--acme-http", acme_http) if acme_http else (addresses[0][0], 80))
         if addresses[2] in addresses[:2] and addresses[2][1]:
             raise InvalidUsage(
                 f"--acme-http is {acme_http or listen}, the address of --listen or --control",
@@ -212,12 +204,15 @@ def serve(
     elif acme_http or acme_ca_file or acme_dns or acme_directory != LETS_ENCRYPT:
         raise InvalidUsage("options --acme-… require --acme", "Pass --acme MAIL.")
     if region and not _REGION.fullmatch(region):
-        raise InvalidUsage(
-            f'"{region}" is not a name of a region', "Use at most 63 letters, digits, dots, - and _."
-        )
+        hint = "Use at most 63 letters, digits, dots, - and _."
+        raise InvalidUsage(f'"{region}" is not a name of a region', hint)
     collector = _collector(otlp) if otlp else None
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
-    targets = _targets(notify) if notify else ()
+    targets: list[Target] = []
+    if notify:
+        from engine.alerts.delivery import parse_target
+
+        targets = list(map(parse_target, notify))
     check_name(name)
     if print_unit:
         stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
@@ -236,14 +231,9 @@ def serve(
     raise_fd_limit()
     supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())
     with ExitStack() as stack:  # A start that fails closes the sockets, too.
-        handed = supervisor.claim(public_host, public_port)
-        public = _bound(stack, "--listen", handed, public_host, public_port, workers)
-        handed = supervisor.claim(control_host, control_port)
-        controls = _bound(stack, "--control", handed, control_host, control_port)
-        plain: list[socket.socket] = []
-        if acme:
-            handed = supervisor.claim(*addresses[2])
-            plain = _bound(stack, "--acme-http", handed, *addresses[2])[0]
+        public = _bound(stack, supervisor, "--listen", addresses[0], workers)
+        controls = _bound(stack, supervisor, "--control", addresses[1])
+        plain = _bound(stack, supervisor, "--acme-http", addresses[2])[0] if acme else []
         supervisor.require_all_claimed(f"{name}.socket")
         scheme = "https" if certificate or acme or proxied else "http"
         port = public[0][0].getsockname()[1]
@@ -280,14 +270,14 @@ def serve(
             settings = replace(settings, spare=[*chain(*spare)])
             for sock in settings.spare:
                 stack.callback(sock.close)
-            stopped = run(_run(settings, "https" if settings.secure else "http", supervisor, stopped))
+            stopped = run(_run(settings, supervisor, stopped))
             if stopped is None:
                 return
             settings = replace(settings, public=[spare[0]], control=spare[1], plain=spare[2])
 
 
 async def _run(
-    settings: "ServiceSettings", scheme: str, supervisor: SystemdHandoff, stopped: float | None
+    settings: "ServiceSettings", supervisor: SystemdHandoff, stopped: float | None
 ) -> float | None:
     """Serve until a signal, or until the service stops in order to become a fleet; return when (monotonic).
 
@@ -322,9 +312,9 @@ async def _run(
             if stopped is None:
                 host, port = settings.control[0].getsockname()[:2]
                 where = authority(settings.control[0])
-                if scheme == "https" and not is_loopback(host):
+                if settings.secure and not is_loopback(host):
                     where = f"{settings.domain}:{port}"  # The name in the certificate.
-                stdout.line(f"control API   {scheme}://{where}")
+                stdout.line(f"control API   {'https' if settings.secure else 'http'}://{where}")
                 stdout.line(f"applications  {settings.origin.format('<project>.' + settings.domain)}")
                 if settings.console:
                     stdout.line(f"Console       {settings.address}/console/")
@@ -345,10 +335,8 @@ def _collector(url: str) -> Collector:
     try:
         collector = parse_collector(url)
     except ValueError:
-        raise InvalidUsage(
-            f"--otlp {url} is not the URL of a collector",
-            "Use scheme, host and port, for example http://127.0.0.1:4318.",
-        ) from None
+        hint = "Use scheme, host and port, for example http://127.0.0.1:4318."
+        raise InvalidUsage(f"--otlp {url} is not the URL of a collector", hint) from None
     require_otlp()
     return collector
 
@@ -357,36 +345,25 @@ def _network(text: str) -> Network:
     try:
         return ip_network(text)
     except ValueError as error:
-        raise InvalidUsage(
-            f"--trusted-proxy {text} is not a network: {error}",
-            "Use an address or a network in CIDR notation, for example 10.0.0.0/8.",
-        ) from None
-
-
-def _targets(urls: list[str]) -> "list[Target]":
-    from engine.alerts.delivery import parse_target
-
-    return [parse_target(url) for url in urls]
+        hint = "Use an address or a network in CIDR notation, for example 10.0.0.0/8."
+        raise InvalidUsage(f"--trusted-proxy {text} is not a network: {error}", hint) from None
 
 
 def _acme(email: str, domain: str, directory: str, ca_file: Path | None) -> AcmeSettings:
     if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", email):
         raise InvalidUsage(f'--acme "{email}" is not a mail address', "For example: --acme you@example.com")
     if "." not in domain:
-        raise InvalidUsage(
-            f"an authority issues no certificates for {domain}", "Pass --domain, a domain that leads here."
-        )
+        hint = "Pass --domain, a domain that leads here."
+        raise InvalidUsage(f"an authority issues no certificates for {domain}", hint)
     if not directory.startswith("https://"):
-        raise InvalidUsage(
-            f"--acme-directory {directory} is not an https URL", f"For example: {LETS_ENCRYPT}"
-        )
+        hint = f"For example: {LETS_ENCRYPT}"
+        raise InvalidUsage(f"--acme-directory {directory} is not an https URL", hint)
     if ca_file is not None:
         try:
             ssl.create_default_context(cafile=ca_file)
         except (OSError, ssl.SSLError) as error:
-            raise InvalidUsage(
-                f"--acme-ca-file {ca_file} cannot be used: {error}", "Pass certificates in PEM format."
-            ) from None
+            hint = "Pass certificates in PEM format."
+            raise InvalidUsage(f"--acme-ca-file {ca_file} cannot be used: {error}", hint) from None
     require_acme()
     return AcmeSettings(email, directory, str(ca_file.absolute()) if ca_file is not None else "")
 
@@ -395,24 +372,23 @@ def _address(option: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise InvalidUsage(
-            f"{option} {text} is not a valid address", "Use HOST:PORT, for example 127.0.0.1:8080."
-        )
+        hint = "Use HOST:PORT, for example 127.0.0.1:8080."
+        raise InvalidUsage(f"{option} {text} is not a valid address", hint)
     return host, int(port)
 
 
 def _bound(
-    stack: ExitStack, option: str, from_systemd: list[socket.socket], host: str, port: int, count: int = 1
+    stack: ExitStack, supervisor: SystemdHandoff, option: str, address: tuple[str, int], count: int = 1
 ) -> list[list[socket.socket]]:
     """Return the sockets of each of `count` processes: those from systemd, else new ones.
 
     A new one for the only process does not listen. `stack` closes them. Raises `PortInUse`.
     """
     try:
-        if from_systemd:
+        if from_systemd := supervisor.claim(*address):
             sockets = [from_systemd, *([sock.dup() for sock in from_systemd] for _ in range(count - 1))]
         else:
-            sockets = bind_reuseport(host, port, count) if count > 1 else [bind(host, port, listens=False)]
+            sockets = bind_reuseport(*address, count) if count > 1 else [bind(*address, listens=False)]
     except PortInUse as error:
         raise PortInUse(error.message, f"Stop that program, or pass another port with {option}.") from error
     for sock in chain.from_iterable(sockets):

@@ -33,7 +33,6 @@ from svc_tui.tables_syntax import (
     COLUMN_SYNTAX,
     DATABASE_FORMATS,
     ColumnTypes,
-    TypeInfo,
     changed_cells,
     format_change,
     format_of,
@@ -84,8 +83,8 @@ class Tables:
     def types(self) -> ColumnTypes:
         return ColumnTypes.from_document(self.get("tables/types"))
 
-    def change(self, changes: list[dict[str, Any]]) -> None:
-        self.post("schema", {"changes": changes})
+    def change(self, **change: Any) -> None:
+        self.post("schema", {"changes": [change]})
 
     def upload(self, path: str, chunks: Iterable[bytes], **params: Any) -> Iterator[Any]:
         """Send a file and yield the documents of the answer."""
@@ -96,7 +95,6 @@ class Tables:
         return self.client.call(method, self._path + path, params=params, content=content)
 
     def download(self, path: str, **params: Any) -> AbstractContextManager[Iterator[bytes]]:
-        """Return a context manager that yields the bytes of a file."""
         return self.client.download(self._path + path, params=params)
 
 
@@ -150,12 +148,13 @@ def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
     if as_json:
         stdout.data(document)
         return
+    titles = ("column", "type", "rules", "note")
+    described = [
+        (column["name"], column["type"], _rules(document, column), column["note"])
+        for column in document["columns"]
+    ]
     if not stdout.is_terminal():
-        described = [
-            (column["name"], column["type"], _rules(document, column), column["note"])
-            for column in document["columns"]
-        ]
-        stdout.fields(("column", "type", "rules", "note"), described)
+        stdout.fields(titles, described)
         return
     kind = "" if document["kind"] == "table" else f"{document['kind']}, "
     noun = "row" if document["rows"] == 1 else "rows"
@@ -163,16 +162,8 @@ def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
     if document["note"]:
         stdout.styled([(document["note"], "")])
     stdout.line()
-    rows = [
-        [
-            (column["name"], "cyan"),
-            (column["type"], ""),
-            (_rules(document, column), ""),
-            (column["note"], "dim"),
-        ]
-        for column in document["columns"]
-    ]
-    stdout.table(["column", "type", "rules", "note"], rows)
+    styles = ("cyan", "", "", "dim")
+    stdout.table(titles, [list(zip(column, styles, strict=True)) for column in described])
     if document["indexes"]:
         stdout.line()
     for index in document["indexes"]:
@@ -203,7 +194,7 @@ def create(
     """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
     with open_tables(context) as tables:
         columns = parse_columns(" ".join(words), tables.types())
-        tables.change([{"op": "create-table", "table": table, "columns": columns, "note": note}])
+        tables.change(op="create-table", table=table, columns=columns, note=note)
     stderr.note(f"created table {table}")
 
 
@@ -218,22 +209,17 @@ def alter(
     with open_tables(context) as tables:
         current = tables.get("table", name=table)
         changes = parse_changes(current, " ".join(words), tables.types())
-        destructive = [format_change(change) for change in changes if is_destructive(change)]
-        if destructive and not yes:
-            prompt.confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?")
-        tables.change(changes)
+        if destructive := [format_change(change) for change in changes if is_destructive(change)]:
+            prompt.confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?", yes=yes)
+        tables.post("schema", {"changes": changes})
     stderr.note(f"altered table {table}")
 
 
 @tables.command()
-def rename(
-    context: typer.Context,
-    table: Table,
-    name: Annotated[str, argument("NAME", "New name.")],
-) -> None:
+def rename(context: typer.Context, table: Table, name: Annotated[str, argument("NAME", "New name.")]) -> None:
     """Rename a table. Views, triggers and foreign keys that use it change with it."""
     with open_tables(context) as tables:
-        tables.change([{"op": "rename-table", "table": table, "name": name}])
+        tables.change(op="rename-table", table=table, name=name)
     stderr.note(f"renamed {table} to {name}")
 
 
@@ -242,11 +228,10 @@ def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
     """Drop a table and its rows."""
     with open_tables(context) as tables:
         current = tables.get("table", name=table)
-        if current["rows"] != 0 and not yes:
-            count = current["rows"]
+        if (count := current["rows"]) != 0:
             rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
-            prompt.confirm(f"drop {current['name']} and {rows}?")
-        tables.change([{"op": "drop-table", "table": table}])
+            prompt.confirm(f"drop {current['name']} and {rows}?", yes=yes)
+        tables.change(op="drop-table", table=table)
     stderr.note(f"dropped table {table}")
 
 
@@ -261,23 +246,19 @@ def index(
 ) -> None:
     """Create or drop an index."""
     if bool(drop) == bool(columns):
-        raise InvalidUsage(
-            "index needs columns, or --drop and the name of an index", f"svc tables index {table} COLUMN…"
-        )
+        hint = f"svc tables index {table} COLUMN…"
+        raise InvalidUsage("index needs columns, or --drop and the name of an index", hint)
     with open_tables(context) as tables:
-        if drop:
-            names = [index["name"] for index in tables.get("table", name=table)["indexes"]]
-            if drop not in names:
-                raise SvcError(
-                    f"table {table} has no index {drop}",
-                    f"Available: {', '.join(names)}." if names else "The table has no indexes.",
-                )
-            tables.change([{"op": "drop-index", "name": drop}])
-            stderr.note(f"dropped index {drop}")
+        if not drop:
+            tables.change(op="create-index", table=table, columns=columns, unique=unique, name=name)
+            stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
             return
-        change = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
-        tables.change([change])
-        stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
+        names = [index["name"] for index in tables.get("table", name=table)["indexes"]]
+        if drop not in names:
+            hint = f"Available: {', '.join(names)}." if names else "The table has no indexes."
+            raise SvcError(f"table {table} has no index {drop}", hint)
+        tables.change(op="drop-index", name=drop)
+    stderr.note(f"dropped index {drop}")
 
 
 AsJsonLines = Annotated[bool, flag("Print one JSON document a row.", "--json")]
@@ -329,8 +310,8 @@ def at(
     """Read the tables as they were. Example: svc tables at 14:02 query 'select * from stock'"""
     if words[0] != "query" or len(words) < 2:
         raise InvalidUsage("at needs query and a statement", "svc tables at 14:02 query 'select …'")
-    at = {"time_ns": parse_moment(moment)}
-    _run_statement(context, {"sql": words[1], "at": at}, words[2:], as_json=as_json, as_csv=as_csv)
+    body = {"sql": words[1], "at": {"time_ns": parse_moment(moment)}}
+    _run_statement(context, body, words[2:], as_json=as_json, as_csv=as_csv)
 
 
 TERMINAL_LIMIT = 1000
@@ -430,21 +411,18 @@ def _print_csv(result: Any, *, exact: bool) -> None:
 
 
 def _print_result(result: Any, types: ColumnTypes) -> None:
-    columns = [(column["name"], types[column["type"]]) for column in result["columns"]]
-    rows = [[_cell(row[name], type) for name, type in columns] for row in result["rows"]]
-    right = {
-        index
-        for index, (name, type) in enumerate(columns)
-        if type.align_right or (not type.name and all(_is_number(row[name]) for row in result["rows"]))
-    }
-    stdout.table([name for name, _ in columns], rows, right)
+    names = [column["name"] for column in result["columns"]]
+    rows = [[_cell(row[name]) for name in names] for row in result["rows"]]
+    right = set()
+    for index, column in enumerate(result["columns"]):
+        kind = types[column["type"]]
+        found = {type(row[column["name"]]) for row in result["rows"]}
+        if kind.align_right or (not kind.name and found <= {int, float, type(None)}):
+            right.add(index)
+    stdout.table(names, rows, right)
 
 
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-
-
-def _cell(value: Any, type: TypeInfo) -> Cell:
+def _cell(value: Any) -> Cell:
     if value is None:
         return "null", "dim"
     if isinstance(value, dict):
@@ -457,10 +435,8 @@ def _print_summary(result: Any, *, write: bool) -> None:
     count = len(result["rows"])
     if result["truncated"]:
         reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
-        stderr.warn(
-            f"the result ends after {plural(count, 'row')}: {reason} was reached",
-            "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`.",
-        )
+        hint = "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`."
+        stderr.warn(f"the result ends after {plural(count, 'row')}: {reason} was reached", hint)
     if write:
         stderr.note(f"{plural(result['changes'], 'row')} written")
     elif stdout.is_terminal() and not result["truncated"]:
@@ -470,8 +446,7 @@ def _print_summary(result: Any, *, write: bool) -> None:
 _CHUNK_BYTES = 1 << 18
 _FORMAT_HINT = f"Pass --format and one of {', '.join(FORMATS)}."
 Format = Annotated[
-    str,
-    option("FORMAT", f"{', '.join(FORMATS)} (default: by the file extension).", "--format"),
+    str, option("FORMAT", f"{', '.join(FORMATS)} (default: by the file extension).", "--format")
 ]
 
 
@@ -479,8 +454,7 @@ Format = Annotated[
 def import_(
     context: typer.Context,
     words: Annotated[
-        list[str],
-        argument("[TABLE] FILE", "File, or - for stdin. TABLE defaults to the name of the file."),
+        list[str], argument("[TABLE] FILE", "File, or - for stdin. TABLE defaults to the name of the file.")
     ],
     format: Format = "",
     create: Annotated[bool, flag("Create the table, with types inferred from all rows.", "--create")] = False,
@@ -495,9 +469,8 @@ def import_(
         raise InvalidUsage("import takes one table and one file", "svc tables import users users.csv")
     name = words[-1]
     kind = _format(format, name)
-    table = (
-        words[0] if len(words) == 2 else "" if kind in DATABASE_FORMATS or name == "-" else Path(name).stem
-    )
+    of_file = "" if kind in DATABASE_FORMATS or name == "-" else Path(name).stem
+    table = words[0] if len(words) == 2 else of_file
     if "\\udc" in ascii(table):
         raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
     if kind == "db" and name != "-":
@@ -538,9 +511,8 @@ def opened(name: str) -> BinaryIO:
     try:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if name == "-" else Path(name).open("rb")
     except OSError as error:
-        raise SvcError(
-            f"cannot read {name}: {error.strerror}", "Check the name and the permissions."
-        ) from error
+        hint = "Check the name and the permissions."
+        raise SvcError(f"cannot read {name}: {error.strerror}", hint) from error
 
 
 def sized_chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
@@ -621,16 +593,15 @@ def save(chunks: Iterator[bytes], name: str, progress: stderr.ProgressLine, doin
         for chunk in chunks:
             raw.write(chunk)
         return None
-    return write_export(Path(name), counted(chunks, progress.show, doing))
 
+    def counted() -> Iterator[bytes]:
+        written = 0
+        for chunk in chunks:
+            yield chunk
+            written += len(chunk)
+            progress.show(f"{doing}: {size(written)}")
 
-def counted(chunks: Iterator[bytes], report: Callable[[str], None], doing: str) -> Iterator[bytes]:
-    """Yield chunks, and report how many bytes were written."""
-    written = 0
-    for chunk in chunks:
-        yield chunk
-        written += len(chunk)
-        report(f"{doing}: {size(written)}")
+    return write_export(Path(name), counted())
 
 
 @tables.command()
@@ -661,8 +632,7 @@ def migrate(
 
 @tables.command()
 def migration(
-    context: typer.Context,
-    name: Annotated[str, argument("NAME", "Name of the file after its number.")],
+    context: typer.Context, name: Annotated[str, argument("NAME", "Name of the file after its number.")]
 ) -> None:
     """Write a migration from changes that have none. It is recorded as applied here."""
     if context.obj or not re.fullmatch(r"[\w-]+", name):
@@ -673,9 +643,8 @@ def migration(
     for file in written.files:
         stdout.line(file)
     if written.files:
-        stderr.note(
-            f"recorded as applied here: {', '.join(written.names) or 'the tables are as it makes them'}"
-        )
+        names = ", ".join(written.names) or "the tables are as it makes them"
+        stderr.note(f"recorded as applied here: {names}")
     elif not written.left_out:
         stderr.note("nothing to write: the migrations make the tables as they are")
     if written.left_out:

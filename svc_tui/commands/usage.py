@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,9 +71,11 @@ def usage(
     elif (path := usage_path(root)).exists():
         with closing(UsageStore(path)) as store:
             counts = store.read(first)
-    if resource is not None:
-        counts = {key: count for key, count in counts.items() if key[1] == resource}
-    rows = _added(counts, first, by)
+    sums: defaultdict[Key, UsageCount] = defaultdict(UsageCount)
+    for (minute, name), count in counts.items():
+        if resource in (None, name):
+            sums[_begin(minute, first, by), name] += count
+    rows = dict(sorted(sums.items()))
     documents = [
         {"start": _iso(minute), "resource": name, **asdict(count)} for (minute, name), count in rows.items()
     ]
@@ -106,15 +109,8 @@ def _query(
     return counts, answer.get("memory"), [each for each in doors if each["bytes"] is not None]
 
 
-def _added(counts: dict[Key, UsageCount], first: int, by: By) -> dict[Key, UsageCount]:
-    """Return one count per period of local time and resource, keyed by the period's first minute."""
-    rows: defaultdict[Key, UsageCount] = defaultdict(UsageCount)
-    for (minute, resource), count in counts.items():
-        rows[_begin(minute, first, by), resource] += count
-    return dict(sorted(rows.items()))
-
-
 def _begin(minute: int, first: int, by: By) -> int:
+    """Return the first minute of the period of local time that a minute is in."""
     if by is By.TOTAL:
         return first
     if by is By.MINUTE:
@@ -136,15 +132,10 @@ def _table(rows: dict[Key, UsageCount], by: By) -> None:
         start = datetime.fromtimestamp(minute * 60).strftime(_TIME_FORMATS[by])
         memory = size(count.peak_memory) if count.peak_memory else ""
         numbers = [duration(count.compute_ns), duration(count.wall_ns), memory]
-        lines.append(
-            [
-                ("" if start == previous else start, "dim"),
-                (resource, "cyan"),
-                (str(count.requests), ""),
-                (str(count.failures), "bold red" if count.failures else "dim"),
-                *((text, "") for text in (*numbers, size(count.bytes_in), size(count.bytes_out))),
-            ]
-        )
+        failures = (str(count.failures), "bold red" if count.failures else "dim")
+        head = [("" if start == previous else start, "dim"), (resource, "cyan"), (str(count.requests), "")]
+        numbers += [size(count.bytes_in), size(count.bytes_out)]
+        lines.append([*head, failures, *((text, "") for text in numbers)])
         previous = start
     first = 1 if by is By.TOTAL else 0  # a total has no start
     right = range(2 - first, len(heads) - first)
@@ -174,8 +165,7 @@ class LiveScreen:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and lines of the terminal."""
-        columns, lines = os.get_terminal_size(self._input)  # The variables COLUMNS and LINES do not change.
-        return columns, lines
+        return os.get_terminal_size(self._input)  # The variables COLUMNS and LINES do not change.
 
     def draw(self, lines: Sequence[Styled]) -> None:
         """Replace the contents of the screen. What does not fit is omitted."""
@@ -210,8 +200,7 @@ def top(
     if seconds > MAX_SINCE:
         raise InvalidUsage(f"--since {since} is longer than 1h", "Use svc usage for longer periods.")
     if sort not in SORTS:
-        hint = did_you_mean(sort, list(SORTS)) or f"Use {', '.join(SORTS)}."
-        raise InvalidUsage(f'unknown column "{sort}"', hint)
+        raise InvalidUsage(f'unknown column "{sort}"', did_you_mean(sort, list(SORTS)))
     root = find(Path.cwd())
     name = load(root).name
     credentials = resolve_target(root, service)
@@ -223,7 +212,7 @@ def top(
             if as_json:
                 stdout.data(asdict(activity))
             else:
-                stdout.styled_lines([line for table in _tables(activity, stdout.width()) for line in table])
+                stdout.styled_lines(list(chain(*_tables(activity, stdout.width()))))
             if not activity.resources:
                 stderr.note(f"no requests in the last {_period(seconds)}")
             elif activity.partial:

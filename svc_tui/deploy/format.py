@@ -12,11 +12,11 @@ from svc_tui.terminal.units import size
 
 def plan_lines(plan: dict[str, Any]) -> list[Text]:
     """Return the lines of a plan: changes, mounts that the deploy would undo, and new migrations."""
-    migrations = [
-        Text.assemble(("  + ", "green"), (name, "bold"), "  migration") for name in plan["migrations"]
-    ]
     undone = [Difference("!", mount.resource, mount.drift) for mount in plan["drift"]]
-    return [*_lines([*differences(plan["changes"]), *undone]), *migrations]
+    lines = _lines([*differences(plan["changes"]), *undone])
+    for name in plan["migrations"]:
+        lines.append(Text.assemble(("  + ", "green"), (name, "bold"), "  migration"))
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,11 @@ def change_lines(changes: Sequence[dict[str, Any]]) -> list[Text]:
 
 def _lines(changes: Sequence[Difference]) -> list[Text]:
     width = max((len(change.resource) for change in changes), default=0)
-    return [
-        Text.assemble(
-            (f"  {change.mark} ", _STYLES[change.mark]),
-            (f"{change.resource:<{width}}  ", "bold"),
-            change.text,
-        )
-        for change in changes
-    ]
+    lines = []
+    for change in changes:
+        mark, name = (f"  {change.mark} ", _STYLES[change.mark]), f"{change.resource:<{width}}  "
+        lines.append(Text.assemble(mark, (name, "bold"), change.text))
+    return lines
 
 
 def differences(changes: Sequence[dict[str, Any]]) -> list[Difference]:
@@ -53,17 +50,13 @@ def differences(changes: Sequence[dict[str, Any]]) -> list[Difference]:
 
 
 def _difference(change: dict[str, Any]) -> Difference:
-    before, after = (_short(change[side]) for side in ("before", "after"))
+    field, before, after = change["field"], _short(change["before"]), _short(change["after"])
     resource = change["resource"] or "[project]"
     if change["new_capability"]:
-        return Difference(
-            "!", resource, f"now {'answers at' if change['field'] == 'domain' else 'imports'} {after}"
-        )
-    if not before:
-        return Difference("+", resource, f"{change['field']}  {after}")
-    if not after:
-        return Difference("-", resource, f"{change['field']}  {before}")
-    return Difference("~", resource, f"{change['field']}  {before} → {after}")
+        return Difference("!", resource, f"now {'answers at' if field == 'domain' else 'imports'} {after}")
+    if before and after:
+        return Difference("~", resource, f"{field}  {before} → {after}")
+    return Difference("-" if before else "+", resource, f"{field}  {before or after}")
 
 
 def _short(value: str) -> str:
@@ -96,12 +89,11 @@ def no_address(addresses: Sequence[dict[str, Any]]) -> str:
 def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
     """Return one line per resource: its URL, or the mounts of a private one."""
     width = max((len(address["resource"]) for address in addresses), default=0)
-    return [
-        Text.assemble(
-            (f"{address['resource']:<{width}}", "cyan"), f"  {address['lane']:<6}  {location(address)}"
-        )
-        for address in addresses
-    ]
+    lines = []
+    for address in addresses:
+        name, place = (f"{address['resource']:<{width}}", "cyan"), location(address)
+        lines.append(Text.assemble(name, f"  {address['lane']:<6}  {place}"))
+    return lines
 
 
 _DOMAIN_SIGNS = {"valid": ("● ", "green"), "waiting": ("◌ ", "yellow"), "failed": ("▲ ", "red")}

@@ -110,7 +110,18 @@ async def build(project: Project, cache: Path, progress: UploadProgress) -> Bund
     """Build every resource. Raises the first `SvcError`."""
 
     async def build_one(builder: Builder, resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
-        artifact = await _build(builder, resource, project.root, progress)
+        started, report = time.monotonic(), partial(progress.building, resource.name)
+        # A command may read what the key of the cache lacks, such as ignored files, and those beside workdir.
+        cached = resource.build is None
+        artifact, unchanged = await build_resource(builder, resource, project.root, report, cached=cached)
+        if isinstance(artifact, ComponentArtifact):
+            # Imported on demand: it imports all host functions.
+            from engine.wasm.compile.check import check_component
+            from engine.wasm.compile.component_file import error_context
+
+            with error_context(resource.name):
+                check_component(artifact.component)
+        progress.built(resource, artifact, time.monotonic() - started, unchanged=unchanged)
         packed = await asyncio.to_thread(pack_compressed, artifact)
         return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
 
@@ -124,9 +135,7 @@ async def build(project: Project, cache: Path, progress: UploadProgress) -> Bund
         project.name,
         manifest,
         packed=packed,
-        packages={
-            name: (Digest(sha256(document).hexdigest()), document) for name, document in documents.items()
-        },
+        packages={name: (Digest(sha256(each).hexdigest()), each) for name, each in documents.items()},
         imports={name: imported for name, _, imported in results},
         tables={Path(file.name).name: file.sql for file in find_migrations(project.root)},
         warnings=await asyncio.to_thread(_drift, project.root),
@@ -141,24 +150,6 @@ def _drift(root: Path) -> tuple[SvcError, ...]:
         return (error,)
     text = f"the tables were changed here without a migration: {', '.join(names)}"
     return (SvcError(text, "Run `svc tables migration NAME` to write one."),) if names else ()
-
-
-async def _build(builder: Builder, resource: Resource, root: Path, progress: UploadProgress) -> Artifact:
-    clock = asyncio.get_running_loop().time
-    started = clock()
-    report = partial(progress.building, resource.name)
-    # A command may read what the key of the cache lacks, such as ignored files and folders beside workdir.
-    cached = resource.build is None
-    artifact, unchanged = await build_resource(builder, resource, root, report, cached=cached)
-    if isinstance(artifact, ComponentArtifact):
-        # Imported on demand: it imports all host functions.
-        from engine.wasm.compile.check import check_component
-        from engine.wasm.compile.component_file import error_context
-
-        with error_context(resource.name):
-            check_component(artifact.component)
-    progress.built(resource, artifact, clock() - started, unchanged=unchanged)
-    return artifact
 
 
 def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
@@ -176,18 +167,14 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
             "imports": sorted(imported) if imported is not None else None,
         }
     body = {"manifest": bundle.manifest, "resources": resources, "blobs": sorted(bundle.contents())}
-    response: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
+    path = f"/v1/projects/{bundle.project}"
+    plan = client.call("POST", f"{path}/plan", body)
     warnings = [{"message": each.message, "hint": each.hint} for each in bundle.warnings]
-    return response | {"migrations": _new_migrations(client, bundle), "warnings": warnings}
-
-
-def _new_migrations(client: Client, bundle: Bundle) -> list[str]:
-    if not bundle.tables:
-        return []
-    files = [{"name": f"{MIGRATIONS_FOLDER}/{name}", "sql": sql} for name, sql in bundle.tables.items()]
-    body = {"files": files, "plan": True}
-    new: list[str] = client.call("POST", f"/v1/projects/{bundle.project}/migrations", body)["applied"]
-    return new
+    migrations = []
+    if bundle.tables:
+        files = [{"name": f"{MIGRATIONS_FOLDER}/{name}", "sql": sql} for name, sql in bundle.tables.items()]
+        migrations = client.call("POST", f"{path}/migrations", {"files": files, "plan": True})["applied"]
+    return {**plan, "migrations": migrations, "warnings": warnings}
 
 
 def upload_size(bundle: Bundle, digests: list[str]) -> int:
@@ -202,10 +189,8 @@ def upload(client: Client, bundle: Bundle, missing: list[str], progress: UploadP
     documents = {digest for digest, _ in bundle.packages.values()}
     sizes = {digest: _size(contents[Digest(digest)]) for digest in missing}
     total, sent = sum(sizes.values()), 0
-    for group in (
-        [digest for digest in missing if digest not in documents],
-        [digest for digest in missing if digest in documents],
-    ):
+    for last in (False, True):
+        group = [digest for digest in missing if (digest in documents) is last]
         with ThreadPoolExecutor(MAX_CONCURRENT_UPLOADS, thread_name_prefix="upload") as threads:
             for digest in threads.map(lambda blob: _send(client, bundle.project, blob, contents), group):
                 sent += sizes[digest]
@@ -219,9 +204,8 @@ def _send(client: Client, project: str, digest: str, contents: Mapping[Digest, b
     path = f"/v1/projects/{project}/blobs/{digest}"
     for attempt in range(MAX_ATTEMPTS):
         try:
-            client.call(
-                "PUT", path, content=_chunks(content, offset), params={"size": size, "offset": offset}
-            )
+            params = {"size": size, "offset": offset}
+            client.call("PUT", path, content=_chunks(content, offset), params=params)
             return digest
         except ApiError as error:
             if error.code not in ("conflict", "upload-busy") or attempt == MAX_ATTEMPTS - 1:
@@ -273,8 +257,7 @@ def deploy(
 def _deploy(client: Client, project: str, body: dict[str, Any], progress: UploadProgress) -> dict[str, Any]:
     for line in client.lines("POST", f"/v1/projects/{project}/deployments", body=body):
         if "done" in line:
-            result: dict[str, Any] = line["done"]
-            return result
+            return dict(line["done"])
         progress.step(line["step"], line["text"])
     raise SvcError(
         "lost the connection to the service during the deploy; it may be live",

@@ -111,9 +111,8 @@ def new_resource(
     if not is_name(name):
         raise InvalidUsage(f'"{name}" is not a valid resource name', NAME_RULE)
     if table and not _TABLE.fullmatch(table):
-        raise InvalidUsage(
-            f'"{table}" is not a valid table name', "Use a-z, 0-9 and _, a letter first, not sqlite_."
-        )
+        hint = "Use a-z, 0-9 and _, a letter first, not sqlite_."
+        raise InvalidUsage(f'"{table}" is not a valid table name', hint)
     if starter.framework:
         public, table = True, table or name.replace("-", "_")
     elif table and not starter.text(table=True).is_file():
@@ -133,9 +132,8 @@ def new_resource(
     if (problem := pattern_problem(pattern)) is not None:
         raise InvalidUsage(*problem)
     if not _PREFIX.fullmatch(pattern.removesuffix("/*")):
-        raise InvalidUsage(
-            f"the sources of a starter cannot contain {pattern}", "Use letters, digits and /-._~."
-        )
+        hint = "Use letters, digits and /-._~."
+        raise InvalidUsage(f"the sources of a starter cannot contain {pattern}", hint)
     if not pattern.endswith("/*"):
         raise InvalidUsage(f"{pattern} is one exact path", f"Mount a new resource below a path: {pattern}/*")
     return NewResource(name, starter, pattern=pattern, parent=parent, table=table)
@@ -185,7 +183,8 @@ def _addition(resource: NewResource, manifest: edit.ManifestEdit) -> Addition:
             if path.is_file()
         }
     else:
-        sources = {_source(resource): starter.text(table=bool(resource.table))}
+        below = resource.prefix.lstrip("/") if starter.serves_files else ""
+        sources = {Path(below, starter.source): starter.text(table=bool(resource.table))}
     files = {folder / name: _filled(path, resource) for name, path in sources.items()}
     if migration is not None:
         files[migration] = _filled(_FOLDER / "table.sql", resource)
@@ -242,43 +241,24 @@ def _copy_build_files(resource: NewResource, target: Path) -> None:
         shutil.copyfile(_LANES / name, target / Path(name).name)
 
 
-def _source(resource: NewResource) -> Path:
-    """Return the path of the source, relative to the folder of the resource."""
-    source = Path(resource.starter.source)
-    return Path(resource.prefix.lstrip("/")) / source if resource.starter.serves_files else source
-
-
 def _filled(file: Path, resource: NewResource) -> str:
-    text = file.read_text(encoding="utf-8")
-    for placeholder, value in (
-        ("__PREFIX__", resource.prefix),
-        ("__NAME__", resource.name),
-        ("__TABLE__", resource.table),
-    ):
-        text = text.replace(placeholder, value)
-    return text
+    text = file.read_text(encoding="utf-8").replace("__PREFIX__", resource.prefix)
+    return text.replace("__NAME__", resource.name).replace("__TABLE__", resource.table)
 
 
 def _migration(root: Path, table: str) -> Path:
     """Return the path of a migration that creates a table, after all others. Raises `SvcError`."""
-    if creator := _creator(root, table):
-        hint = f"Choose another name, or add the resource without --table and use {table} in its sources."
-        raise SvcError(f"{creator} creates {table} already", hint, code="conflict")
-    from doors.tables.migrations import find, next_name
-
-    names = [migration.name for migration in find(root)]
-    return root / next_name(names[-1] if names else "", table)
-
-
-def _creator(root: Path, table: str) -> str:
-    """Return the last migration that leaves a table, view or index with this name, or an empty text."""
     # These imports take 100 ms.
-    from doors.tables.migrations import find
+    from doors.tables.migrations import find, next_name
     from doors.tables.sqlite.tokens import tokens
 
-    creator = ""
+    creator, last = "", ""  # The last migration that leaves a table, view or index with this name.
     for migration in find(root):
+        last = migration.name
         words = " ".join(token.value.lower() for token in tokens(migration.sql) if token.kind != "string")
         for match in re.finditer(f"(?P<created>{_CREATED})|{_REMOVED}".format(table), words):
-            creator = migration.name if match["created"] else ""
-    return creator
+            creator = last if match["created"] else ""
+    if creator:
+        hint = f"Choose another name, or add the resource without --table and use {table} in its sources."
+        raise SvcError(f"{creator} creates {table} already", hint, code="conflict")
+    return root / next_name(last, table)

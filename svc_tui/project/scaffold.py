@@ -72,8 +72,7 @@ def create_project(target: Path, template: str) -> None:
     if (refused := resource_starter.REFUSED.get(template)) is not None:
         raise InvalidUsage(refused["reason"], refused["remedy"])
     if template not in TEMPLATES:
-        hint = did_you_mean(template, list(TEMPLATES)) or f"Available: {', '.join(TEMPLATES)}."
-        raise InvalidUsage(f'unknown template "{template}"', hint)
+        raise InvalidUsage(f'unknown template "{template}"', did_you_mean(template, list(TEMPLATES)))
     try:
         if target.is_symlink() or (target.exists() and not target.is_dir()):
             raise SvcError(f"{target} exists and is not a folder", "Choose another name.")
@@ -81,9 +80,8 @@ def create_project(target: Path, template: str) -> None:
             raise SvcError(f"{target} is not empty", "Choose another name, or empty the folder first.")
         _copy(template, target, name, (AGENTS, *_EXTRA_FILES.get(template, ())))
     except OSError as error:
-        raise SvcError(
-            f"cannot create {target}: {error.strerror}", "Choose a folder that you can write to."
-        ) from error
+        hint = "Choose a folder that you can write to."
+        raise SvcError(f"cannot create {target}: {error.strerror}", hint) from error
 
 
 def write_schema(project: Path) -> None:

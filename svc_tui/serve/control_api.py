@@ -29,7 +29,6 @@ from engine.control.routes import (
     logs,
     manifest,
     operation,
-    quotas,
     schedules,
     state,
     usage,
@@ -51,7 +50,7 @@ from svc_tui.console.web.pages import IDLE_SECONDS, Pages
 from svc_tui.serve.runtime import Runtime
 from svc_tui.serve.settings import ServiceSettings, project_dir
 
-_OF_RUNNING = ("alerts.test", "certificate.", "domains.check", "restore.")
+_OF_RUNNING = ("operation.test", "certificate.", "domains.check", "restore.")
 """Routes, or groups of routes, that need a service that runs."""
 
 
@@ -105,7 +104,7 @@ class Control:
             logs.blueprint(dirs),
             manifest.blueprint(DeployedManifest(deployer)),
             state.blueprint(status, dirs, doors()),
-            quotas.blueprint(deployer),
+            usage.quota_blueprint(deployer),
             restoring.blueprint(dirs, backup),
             domains.blueprint(names),
             domains.certificate_blueprint(names),
@@ -114,8 +113,7 @@ class Control:
             operation.gc_blueprint(deployer.collect_garbage),
             fleet.blueprint(node, peers.tables, peers.repair),
             deployments.blueprint(deployer, settings.url_of),
-            operation.metrics_blueprint(runtime.meter, runtime.state),
-            operation.alerts_blueprint(runtime.monitor),
+            operation.blueprint(runtime.monitor, runtime.meter, runtime.state),
         )
         access = AnyOf(StaticToken(self.endpoint.token), auth.sessions)
         in_fleet = peers.records is not None

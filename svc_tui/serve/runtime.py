@@ -22,8 +22,8 @@ from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.certificates.state import CertificateStates
 from engine.control.auth.login_throttle import LoginThrottle
-from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
+from engine.control.routes.usage import MemoryState
 from engine.deploy.deployment import LIVE, Deployment
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GarbageError, GcReport, run_gc_daily

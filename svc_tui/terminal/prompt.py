@@ -23,8 +23,10 @@ def line(question: str, hint: str, default: str = "") -> str:
     return _read_answer(question, default)
 
 
-def confirm(question: str) -> None:
-    """Ask for confirmation. Raises `SvcError` for any answer but yes, and `NotInteractive`."""
+def confirm(question: str, *, yes: bool = False) -> None:
+    """Ask for confirmation, unless `yes`. Raises `SvcError` for another answer, and `NotInteractive`."""
+    if yes:
+        return
     _require_terminal(question, "Pass --yes.")
     if _read_answer(f"{question} [y/N]").lower() not in ("y", "yes"):
         raise SvcError("canceled; nothing was changed", "Answer y, or pass --yes.")
@@ -62,9 +64,8 @@ def from_stdin() -> str:
     if not text:
         raise InvalidUsage("stdin has no password", "Pass the password as one line.")
     if len(data) > MAX_LINE_CHARS:
-        raise InvalidUsage(
-            f"the password on stdin exceeds {MAX_LINE_CHARS} bytes", "Pass the password as one line."
-        )
+        hint = "Pass the password as one line."
+        raise InvalidUsage(f"the password on stdin exceeds {MAX_LINE_CHARS} bytes", hint)
     return text
 
 

@@ -60,13 +60,15 @@ def line(text: Text | str = "") -> None:
     _attempt(lambda: _console.print(clean, markup=False))
 
 
-def answer(document: Any, texts: Iterable[Text | str], *, as_json: bool) -> None:
-    """Write the JSON document of a command, or its lines."""
+def answer(document: Any, texts: Iterable[Text | str], *, as_json: bool, empty: str = "") -> None:
+    """Write the JSON document of a command, or its lines; without lines, the note `empty`."""
     if as_json:
         data(document)
-    else:
-        for text in texts:
-            line(text)
+        return
+    lines = list(texts)
+    for text in lines:
+        line(text)
+    stderr.note("" if lines else empty)
 
 
 def styled(pieces: Styled) -> None:
@@ -97,16 +99,15 @@ def control(codes: str) -> None:
 
 def _all_rendered(lines: Sequence[Styled]) -> list[str]:
     system = None if _console.no_color else _COLOR_SYSTEMS.get(_console.color_system or "")
-    return [_rendered(pieces, system) for pieces in lines]
-
-
-def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
     if system is None:
-        return _clean("".join([text for text, _ in pieces]))
-    return "".join(
-        _style(style).render(_clean(text), color_system=system) if style else _clean(text)
-        for text, style in pieces
-    )
+        return [_clean("".join([text for text, _ in pieces])) for pieces in lines]
+    return [
+        "".join(
+            _style(style).render(_clean(text), color_system=system) if style else _clean(text)
+            for text, style in pieces
+        )
+        for pieces in lines
+    ]
 
 
 def _clean(text: str) -> str:
@@ -122,12 +123,7 @@ def diff(text: str) -> None:
     )
 
 
-def data(value: Any) -> None:
-    """Write one JSON document on a line."""
-    data_lines([value])
-
-
-def data_lines(values: Sequence[Any]) -> None:
+def data(*values: Any) -> None:
     """Write JSON documents in one call, one per line."""
     json_lines(json.dumps(value, ensure_ascii=False) for value in values)
 
@@ -259,9 +255,7 @@ def format_table(
     fitted_widths = _fit(widths, width)
     if fitted_widths is None:
         return _records(names, cells, width)
-    lines = [_line([(name, "bold") for name in names], fitted_widths, right)]
-    lines += [_line(row, fitted_widths, right) for row in cells]
-    return lines
+    return [_line(row, fitted_widths, right) for row in ([(name, "bold") for name in names], *cells)]
 
 
 def _fit(widths: list[int], width: int) -> list[int] | None:
@@ -287,14 +281,11 @@ def _line(cells: Sequence[Cell], widths: Sequence[int], right: Collection[int]) 
     for index, ((text, style), width) in enumerate(zip(cells, widths, strict=True)):
         truncated = _cut(text, width)
         blank = " " * (width - cell_len(truncated))
-        is_last = index == len(widths) - 1
-        if index:
-            pieces.append((_GAP, ""))
-        pieces += (
-            [(blank, ""), (truncated, style)]
-            if index in right
-            else [(truncated, style), ("" if is_last else blank, "")]
-        )
+        pieces.append((_GAP if index else "", ""))
+        if index in right:
+            pieces += [(blank, ""), (truncated, style)]
+        else:
+            pieces += [(truncated, style), (blank if index < len(widths) - 1 else "", "")]
     return [piece for piece in pieces if piece[0]]
 
 

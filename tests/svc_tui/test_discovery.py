@@ -18,13 +18,12 @@ from svc_tui.client import Unreachable, discovery
 from svc_tui.client.credentials import Credentials
 from svc_tui.client.discovery import ensure_usable, service_client
 from svc_tui.console.engine import ServiceProject
-from svc_tui.logs import LogQuery, RemoteLogs
+from svc_tui.logs import RemoteLogs
 from svc_tui.main import run
 from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, static_shop
 
 pytestmark = pytest.mark.slow
-FOLLOW = LogQuery(follow=True)
 
 
 @contextmanager
@@ -152,7 +151,7 @@ def test_open_console_leaves_the_folder_of_a_service_that_stopped(tmp_path: Path
     folder = tmp_path / "data"
     login = Credentials(str(folder), folder=folder)
     console = ServiceProject(login, "shop")
-    reader = RemoteLogs(login, "shop", FOLLOW, lambda records: None, lambda count: None)
+    reader = RemoteLogs(login, "shop", lambda records: None, lambda count: None, follow=True)
     with service(folder):
         assert console.connect().url
     for lost in (console.connect, reader.run):

@@ -6,8 +6,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +15,11 @@ from engine.timeline.record import LineRecord, StoredRecord
 from engine.timeline.recorder import TimelineStore
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
-from svc_tui.logs import LogQuery, RemoteLogs
+from svc_tui.logs import RemoteLogs
 from tests.support.waiting import until
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
-ALL = LogQuery()
+ALL: dict[str, Any] = {}
 MINUTE_NS = 60_000_000_000
 
 
@@ -49,12 +49,12 @@ def write(hosted: Hosted, *texts: str, ago_ns: int = 0) -> None:
 class Reader:
     """Return the output of `svc logs`; a follower ends at the text `enough`."""
 
-    def __init__(self, hosted: Hosted, payload: LogQuery, enough: str = "") -> None:
+    def __init__(self, hosted: Hosted, payload: dict[str, Any], enough: str = "") -> None:
         self.shown: list[StoredRecord] = []
         self.dropped: list[int] = []
         self._enough = enough
         login = Credentials("key", hosted.control, token=hosted.token)
-        self._logs = RemoteLogs(login, "shop", payload, self._show, self.dropped.append)
+        self._logs = RemoteLogs(login, "shop", self._show, self.dropped.append, **payload)
 
     def _show(self, entries: Sequence[StoredRecord]) -> None:
         self.shown += entries
@@ -77,11 +77,11 @@ def test_remote_logs_with_contradicting_options_fails(hosted: Hosted) -> None:
     reader = Reader(hosted, ALL)
     assert reader.run() == ["1", "2", "3", "4"]
     first, third = reader.shown[0].cursor, reader.shown[2].cursor
-    assert Reader(hosted, replace(ALL, filters={"since": 600, "after": first})).run() == ["3", "4"]
-    assert Reader(hosted, replace(ALL, filters={"since": 600, "after": third})).run() == ["4"]
-    assert Reader(hosted, replace(ALL, tail=3, filters={"after": first})).run() == ["2", "3", "4"]
-    assert Reader(hosted, replace(ALL, filters={"until": 600})).run() == ["1", "2"]
-    assert Reader(hosted, replace(ALL, filters={"until": 600}, tail=1)).run() == ["2"]
+    assert Reader(hosted, {"filters": {"since": 600, "after": first}}).run() == ["3", "4"]
+    assert Reader(hosted, {"filters": {"since": 600, "after": third}}).run() == ["4"]
+    assert Reader(hosted, {"tail": 3, "filters": {"after": first}}).run() == ["2", "3", "4"]
+    assert Reader(hosted, {"filters": {"until": 600}}).run() == ["1", "2"]
+    assert Reader(hosted, {"filters": {"until": 600}, "tail": 1}).run() == ["2"]
 
 
 def test_records_of_a_service_have_its_region(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_records_of_a_service_have_its_region(tmp_path: Path) -> None:
 
 def test_remote_follow_with_tail_0_prints_only_new_records(hosted: Hosted) -> None:
     write(hosted, "old", "old")
-    reader, ended = Reader(hosted, replace(ALL, tail=0, follow=True), "new"), threading.Event()
+    reader, ended = Reader(hosted, {"tail": 0, "follow": True}, "new"), threading.Event()
 
     def write_repeatedly() -> None:
         while not ended.wait(0.05):
@@ -119,14 +119,14 @@ def test_remote_cursor_of_an_older_file_misses_nothing(hosted: Hosted) -> None:
     write(hosted, "1")
     reader = Reader(hosted, ALL)
     reader.run()
-    before = replace(ALL, filters={"after": reader.shown[0].cursor - 1_000_000})
+    before = {"filters": {"after": reader.shown[0].cursor - 1_000_000}}
     reader = Reader(hosted, before)
     assert reader.run() == ["1"] and reader.dropped == []
 
 
 def test_remote_follow_of_an_unreachable_service_fails(hosted: Hosted) -> None:
     hosted.stop()
-    for payload in (ALL, replace(ALL, follow=True), replace(ALL, follow=True, tail=3)):
+    for payload in (ALL, {"follow": True}, {"follow": True, "tail": 3}):
         with pytest.raises(Unreachable):
             Reader(hosted, payload).run()
 

@@ -29,7 +29,7 @@ from doors.tables.types.infer import PREVIEW_ROWS, Header, preview, preview_past
 from engine.cancellation import finish
 from engine.control import ndjson
 from engine.control.access import Role
-from engine.control.app import Routes, principal, require, sends, takes
+from engine.control.app import Routes, principal, require
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel
 from engine.errors import SvcError
@@ -161,9 +161,7 @@ class Transfers:
 def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None:
     """Add the routes of imports and exports."""
 
-    @routes.post("/v1/projects/<project>/import")
-    @takes("application/octet-stream")
-    @sends(ndjson.MEDIA_TYPE)
+    @routes.post("/v1/projects/<project>/import", takes="application/octet-stream", sends=[ndjson.MEDIA_TYPE])
     @document_response(FileProgress)
     async def load_file(project: str, query_args: ImportQuery) -> Response:
         """Import the file in the body; needs the role deployer, or owner to create tables.
@@ -178,8 +176,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
             stream = await _stream(transfer, partial(_load, data, file, query_args, origin))
         return ndjson.ndjson_response(stream)
 
-    @routes.post("/v1/projects/<project>/import/preview")
-    @takes("application/octet-stream")
+    @routes.post("/v1/projects/<project>/import/preview", takes="application/octet-stream")
     @document_response(Preview)
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
         """Infer columns and first rows of the file in the body, without changes; needs the role viewer."""
@@ -189,8 +186,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
             stream = await _stream(transfer, lambda _: _preview(file, query_args))
         return Response(stream, content_type="application/json")
 
-    @routes.get("/v1/projects/<project>/export")
-    @sends(*MEDIA_TYPES.values())
+    @routes.get("/v1/projects/<project>/export", sends=MEDIA_TYPES.values())
     async def save_tables(project: str, query_args: ExportQuery) -> Response:
         """Export tables as they are at one moment; needs the role viewer."""
         data = require_data_dir(projects, project, "viewer")

@@ -28,7 +28,7 @@ from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.sqlite.owner import database_path, open_for_reading
 from doors.tables.types.json import encode
-from engine.control.app import Routes, sends
+from engine.control.app import Routes
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schemas import QueryModel, StrictModel
@@ -291,8 +291,7 @@ def add_routes(routes: Routes, projects: Projects, transfers: Transfers) -> None
         )
         return Response(body, content_type="application/json")
 
-    @routes.get("/v1/projects/<project>/grid/<grid>/export")
-    @sends(*(MEDIA_TYPES[format] for format in ROWS))
+    @routes.get("/v1/projects/<project>/grid/<grid>/export", sends=[MEDIA_TYPES[each] for each in ROWS])
     async def export_grid(project: str, grid: str, query_args: GridExport) -> Response:
         """Export the current rows of the grid in its order; needs the role viewer."""
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format

@@ -46,14 +46,20 @@ class Passwords:
     """Hashes and verifies passwords on threads."""
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
-        self._hasher = hasher or PasswordHasher()
-        self._decoy = _decoy_hash(self._hasher)
+        self._hasher = own = hasher or PasswordHasher()
+        # No password matches this hash, and its verification takes as long.
+        sizes = (own.salt_len, own.hash_len)
+        salt, digest = (base64.b64encode(os.urandom(size)).decode().rstrip("=") for size in sizes)
+        costs = f"m={own.memory_cost},t={own.time_cost},p={own.parallelism}"
+        self._decoy = f"$argon2id$v=19${costs}${salt}${digest}"
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._pending = 0
 
     async def hash(self, password: str) -> str:
         """Return the hash of a new password. Raises `BadPassword` and `TooManyAttempts`."""
-        normalized = validate_new(password)
+        normalized = normalize(password)
+        if len(normalized) < MIN_LENGTH:
+            raise BadPassword(f"a password has at least {MIN_LENGTH} characters", "Use several random words.")
         return await self._work(lambda: self._hasher.hash(normalized))
 
     async def matches(self, password_hash: str | None, password: str) -> bool:
@@ -85,15 +91,6 @@ class Passwords:
             self._pending -= 1
 
 
-def _decoy_hash(hasher: PasswordHasher) -> str:
-    """Return a hash that no password matches and that takes as long to verify."""
-    salt, digest = (
-        base64.b64encode(os.urandom(size)).decode().rstrip("=") for size in (hasher.salt_len, hasher.hash_len)
-    )
-    costs = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
-    return f"$argon2id$v=19${costs}${salt}${digest}"
-
-
 def normalize(password: str) -> str:
     """Return the canonical form of a password for hashing (RFC 8265, 4.2). Raises `BadPassword`."""
     normalized = unicodedata.normalize("NFC", password[: MAX_LENGTH * 4])
@@ -101,17 +98,6 @@ def normalize(password: str) -> str:
         raise BadPassword(f"a password has at most {MAX_LENGTH} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in normalized):
         raise BadPassword("a password cannot contain control characters")
-    return normalized
-
-
-def validate_new(password: str) -> str:
-    """Return a new password in canonical form. Raises `BadPassword`."""
-    normalized = normalize(password)
-    if len(normalized) < MIN_LENGTH:
-        raise BadPassword(
-            f"a password has at least {MIN_LENGTH} characters",
-            "Use several random words.",
-        )
     return normalized
 
 
@@ -240,8 +226,9 @@ class Accounts:
         if not await self._passwords.matches(user.password if user else None, password) or user is None:
             raise Unauthenticated("the user name or the password is wrong")
         if self._passwords.outdated(user.password):
-            stronger = await self._passwords.hash(password)
-            await self._change(lambda document: _rehashed(document, user, password=stronger))
+            stronger = replace(user, password=await self._passwords.hash(password))
+            # A password that was changed meanwhile stays.
+            await self._change(lambda old: _with(old, stronger) if old.users.get(name) == user else old)
         return user
 
     async def users(self) -> list[User]:
@@ -306,14 +293,9 @@ class Accounts:
     async def _new(self, name: str, password: str, roles: Mapping[str, Role]) -> User:
         if not is_name(name):
             raise AccountError(f"invalid user name {name[:60]!r}", NAME_RULE)
-        password_hash = await self._passwords.hash(password)
+        password_hash, id_ = await self._passwords.hash(password), secrets.token_hex(8)
         return User(
-            name=name,
-            id=secrets.token_hex(8),
-            password=password_hash,
-            generation=1,
-            roles=roles,
-            created_ns=self._now(),
+            name=name, id=id_, password=password_hash, generation=1, roles=roles, created_ns=self._now()
         )
 
 
@@ -349,17 +331,10 @@ def _with(document: _AccountsDocument, user: User) -> _AccountsDocument:
     return _require_owner(replace(document, users={**document.users, user.name: user}))
 
 
-def _rehashed(document: _AccountsDocument, verified: User, *, password: str) -> _AccountsDocument:
-    """Store the same password with the current hash parameters, unless it was changed meanwhile."""
-    user = document.users.get(verified.name)
-    return document if user != verified else _with(document, replace(verified, password=password))
-
-
 def _require_owner(document: _AccountsDocument) -> _AccountsDocument:
     if not any(user.roles.get(ALL_PROJECTS) == "owner" for user in document.users.values()):
-        raise AccountConflict(
-            "the service would have no owner", "Make another user owner of every project (*) first."
-        )
+        hint = "Make another user owner of every project (*) first."
+        raise AccountConflict("the service would have no owner", hint)
     return document
 
 

@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from quart import request
 
 from engine.control.access import ALL_PROJECTS, Forbidden, Role
-from engine.control.app import Routes, principal, public_route, require
+from engine.control.app import Routes, principal, require
 from engine.control.auth.accounts import AccountConflict, Accounts, User
 from engine.control.auth.login_throttle import LoginThrottle
-from engine.control.auth.sessions import DAY_NS, Session, Sessions
-from engine.control.errors import BodyTooLarge, NotFound
+from engine.control.auth.sessions import DAY_NS, SECOND_NS, Session, Sessions
+from engine.control.errors import NotFound
 from engine.control.schemas import QueryModel
 from engine.control.schemas import accounts as types
 from engine.errors import SvcError
 from engine.http.connection_limits import client_key
+from engine.timeline.record import utc
 
 MAX_BODY_BYTES = 64 << 10
 BODY_TIMEOUT_SECONDS = 15.0
-
-
 LOG_IN_HINT = "Log in with a user name and password (`svc login URL`) and unset SVC_TOKEN if set."
 """Hint for requests that API tokens may not make."""
 
@@ -50,10 +49,7 @@ class AuthServices:
         session = await self.session()
         user = await self.accounts.find(session.user) if session else None
         if session is None or user is None or session.kind != "session":
-            raise Forbidden(
-                f"{principal().name} does not use a login session",
-                LOG_IN_HINT,
-            )
+            raise Forbidden(f"{principal().name} does not use a login session", LOG_IN_HINT)
         return user
 
 
@@ -64,23 +60,20 @@ class LogoutQuery(QueryModel):
 
 
 def auth_blueprint(name: str) -> Routes:
-    """Return a blueprint with small, timely request bodies.
-
-    Its requests raise `BodyTooLarge`, and `SvcError` when the body does not arrive in time.
-    """
+    """Return a blueprint with small, timely request bodies. For others, requests raise `SvcError`."""
     routes = Routes(name, __name__)
 
     @routes.before_request
     async def _receive_body() -> None:
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise BodyTooLarge(MAX_BODY_BYTES)
+        size = request.content_length or 0
         try:
             async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
-                size = len(await request.get_data(as_text=False))
+                if size <= MAX_BODY_BYTES:
+                    size = len(await request.get_data(as_text=False))
         except TimeoutError as error:
             raise SvcError("the request did not come in time", "Send it again.", code="slow") from error
         if size > MAX_BODY_BYTES:
-            raise BodyTooLarge(MAX_BODY_BYTES)
+            raise SvcError(f"the request body exceeds {MAX_BODY_BYTES} bytes", code="body-too-large")
 
     return routes
 
@@ -90,30 +83,26 @@ def blueprint(services: AuthServices) -> Routes:
     routes = auth_blueprint("login")
     accounts, sessions, throttle = services.accounts, services.sessions, services.throttle
 
-    @routes.get("/v1/claim")
-    @public_route
+    @routes.get("/v1/claim", public=True)
     async def claimed() -> types.ClaimOut:
         """Return whether the service has an owner."""
         return types.ClaimOut(claimed=await accounts.claimed())
 
-    @routes.post("/v1/claim")
-    @public_route
+    @routes.post("/v1/claim", public=True)
     async def claim(data: types.ClaimRequest) -> types.SessionOut:
         """Create the first owner, with the claim code that the service printed at its start."""
         with throttle.attempt(_client_key()):
             user = await accounts.claim(data.code, data.user, data.password)
         return await _opened(user)
 
-    @routes.post("/v1/claim/check")
-    @public_route
+    @routes.post("/v1/claim/check", public=True)
     async def check_claim(data: types.ClaimCheck) -> types.ClaimOut:
         """Check a claim code, before a name and a password are entered."""
         with throttle.attempt(_client_key()):
             await accounts.check_claim(data.code)
         return types.ClaimOut(claimed=False)
 
-    @routes.post("/v1/login")
-    @public_route
+    @routes.post("/v1/login", public=True)
     async def login(data: types.LoginRequest) -> types.SessionOut:
         """Create a session."""
         return await _opened(await services.log_in(_client_key(), data.user, data.password))
@@ -135,7 +124,7 @@ def blueprint(services: AuthServices) -> Routes:
             user=session.user if session else asking.name,
             token=session.name if session and session.kind == "token" else None,
             roles=dict(asking.roles),
-            expires=types.iso(session.expires_ns) if session else None,
+            expires=utc(session.expires_ns // SECOND_NS) if session else None,
         )
 
     @routes.post("/v1/password")
@@ -149,9 +138,7 @@ def blueprint(services: AuthServices) -> Routes:
 
     async def _opened(user: User) -> types.SessionOut:
         token, session = await sessions.create_session(user)
-        return types.SessionOut(
-            token=token, user=user.name, roles=dict(user.roles), expires=types.iso(session.expires_ns)
-        )
+        return types.SessionOut.from_value(session, token=token, roles=user.roles)
 
     return routes
 
@@ -176,23 +163,21 @@ def user_blueprint(services: AuthServices) -> Routes:
         visible = [_visible(user, owned) for user in await accounts.users()]
         return types.UserList(users=[user for user in visible if user.roles or owned is None])
 
-    @routes.put("/v1/users/<user>")
+    @routes.put("/v1/users/<user>", "owner")
     async def put_user(user: str, data: types.UserRequest) -> types.UserOut:
         """Create a user, or set an existing user's password, which ends their sessions."""
-        require(ALL_PROJECTS, "owner")
         await _person_or_local()
         if await accounts.find(user) is None:
-            return types.UserOut.from_user(await accounts.add(user, data.password, data.roles))
+            return types.UserOut.from_value(await accounts.add(user, data.password, data.roles))
         if data.roles:
             raise AccountConflict(f"the user {user} already exists", "Omit the roles to change the password.")
         changed = await accounts.set_password(user, data.password)
         await sessions.remove_invalidated(changed)
-        return types.UserOut.from_user(changed)
+        return types.UserOut.from_value(changed)
 
-    @routes.delete("/v1/users/<user>")
+    @routes.delete("/v1/users/<user>", "owner")
     async def remove_user(user: str) -> types.RevokedOut:
         """Remove a user and end their sessions and tokens. One owner of every project must remain."""
-        require(ALL_PROJECTS, "owner")
         await _person_or_local()
         await accounts.remove(user)
         return types.RevokedOut(revoked=1)
@@ -216,7 +201,7 @@ def user_blueprint(services: AuthServices) -> Routes:
     async def list_tokens() -> types.TokenList:
         """List the caller's tokens, oldest first."""
         listed = await sessions.tokens(await services.require_user())
-        return types.TokenList(tokens=[types.TokenOut.of(token) for token in listed])
+        return types.TokenList(tokens=[types.TokenOut.from_value(token) for token in listed])
 
     @routes.post("/v1/tokens")
     async def create_token(data: types.TokenRequest) -> types.NewTokenOut:
@@ -227,7 +212,7 @@ def user_blueprint(services: AuthServices) -> Routes:
         secret, token = await sessions.create_token(
             user, data.name, data.role, tuple(dict.fromkeys(data.projects)), data.days * DAY_NS
         )
-        return types.NewTokenOut.of(token, token=secret)
+        return types.NewTokenOut.from_value(token, token=secret)
 
     @routes.delete("/v1/tokens/<token>")
     async def remove_token(token: str) -> types.RevokedOut:
@@ -259,4 +244,4 @@ def _owned() -> set[str] | None:
 
 def _visible(user: User, owned: set[str] | None) -> types.UserOut:
     roles = {key: role for key, role in user.roles.items() if owned is None or key in owned}
-    return types.UserOut.from_user(replace(user, roles=roles))
+    return types.UserOut.from_value(replace(user, roles=roles))

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -61,13 +61,6 @@ class Session:
 _ADAPTER = TypeAdapter(Session)
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedPrincipal:
-    principal: Principal
-    revision: int | None
-    expires_at: float
-
-
 class Sessions:
     """All sessions and tokens of a service. Methods raise `BucketError` and `AccountError` too."""
 
@@ -81,15 +74,16 @@ class Sessions:
         """`now` returns the Unix time in ns, `clock` monotonic seconds."""
         self._kv, self._accounts = kv, accounts
         self._now, self._clock = now, clock
-        self._cache: dict[str, _CachedPrincipal] = {}
+        self._cache: dict[str, tuple[Principal, int | None, float]] = {}
+        """Principals, each with the revision of the accounts and when it expires."""
         self._creating = asyncio.Lock()
 
     async def principal(self, token: str) -> Principal | None:
         """Return the principal of a token, or `None`. Results are cached for half a second."""
         key = _key(token)
-        cached = self._cache.get(key)
-        if cached and cached.expires_at > self._clock() and cached.revision == self._accounts.revision:
-            return cached.principal
+        cached, revision, expires_at = self._cache.get(key, (None, None, 0.0))
+        if cached and expires_at > self._clock() and revision == self._accounts.revision:
+            return cached
         valid = await self._valid(key)
         if valid is None:
             self._cache.pop(key, None)
@@ -98,7 +92,7 @@ class Sessions:
         if len(self._cache) >= MAX_CACHED:
             self._cache.clear()
         principal = _principal(session, user)
-        self._cache[key] = _CachedPrincipal(principal, revision, self._clock() + CACHE_SECONDS)
+        self._cache[key] = principal, revision, self._clock() + CACHE_SECONDS
         return principal
 
     async def find(self, token: str) -> Session | None:
@@ -144,9 +138,8 @@ class Sessions:
         async with self._creating:
             existing = await self.tokens(user)
             if any(token.name == name for token in existing):
-                raise AccountConflict(
-                    f"{user.name} already has a token {name}", "Remove it, or choose another name."
-                )
+                hint = "Remove it, or choose another name."
+                raise AccountConflict(f"{user.name} already has a token {name}", hint)
             if len(existing) >= MAX_PER_USER:
                 raise AccountConflict(f"{user.name} already has {MAX_PER_USER} tokens", "Remove one first.")
             return await self._store("svct_", session), session
@@ -243,16 +236,14 @@ def _belongs(session: Session, user: User) -> bool:
 
 
 def _principal(session: Session, user: User) -> Principal:
+    """Return the caller. A token has the roles of its user, limited to its own role and projects."""
+    principal = Principal(user.name, user.roles)
     if session.kind == "session":
-        return Principal(user.name, user.roles)
-    return Principal(f"{user.name}/{session.name}", _narrowed(session, Principal(user.name, user.roles)))
-
-
-def _narrowed(token: Session, user: Principal) -> Mapping[str, Role]:
-    """Return the roles of a token: its user's roles, limited to the token's role and projects."""
-    scope = user.roles if ALL_PROJECTS in token.projects else token.projects
-    has = {project: user.role(project) for project in scope}
-    return {project: weaker(role, token.role) for project, role in has.items() if role is not None}
+        return principal
+    scope = user.roles if ALL_PROJECTS in session.projects else session.projects
+    has = {project: principal.role(project) for project in scope}
+    roles = {project: weaker(role, session.role) for project, role in has.items() if role is not None}
+    return Principal(f"{user.name}/{session.name}", roles)
 
 
 def _decoded(cell: VersionedValue | None) -> Session | None:

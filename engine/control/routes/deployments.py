@@ -4,7 +4,6 @@
 """
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict
 from functools import partial
 
 from quart import Response, request
@@ -12,16 +11,14 @@ from quart import Response, request
 from engine.bucket.protocols import StaleRevision, as_digest
 from engine.control import ndjson
 from engine.control.access import ALL_PROJECTS
-from engine.control.app import Routes, internal_error, require, sends, takes
+from engine.control.app import Routes, internal_error, principal, require
 from engine.control.errors import NotFound, problem_members
 from engine.control.project_threads import ProjectThreads
 from engine.control.schemas import deployments as types
-from engine.control.schemas.accounts import iso
 from engine.deploy.deployment import DeployedResource, Deployment, Live
 from engine.errors import SvcError
 from engine.quota import NO_QUOTA
 from engine.service.deployer import Deployer
-from engine.service.policy import Change
 from engine.service.spec import NO_PROJECT_DIR, DeploySpec, read_packages, read_project
 
 MAX_BLOB_BYTES = 1 << 30
@@ -34,70 +31,53 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
     history, blobs = service.history, service.bucket.blobs
     threads = ProjectThreads("manifests")
 
-    @routes.post("/v1/projects/<project>/plan")
+    @routes.post("/v1/projects/<project>/plan", "deployer")
     async def plan(project: str, data: types.PlanRequest) -> types.PlanOut:
         """Return what a deploy would change, and which blobs must be uploaded."""
-        caller = require(project, "deployer")
+        caller = principal()
         manifest_project = await threads.run(project, partial(read_project, data.manifest, project))
         may_view = partial(caller.has, role="viewer")
         await service.domains.check_free(project, manifest_project.domains, may_view)
         read_packages(manifest_project, {name: built.package for name, built in data.resources.items()})
-        resources = {
-            name: DeployedResource.of(
-                resource,
-                as_digest(data.resources[name].package),
-                as_digest(data.resources[name].artifact),
-                data.resources[name].imports,
-            )
-            for name, resource in manifest_project.resources.items()
-        }
+        resources = {}
+        for key, resource in manifest_project.resources.items():
+            built = data.resources[key]
+            package, artifact = as_digest(built.package), as_digest(built.artifact)
+            resources[key] = DeployedResource.of(resource, package, artifact, built.imports)
         sizes = {as_digest(built.package): built.size for built in data.resources.values()}
         live = await history.live(project)
         changes = await service.changes(project, manifest_project, resources, sizes)
         missing = [digest for digest in data.blobs if not await blobs.touch(as_digest(digest))]
         revision, name = (live.revision, live.deployment) if live is not None else (None, None)
-        return types.PlanOut(revision=revision, live=name, changes=_changes(changes), missing=missing)
+        changed = list(map(types.ChangeOut.from_value, changes))
+        return types.PlanOut(revision=revision, live=name, changes=changed, missing=missing)
 
-    @routes.get("/v1/projects/<project>/blobs/<digest>")
+    @routes.get("/v1/projects/<project>/blobs/<digest>", "deployer")
     async def received(project: str, digest: str) -> types.UploadOut:
         """Return how many bytes of an upload were received, as the offset to resume at."""
-        require(project, "deployer")
         return types.UploadOut(received=await blobs.received(as_digest(digest), project))
 
-    @routes.put("/v1/projects/<project>/blobs/<digest>")
-    @takes("application/octet-stream")
+    @routes.put("/v1/projects/<project>/blobs/<digest>", "deployer", takes="application/octet-stream")
     async def upload(project: str, digest: str, query_args: types.UploadQuery) -> types.UploadOut:
         """Receive a blob, or the rest of one."""
-        require(project, "deployer")
         size, offset = query_args.size, query_args.offset
         if size > MAX_BLOB_BYTES:
             raise SvcError(f"the file has {size} bytes; the limit is {MAX_BLOB_BYTES}", code="body-too-large")
         stored = await blobs.upload(as_digest(digest), size, offset, request.body, project)
         if isinstance(stored, StaleRevision):
-            raise SvcError(
-                f"the upload has {stored.current} bytes, not {offset}",
-                "Resume at that offset.",
-                code="conflict",
-            )
+            hint = "Resume at that offset."
+            raise SvcError(f"the upload has {stored.current} bytes, not {offset}", hint, code="conflict")
         return types.UploadOut(received=stored)
 
-    @routes.post("/v1/projects/<project>/deployments")
-    @sends(ndjson.MEDIA_TYPE)
+    @routes.post("/v1/projects/<project>/deployments", "deployer", sends=[ndjson.MEDIA_TYPE])
     async def deploy(project: str, data: types.DeployRequest) -> Response:
         """Deploy a manifest. Responds with NDJSON: steps, then the live deployment (`done`) or an `error`."""
-        caller = require(project, "deployer")
+        caller = principal()
         manifest_project = await threads.run(project, partial(read_project, data.manifest, project))
+        packages = read_packages(manifest_project, data.packages)
+        settings = data.model_dump(exclude={"manifest", "packages"})
         spec = DeploySpec(
-            project=manifest_project,
-            packages=read_packages(manifest_project, data.packages),
-            by=caller.name,
-            revision=data.revision,
-            commit=data.commit,
-            message=data.message,
-            allow_new_capability=data.allow_new_capability,
-            discard_mounts=data.discard_mounts,
-            tables=data.tables,
-            may=caller.has,
+            project=manifest_project, packages=packages, by=caller.name, may=caller.has, **settings
         )
         return ndjson.ndjson_response(_progress(spec))
 
@@ -113,39 +93,29 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
         except Exception as error:
             yield ndjson.line({"error": problem_members(internal_error(error))})
 
-    @routes.get("/v1/projects/<project>/deployments")
+    @routes.get("/v1/projects/<project>/deployments", "viewer")
     async def deployments(project: str) -> types.DeploymentList:
         """List the retained deployments and the activations."""
-        require(project, "viewer")
         live, listed = await history.live(project), await history.deployments(project)
         serving = [each for each in listed if live is not None and each.id == live.deployment]
         return types.DeploymentList(
             revision=live.revision if live is not None else None,
             address=address(serving[0]) if serving else None,
             deployments=[_deployment(each, each in serving) for each in listed],
-            activations=[
-                types.ActivationOut(
-                    deployment=activation.deployment,
-                    at=iso(activation.at_ns),
-                    by=activation.by,
-                    message=activation.message,
-                )
-                for activation in reversed(live.activations if live is not None else ())
-            ],
+            activations=list(map(types.ActivationOut.from_value, reversed(live.activations if live else ()))),
         )
 
-    @routes.get("/v1/projects/<project>/deployments/<deployment>/rollback")
+    @routes.get("/v1/projects/<project>/deployments/<deployment>/rollback", "deployer")
     async def rollback_plan(project: str, deployment: str) -> types.RollbackPlanOut:
         """Return what a rollback to this deployment would change."""
-        require(project, "deployer")
         live = await _live(project)
-        changes = await service.rollback_changes(project, deployment)
-        return types.RollbackPlanOut(revision=live.revision, live=live.deployment, changes=_changes(changes))
+        changes = map(types.ChangeOut.from_value, await service.rollback_changes(project, deployment))
+        return types.RollbackPlanOut(revision=live.revision, live=live.deployment, changes=list(changes))
 
-    @routes.post("/v1/projects/<project>/rollback")
+    @routes.post("/v1/projects/<project>/rollback", "deployer")
     async def rollback(project: str, data: types.RollbackRequest) -> types.LiveOut:
         """Roll back to an earlier deployment."""
-        caller = require(project, "deployer")
+        caller = principal()
         await _live(project)
         deployment = await service.rollback(
             project,
@@ -157,16 +127,15 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
         )
         return _went_live(deployment)
 
-    @routes.get("/v1/projects/<project>")
+    @routes.get("/v1/projects/<project>", "viewer")
     async def live(project: str) -> types.LiveOut:
         """Return the live deployment and its addresses."""
-        require(project, "viewer")
         return _went_live(await history.get(project, (await _live(project)).deployment))
 
-    @routes.delete("/v1/projects/<project>")
+    @routes.delete("/v1/projects/<project>", "owner")
     async def remove(project: str) -> types.RemovedOut:
         """Remove a project and all that it stores. With a quota, this requires an owner of all projects."""
-        caller = require(project, "owner")
+        caller = principal()
         if await service.quotas.get(project) != NO_QUOTA:
             require(ALL_PROJECTS, "owner")
         await service.remove(project, caller.name)
@@ -189,23 +158,20 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
             addresses=types.AddressOut.of(deployment.served(NO_PROJECT_DIR), url_of),
         )
 
-    @routes.get("/v1/projects/<project>/secrets")
+    @routes.get("/v1/projects/<project>/secrets", "viewer")
     async def secrets(project: str) -> types.SecretList:
         """List the names of the project's secrets."""
-        require(project, "viewer")
         return types.SecretList(secrets=await service.secrets.names(project))
 
-    @routes.put("/v1/projects/<project>/secrets/<secret>")
+    @routes.put("/v1/projects/<project>/secrets/<secret>", "deployer")
     async def set_secret(project: str, secret: str, data: types.SecretRequest) -> types.SecretList:
         """Set a secret; it applies from the next request."""
-        require(project, "deployer")
         await service.set_secret(project, secret, data.value)
         return types.SecretList(secrets=await service.secrets.names(project))
 
-    @routes.delete("/v1/projects/<project>/secrets/<secret>")
+    @routes.delete("/v1/projects/<project>/secrets/<secret>", "deployer")
     async def remove_secret(project: str, secret: str) -> types.SecretList:
         """Remove a secret."""
-        require(project, "deployer")
         if not await service.remove_secret(project, secret):
             raise NotFound(f"{project} has no secret {secret}", "Run `svc secret list` to list the secrets.")
         return types.SecretList(secrets=await service.secrets.names(project))
@@ -213,18 +179,6 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Routes:
     return routes
 
 
-def _changes(changes: list[Change]) -> list[types.ChangeOut]:
-    return [types.ChangeOut(**asdict(change)) for change in changes]
-
-
 def _deployment(deployment: Deployment, live: bool) -> types.DeploymentOut:
-    return types.DeploymentOut(
-        id=deployment.id,
-        project=deployment.project,
-        created=iso(deployment.created_ns),
-        by=deployment.by,
-        commit=deployment.commit,
-        message=deployment.message,
-        live=live,
-        resources={name: part.artifact for name, part in deployment.resources.items()},
-    )
+    artifacts = {name: part.artifact for name, part in deployment.resources.items()}
+    return types.DeploymentOut.from_value(deployment, live=live, resources=artifacts)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from engine.certificates.issuance import Issuance, issuance
 from engine.certificates.settings import AcmeSettings
 from engine.certificates.state import CertificateState, CertificateStates, ServiceCertificate
-from engine.control.access import ALL_PROJECTS
-from engine.control.app import Routes, principal, require
+from engine.control.app import Routes, principal
 from engine.control.schemas import StrictModel
-from engine.control.schemas.accounts import iso
 from engine.manifest.domains import DomainInvalid, parse_domain
 from engine.service.deployer import Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
@@ -134,36 +132,24 @@ def blueprint(names: Names) -> Routes:
     """Return the routes of projects."""
     routes = Routes("domains", __name__)
 
-    @routes.get("/v1/projects/<project>/domains")
+    @routes.get("/v1/projects/<project>/domains", "viewer")
     async def domains(project: str) -> DomainList:
         """List the domains of the live deployment, in the order of the manifest."""
-        require(project, "viewer")
         states, certificates = await names.service.domains.get(project), names.certificates
         resources = await names.resources(project)
-        listed = [(states[name], resource) for name, resource in resources.items() if name in states]
-        return DomainList(
-            certificate=certificates.of_addresses(project, states),
-            domains=[
-                DomainOut(
-                    name=domain.name,
-                    resource=resource,
-                    state=domain.state,
-                    since=iso(domain.since_ns),
-                    declared=iso(domain.declared_ns),
-                    detail=domain.detail,
-                    certificate=certificates.of(project, domain.name),
-                )
-                for domain, resource in listed
-            ],
-        )
+        listed = [
+            DomainOut.from_value(states[name], resource=resource, certificate=certificates.of(project, name))
+            for name, resource in resources.items()
+            if name in states
+        ]
+        return DomainList(certificate=certificates.of_addresses(project, states), domains=listed)
 
-    @routes.post("/v1/projects/<project>/domains/<domain>/check")
+    @routes.post("/v1/projects/<project>/domains/<domain>/check", "deployer")
     async def check(project: str, domain: str) -> DomainCheckOut:
         """Check an address of the project or a domain: what DNS returns, and whether it reaches this service.
 
         Without a problem, another attempt to obtain a certificate begins if the last one failed.
         """
-        require(project, "deployer")
         return await names.check(project, parse_domain(domain))
 
     return routes
@@ -173,16 +159,14 @@ def certificate_blueprint(names: Names) -> Routes:
     """Return the routes of the service's own domain. Their calls raise `DomainInvalid` for another name."""
     routes = Routes("certificate", __name__)
 
-    @routes.get("/v1/certificate")
+    @routes.get("/v1/certificate", "viewer")
     async def service_certificate() -> ServiceCertificateOut:
         """Return the state of the service's own certificate. Requires the role viewer of every project."""
-        require(ALL_PROJECTS, "viewer")
         return ServiceCertificateOut(certificate=names.certificates.of_service())
 
-    @routes.post("/v1/certificate/check")
+    @routes.post("/v1/certificate/check", "deployer")
     async def check(data: ServiceCheckIn) -> DomainCheckOut:
         """Check the domain of the service as one of a project. Requires the role deployer of all."""
-        require(ALL_PROJECTS, "deployer")
         domain = names.certificates.domain
         if data.name and (name := parse_domain(data.name)) != domain:
             raise DomainInvalid(

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from engine.control.access import ALL_PROJECTS, AnyOf
-from engine.control.app import Routes, create_app, public_route, require
+from engine.control.app import Routes, create_app, principal
 from engine.control.auth.routes import auth_blueprint
 from engine.control.schemas import StrictModel
 from engine.fleet.fleet import DrainOut, Fleet
@@ -86,66 +86,58 @@ def blueprint(fleet: Fleet, tables: FindTables, repair: Repair) -> Routes:
     """Return the routes. Those that change the fleet are for owners of every project."""
     routes = Routes("fleet", __name__)
 
-    @routes.get("/v1/fleet")
+    @routes.get("/v1/fleet", "owner")
     async def status() -> FleetOut:
         """Return the nodes of the fleet as this one observes them."""
-        require(ALL_PROJECTS, "owner")
         return await fleet.status(tables, "")
 
-    @routes.get("/v1/projects/<project>/fleet")
+    @routes.get("/v1/projects/<project>/fleet", "viewer")
     async def of_project(project: str) -> FleetOfProjectOut:
         """Return the nodes that serve a project. Lags are those of its tables. Requires the role viewer."""
-        caller = require(project, "viewer")
         if fleet.node is None:
             return FleetOfProjectOut(fleet=None)
         status = await fleet.status(tables, project)
-        if caller.role(ALL_PROJECTS) != "owner":
+        if principal().role(ALL_PROJECTS) != "owner":
             for node in status.nodes:
                 node.address = ""
         return FleetOfProjectOut(fleet=status)
 
-    @routes.post("/v1/projects/<project>/fleet/repair")
+    @routes.post("/v1/projects/<project>/fleet/repair", "owner")
     async def repair_tables(project: str, data: RepairRequest) -> RepairOut:
         """Compare the copies of the tables with that of a node, or have all nodes take it."""
-        require(project, "owner")
         return RepairOut(differing=await repair(project, data.node, data.commit))
 
-    @routes.get("/v1/ready")
-    @public_route
+    @routes.get("/v1/ready", public=True)
     async def ready() -> tuple[ReadyOut, int]:
         """Return 200 while this service takes requests of applications, 503 once it is drained or stops."""
         is_ready = not fleet.draining.is_set()
         return ReadyOut(ready=is_ready), 200 if is_ready else 503
 
-    @routes.post("/v1/fleet")
+    @routes.post("/v1/fleet", "owner")
     async def found(data: FoundRequest) -> FleetOut:
         """Create a fleet with this service as its first node."""
-        require(ALL_PROJECTS, "owner")
         await fleet.found(NodeAddress(data.host, data.port))
         return await fleet.status()
 
-    @routes.post("/v1/fleet/tokens")
+    @routes.post("/v1/fleet/tokens", "owner")
     async def token(data: FleetTokenRequest) -> FleetTokenOut:
         """Create a token that lets one machine join the fleet."""
-        require(ALL_PROJECTS, "owner")
         created = await fleet.new_token(data.hours * HOUR_NS, keeper=data.keeper)
         state = await fleet.status()
         return FleetTokenOut(token=created.text, missing=max(0, state.needed - len(state.nodes)))
 
-    @routes.post("/v1/fleet/drain")
+    @routes.post("/v1/fleet/drain", "owner")
     async def drain(data: DrainRequest) -> DrainOut:
         """Stop taking requests on this node, and wait until the last one has ended."""
-        require(ALL_PROJECTS, "owner")
         if data.upgrade:
             return await fleet.prepare_upgrade(await fleet.status(tables, ""))
         return await fleet.drain()
 
-    @routes.delete("/v1/fleet/nodes/<node>")
+    @routes.delete("/v1/fleet/nodes/<node>", "owner")
     async def remove(node: str) -> RemovedOut:
         """Remove another node, which does not run."""
-        require(ALL_PROJECTS, "owner")
         member = await fleet.remove(node)
-        return RemovedOut(id=member.id, address=str(member.address), role=member.role)
+        return RemovedOut.from_value(member, address=str(member.address))
 
     return routes
 
@@ -154,14 +146,12 @@ def join_handler(fleet: Fleet) -> Handler:
     """Return the handler of the listener for joining nodes."""
     routes = auth_blueprint("join")
 
-    @routes.get("/v1/join/authority")
-    @public_route
+    @routes.get("/v1/join/authority", public=True)
     async def authority() -> dict[str, str]:
         """Return the certificate of the authority, as PEM. A token pins it."""
         return {"certificate": fleet.authority_certificate()}
 
-    @routes.post("/v1/join")
-    @public_route
+    @routes.post("/v1/join", public=True)
     async def join(data: JoinRequest) -> dict[str, Any]:
         """Admit a node; a repeated request receives the same admission."""
         return asdict(await fleet.admit(data))

@@ -21,7 +21,7 @@ from quart import Response
 from quart_schema import document_response
 
 from engine.control import ndjson
-from engine.control.app import Routes, access, require, sends
+from engine.control.app import Routes, access
 from engine.control.errors import problem_members
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
@@ -69,12 +69,10 @@ class LogFilter(QueryModel):
 
     def filter(self) -> RecordFilter:
         """Return the timeline's filter. Raises `SvcError`."""
-        minimum = None
-        if self.level is not None:
-            minimum = severity(self.level)
-            if minimum is None:
-                names = ", ".join(each.lower() for each in SEVERITIES)
-                raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
+        minimum = None if self.level is None else severity(self.level)
+        if self.level is not None and minimum is None:
+            names = ", ".join(each.lower() for each in SEVERITIES)
+            raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
         since_ns, until_ns = self.times()
         return RecordFilter(
             self.resource,
@@ -101,9 +99,7 @@ class LogFilter(QueryModel):
 
 
 def _statuses(text: str) -> tuple[int, int]:
-    match = _STATUS.fullmatch(text)
-    assert match is not None
-    beyond, hundred, rest = match.groups()
+    beyond, hundred, rest = _STATUS.findall(text)[0]
     first = int(hundred + rest.replace("x", "0"))
     return first, 599 if beyond else first + (99 if rest == "xx" else 0)
 
@@ -283,74 +279,64 @@ def blueprint(projects: Projects, *, scan_records: int = SCAN_RECORDS) -> Routes
     threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
 
     async def answer(
-        project: str,
-        read: Callable[[TimelineReader], list[StoredRecord]],
-        spans: bool,
-        heads: bool = False,
+        project: str, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool, heads: bool = False
     ) -> Response:
         data = projects.data_dir(project)
         text = await threads.run(str(data), lambda: _read(data / database.TIMELINE_FILE, read, spans, heads))
         return Response(text, content_type="application/json")
 
-    @routes.get("/v1/projects/<project>/logs")
-    @sends(ndjson.MEDIA_TYPE)
+    @routes.get("/v1/projects/<project>/logs", "viewer", sends=[ndjson.MEDIA_TYPE])
     async def logs(project: str, query_args: LogsQuery) -> Response:
         """Send records as NDJSON, oldest first. `{"dropped": n}` counts records removed before their turn.
 
         A following stream sends `{"position": cursor}` after the existing records, and again after each
         second without a match: all matching records up to that cursor were sent.
         """
-        require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
         query_args.filter()
         return ndjson.ndjson_response(stream_records(streams.of(project), path, query_args))
 
-    @routes.get("/v1/projects/<project>/logs/window")
+    @routes.get("/v1/projects/<project>/logs/window", "viewer")
     @document_response(RecordsOut)
     async def window(project: str, query_args: LogWindowQuery) -> Response:
         """Send matching records: after a cursor, before one, or the last. Requires the role viewer."""
-        require(project, "viewer")
-        query = query_args
-        if query.after is not None and query.before is not None:
+        if query_args.after is not None and query_args.before is not None:
             raise SvcError("`after` and `before` exclude each other", code="invalid")
-        return await answer(project, partial(_window, record_filter=query.filter(), query=query), query.spans)
+        read = partial(_window, record_filter=query_args.filter(), query=query_args)
+        return await answer(project, read, query_args.spans)
 
-    @routes.get("/v1/projects/<project>/logs/records")
+    @routes.get("/v1/projects/<project>/logs/records", "viewer")
     @document_response(RecordsOut)
     async def records(project: str, query_args: RecordsQuery) -> Response:
         """Send the records at the given cursors, omitting removed ones. Requires the role viewer."""
-        require(project, "viewer")
-        query = query_args
-        if (query.start is None) == (query.cursors is None):
+        start, listed = query_args.start, query_args.cursors
+        if (start is None) == (listed is None):
             raise SvcError("pass either `from` or `cursors`", code="invalid")
-        cursors = [int(each) for each in query.cursors.split(",")] if query.cursors is not None else []
+        cursors = [int(each) for each in listed.split(",")] if listed is not None else []
         if len(cursors) > MAX_CURSORS:
             raise SvcError(f"more than {MAX_CURSORS} cursors in one request", code="invalid")
 
         def read(reader: TimelineReader) -> list[StoredRecord]:
-            if query.start is None:
+            if start is None:
                 return reader.by_cursors(cursors)
-            return reader.between(query.start, query.start + query.n - 1)
+            return reader.between(start, start + query_args.n - 1)
 
-        return await answer(project, read, query.spans, query.heads)
+        return await answer(project, read, query_args.spans, query_args.heads)
 
-    @routes.get("/v1/projects/<project>/logs/cursors")
-    @sends(ndjson.MEDIA_TYPE)
+    @routes.get("/v1/projects/<project>/logs/cursors", "viewer", sends=[ndjson.MEDIA_TYPE])
     @document_response(CursorsLine)
     async def cursors(project: str, query_args: CursorsQuery) -> Response:
         """Send the cursors of all matching records as NDJSON. Requires the role viewer."""
-        require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
         lines = _cursors(streams.of(project), path, query_args.filter(), query_args, scan_records)
         return ndjson.ndjson_response(lines)
 
-    @routes.post("/v1/projects/<project>/logs/sql")
+    @routes.post("/v1/projects/<project>/logs/sql", "viewer")
     @document_response(LogSqlOut)
     async def log_sql(project: str, data: LogSqlRequest) -> Response:
         """Run one SELECT over the views of the timeline. Requires the role viewer."""
-        require(project, "viewer")
         folder = projects.data_dir(project)
         ended = Event()  # also set when the client disconnects
         run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit, ended.is_set)
@@ -430,7 +416,8 @@ async def _cursors(
         begins = range(first - 1, last, scan_records)
         for after in reversed(begins) if query.newest else begins:
             end = min(after + scan_records, last)
-            yield _line(await run(partial(_scan, path, record_filter, after, end)))
+            scan = TimelineFollower(path, record_filter, after).scan_cursors
+            yield _line(await run(partial(scan, end - after)))
         if query.follow:
             follower = TimelineFollower(path, record_filter, max(first - 1, last))
             yield ndjson.line({"position": follower.position})
@@ -452,10 +439,6 @@ def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
         first, last = reader.bounds()
         after, newest = reader.time_range(*query.times())
         return max(first, (query.after or 0) + 1, after + 1), min(last, newest)
-
-
-def _scan(path: Path, record_filter: RecordFilter, after: int, last: int) -> CursorPage:
-    return TimelineFollower(path, record_filter, after).scan_cursors(last - after)
 
 
 def _line(page: CursorPage) -> bytes:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.control.app import Routes, require
+from engine.control.app import Routes, principal
 from engine.control.projects import known, unknown_project
 from engine.control.schemas import manifest as types
 from engine.deploy.deployment import Deployment, Live, RevisionConflict, revision_conflict
@@ -142,28 +142,25 @@ def blueprint(manifests: EditableManifest | DeployedManifest) -> Routes:
     """Return the routes."""
     routes = Routes("manifest", __name__)
 
-    @routes.get("/v1/projects/<project>/manifest")
+    @routes.get("/v1/projects/<project>/manifest", "viewer")
     async def show(project: str) -> types.ManifestOut:
         """Return the manifest; on a service, that of the live deployment. Requires the role viewer."""
-        caller = require(project, "viewer")
         manifest = await manifests.get(project)
-        if caller.has(project, "deployer"):
+        if principal().has(project, "deployer"):
             return manifest
         return manifest.model_copy(update={"editable": False, "digest": None})
 
-    @routes.post("/v1/projects/<project>/manifest/plan")
+    @routes.post("/v1/projects/<project>/manifest/plan", "deployer")
     async def planned(project: str, data: types.ManifestPlanRequest) -> types.ManifestEditOut:
         """Return the change of svc.toml that edits make, without writing it. Requires the role deployer."""
-        require(project, "deployer")
         return await manifests.plan(project, data.changes)
 
-    @routes.post("/v1/projects/<project>/manifest/write")
+    @routes.post("/v1/projects/<project>/manifest/write", "deployer")
     async def written(project: str, data: types.ManifestWriteRequest) -> types.ManifestEditOut:
         """Write changes to svc.toml, or activate a deployment with them. Requires the role deployer.
 
         409 if the file or the live deployment has changed since the plan.
         """
-        caller = require(project, "deployer")
-        return await manifests.write(project, data.changes, data.digest, caller.name)
+        return await manifests.write(project, data.changes, data.digest, principal().name)
 
     return routes

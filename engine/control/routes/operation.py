@@ -1,14 +1,13 @@
 """Routes to operate a service: garbage collection, alerts and their test, and metrics in OpenMetrics."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 
 from quart import Response
 
 from engine.alerts.alerts import Alert
 from engine.alerts.monitor import AlertMonitor, Attempt
 from engine.control.access import ALL_PROJECTS
-from engine.control.app import Routes, principal, require, sends
+from engine.control.app import Routes, principal
 from engine.control.project_threads import ProjectThreads
 from engine.control.schemas import StrictModel
 from engine.deploy.gc import GcReport
@@ -46,11 +45,10 @@ def gc_blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Routes:
     """Return the route. `collect(count_only=)` removes data, or only counts it. Raises `GarbageError`."""
     routes = Routes("garbage", __name__)
 
-    @routes.post("/v1/gc")
+    @routes.post("/v1/gc", "owner")
     async def gc(data: GcRequest) -> GcOut:
         """Remove data that no deployment needs and no deploy used within 24 hours."""
-        require(ALL_PROJECTS, "owner")
-        return GcOut(plan=data.plan, **asdict(await collect(count_only=data.plan)))
+        return GcOut.from_value(await collect(count_only=data.plan), plan=data.plan)
 
     return routes
 
@@ -67,9 +65,15 @@ class AttemptList(StrictModel):
     attempts: list[Attempt]
 
 
-def alerts_blueprint(monitor: AlertMonitor) -> Routes:
-    """Return the routes. The test raises `SvcError` without a receiver."""
-    routes = Routes("alerts", __name__)
+MEDIA_TYPE = "application/openmetrics-text"
+
+
+def blueprint(
+    monitor: AlertMonitor, meter: ServiceMeter, state: Callable[[], Awaitable[ServiceState]]
+) -> Routes:
+    """Return the routes of alerts and metrics. The test of alerts raises `SvcError` without a receiver."""
+    routes = Routes("operation", __name__)
+    threads = ProjectThreads("metrics", threads=2)
 
     @routes.get("/v1/alerts")
     async def alerts() -> AlertList:
@@ -77,28 +81,15 @@ def alerts_blueprint(monitor: AlertMonitor) -> Routes:
         caller, active = principal(), monitor.alerts.active()
         return AlertList(alerts=[each for each in active if caller.role(each.project or ALL_PROJECTS)])
 
-    @routes.post("/v1/alerts/test")
+    @routes.post("/v1/alerts/test", "owner")
     async def test() -> AttemptList:
         """Send a test alert to each receiver, once. Requires the role owner of every project."""
-        require(ALL_PROJECTS, "owner")
         if not monitor.senders:
             hint = "Start it with an address: svc serve --notify URL"
             raise SvcError("this service sends no alerts", hint)
         return AttemptList(attempts=await monitor.test())
 
-    return routes
-
-
-MEDIA_TYPE = "application/openmetrics-text"
-
-
-def metrics_blueprint(meter: ServiceMeter, state: Callable[[], Awaitable[ServiceState]]) -> Routes:
-    """Return the route."""
-    routes = Routes("metrics", __name__)
-    threads = ProjectThreads("metrics", threads=2)
-
-    @routes.get("/metrics")
-    @sends(MEDIA_TYPE)
+    @routes.get("/metrics", sends=[MEDIA_TYPE])
     async def metrics() -> Response:
         """Return the metrics of the caller's projects, and of the service for viewers of all projects."""
         caller = principal()
@@ -112,16 +103,13 @@ def metrics_blueprint(meter: ServiceMeter, state: Callable[[], Awaitable[Service
         body, media_type = await threads.run("", text)
         return Response(body, content_type=media_type)
 
-    @routes.get("/v1/projects/<project>/metrics")
-    @sends(MEDIA_TYPE)
+    @routes.get("/v1/projects/<project>/metrics", "viewer", sends=[MEDIA_TYPE])
     async def project_metrics(project: str) -> Response:
         """Return the metrics that the code of a project sent. Requires the role viewer."""
-        require(project, "viewer")
 
-        def text() -> tuple[bytes, str]:
-            return exposition(prometheus(guest_families(meter.series(project))))
-
-        body, media_type = await threads.run(project, text)
+        body, media_type = await threads.run(
+            project, lambda: exposition(prometheus(guest_families(meter.series(project))))
+        )
         return Response(body, content_type=media_type)
 
     return routes

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
-from engine.control.app import Routes, require
+from engine.control.app import Routes
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schemas import StrictModel
@@ -135,9 +135,8 @@ class EditedRequest(StrictModel):
 
 def _header(field: list[str]) -> tuple[str, str]:
     if len(field) != 2 or not _HEADER_NAME.fullmatch(field[0]) or not _HEADER_VALUE.fullmatch(field[1]):
-        raise SvcError(
-            f"{': '.join(field)[:100]!r} is not a header field", "Use a lower-case name.", code="invalid"
-        )
+        hint = "Use a lower-case name."
+        raise SvcError(f"{': '.join(field)[:100]!r} is not a header field", hint, code="invalid")
     return field[0], field[1]
 
 
@@ -148,37 +147,33 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes
     async def read(project: str, id: str) -> tuple[RecordedExchange, list[StoredRecord]]:
         return await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
 
-    @routes.get("/v1/projects/<project>/requests/<id>")
+    @routes.get("/v1/projects/<project>/requests/<id>", "viewer")
     async def recorded(project: str, id: str) -> RecordedExchangeOut:
         """Return a recorded request and its response. Requires the role viewer."""
-        require(project, "viewer")
         return RecordedExchangeOut(**exchange_document(*await read(project, id)))
 
-    @routes.get("/v1/projects/<project>/requests/<id>/original")
+    @routes.get("/v1/projects/<project>/requests/<id>/original", "deployer")
     async def original(project: str, id: str) -> OriginalOut:
         """Return a recent request with its credentials, from memory. Empty for older ones.
 
         Requires the role deployer.
         """
-        require(project, "deployer")
         exchange = replayer.original(id)
         head, *bodies = encode(exchange) if exchange is not None else ("", b"", b"")
         request, response = (b64encode(body).decode() for body in bodies)
         return OriginalOut(head=head, request=request, response=response)
 
-    @routes.post("/v1/projects/<project>/requests/<id>/replay")
+    @routes.post("/v1/projects/<project>/requests/<id>/replay", "deployer")
     async def replay(project: str, id: str) -> ReplayOut:
         """Send a recorded request to the current project again; responds when it is complete.
 
         Requires the role deployer. A request with an incomplete body is rejected (`not-replayable`).
         """
-        require(project, "deployer")
         return await _replayed((await read(project, id))[0])
 
-    @routes.post("/v1/projects/<project>/requests/<id>/resend")
+    @routes.post("/v1/projects/<project>/requests/<id>/resend", "deployer")
     async def resend(project: str, id: str, data: EditedRequest) -> ReplayOut:
         """Send an edited form of a recorded request, like a replay. Requires the role deployer."""
-        require(project, "deployer")
         return await _replayed(data.applied((await read(project, id))[0]))
 
     async def _replayed(exchange: RecordedExchange) -> ReplayOut:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from engine.certificates.state import CertificateState
-from engine.control.app import Routes, require
+from engine.control.app import Routes
 from engine.control.projects import Projects, known
-from engine.control.routes.quotas import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.routes.schedules import ScheduleOut
+from engine.control.routes.usage import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
@@ -195,10 +195,9 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
     """Return the route."""
     routes = Routes("state", __name__)
 
-    @routes.get("/v1/projects/<project>/state")
+    @routes.get("/v1/projects/<project>/state", "viewer")
     async def state(project: str, query_args: StateQuery) -> ProjectState:
         """Return the state of a project's resources, mounts and Doors. Requires the role viewer."""
-        require(project, "viewer")
         served = known(engine.project(project), project)
         schedules = engine.schedules(served)
         rates, uses = engine.rates(project), engine.uses(project)
@@ -206,7 +205,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
         data = projects.data_dir(project)
         measured = await asyncio.to_thread(lambda: [door.measure(data) for door in doors])
         stored = {name: size for sizes in measured for name, size in sizes.items()}
-        records = _rounded(sum(rate.records for rate in window.resources.values()))
+        records = round(sum(rate.records for rate in window.resources.values()), 4)
         return ProjectState(
             project=project,
             kind=engine.kind,
@@ -223,29 +222,29 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
                 for each in served.resources.values()
             ],
             mounts=[
-                MountState(
+                MountState.from_value(
+                    mount,
                     resource=each.name,
-                    pattern=mount.pattern,
-                    target=mount.target,
-                    requests=_rounded(window.mounts.get((each.name, mount.pattern), 0.0)),
+                    requests=round(window.mounts.get((each.name, mount.pattern), 0.0), 4),
                 )
                 for each in served.resources.values()
                 for mount in each.mounts
             ],
             doors=[
-                DoorState(
-                    name=each.name,
-                    purpose=each.purpose,
-                    variables=list(each.variables),
-                    unit=each.unit,
+                DoorState.from_value(
+                    each,
                     records=records if each.unit == "record" else None,
-                    users=_users(each.name, served, uses),
+                    users=[
+                        DoorUser(resource=name, calls=count)
+                        for name in served.resources
+                        if (count := uses[each.name, name])
+                    ],
                     **asdict(stored.get(each.name, Stored())),
                 )
                 for each in doors
             ],
             memory=engine.memory(),
-            quota=QuotaOut(**asdict(quota)) if (quota := engine.quota(project)) is not None else None,
+            quota=QuotaOut.from_value(quota) if (quota := engine.quota(project)) is not None else None,
         )
 
     return routes
@@ -256,51 +255,29 @@ def _failure(error: SvcError) -> FailureOut:
     if isinstance(error, BuildFailed):
         output = error.output_text
         first = next((each for each in error.diagnostics if each.file), first)
-    return FailureOut(
-        message=error.public_message,
-        hint=error.hint,
-        output=output,
-        file=first.file,
-        line=first.line,
-        column=first.column,
-    )
+    return FailureOut.from_value(first, message=error.public_message, hint=error.hint, output=output)
 
 
 def _resource(
     engine: StatusSource, project: str, resource: Resource, rate: Rate, schedules: list[ScheduleOut]
 ) -> ResourceState:
     status, domains = engine.status(project, resource.name), engine.domains(project)
-    return ResourceState(
+    return ResourceState.from_value(
+        rate,
         name=resource.name,
         address=f"{engine.url_of(project, resource.name)}/" if resource.public else None,
         state=status.state,
         error=_failure(status.error) if status.error is not None else None,
         serves=status.serves,
         build_seconds=status.seconds,
-        requests=_rounded(rate.requests),
-        failures=_rounded(rate.failures),
+        requests=round(rate.requests, 4),
+        failures=round(rate.failures, 4),
         p95_ms=rate.p95_ns / 1e6 if rate.p95_ns is not None else None,
-        peak_memory=rate.peak_memory,
-        records=_rounded(rate.records),
+        records=round(rate.records, 4),
         domains=[
-            ResourceDomain(
-                name=name,
-                state=domains[name].state,
-                detail=domains[name].detail,
-                certificate=engine.certificate(project, name),
-            )
+            ResourceDomain.from_value(domains[name], certificate=engine.certificate(project, name))
             for name in resource.domains
             if name in domains
         ],
         schedules=schedules,
-        history=list(rate.history),
     )
-
-
-def _users(door: str, served: Project, uses: DoorUsage) -> list[DoorUser]:
-    counts = ((name, uses[door, name]) for name in served.resources)
-    return [DoorUser(resource=name, calls=count) for name, count in counts if count]
-
-
-def _rounded(rate: float) -> float:
-    return round(rate, 4)

@@ -3,14 +3,12 @@
 Times are ISO 8601 in UTC. `roles` maps projects to roles; `*` stands for every project.
 """
 
-from datetime import UTC, datetime
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
 from engine.control.access import Role
-from engine.control.auth.accounts import MAX_LENGTH, MAX_ROLES, MIN_LENGTH, User
-from engine.control.auth.sessions import SECOND_NS, Session
+from engine.control.auth.accounts import MAX_LENGTH, MAX_ROLES, MIN_LENGTH
 from engine.control.schemas import StrictModel
 from engine.manifest.schema import NAME_LENGTH, NAME_PATTERN
 
@@ -102,19 +100,6 @@ class TokenOut(StrictModel):
     expires: str
     used: str | None
 
-    @classmethod
-    def of(cls, session: Session, **more: str) -> Self:
-        """Return the response model of a token; `more` are the members of a new one."""
-        return cls(
-            name=session.name,
-            role=session.role,
-            projects=list(session.projects),
-            created=iso(session.created_ns),
-            expires=iso(session.expires_ns),
-            used=iso(session.used_ns) if session.used_ns else None,
-            **more,
-        )
-
 
 class NewTokenOut(TokenOut):
     """A new API token. `token` is only returned here."""
@@ -135,10 +120,6 @@ class UserOut(StrictModel):
     roles: dict[str, Role]
     created: str
 
-    @classmethod
-    def from_user(cls, user: User) -> "UserOut":
-        return cls(name=user.name, roles=dict(user.roles), created=iso(user.created_ns))
-
 
 class UserList(StrictModel):
     """Users, sorted by name."""
@@ -157,8 +138,3 @@ class RoleRequest(StrictModel):
     """A role."""
 
     role: Role
-
-
-def iso(time_ns: int) -> str:
-    """Return a time in ISO 8601, to the second."""
-    return datetime.fromtimestamp(time_ns // SECOND_NS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

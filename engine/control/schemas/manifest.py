@@ -10,7 +10,7 @@ from engine.control.schemas import StrictModel
 from engine.deploy.deployment import DrawnMount
 from engine.manifest.edit import Change
 from engine.manifest.lanes import LaneTone, kind_of, tone_of
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError
 
 MAX_CHANGES = 200
@@ -39,23 +39,6 @@ class ResourceOut(StrictModel):
     env: list[str]
     secrets: list[str]
 
-    @classmethod
-    def from_resource(cls, resource: Resource) -> "ResourceOut":
-        return cls(
-            name=resource.name,
-            lane=resource.lane,
-            tone=tone_of(resource.lane),
-            kind=kind_of(resource.lane),
-            public=resource.public,
-            mounts=[MountOut(pattern=mount.pattern, target=mount.target) for mount in resource.mounts],
-            fallback=resource.fallback,
-            run_limit_secs=resource.run_limit_secs,
-            memory_limit_mb=resource.memory_limit_mb,
-            egress=list(resource.egress),
-            env=list(resource.env),
-            secrets=list(resource.secrets),
-        )
-
 
 class MistakeOut(StrictModel):
     """The first error in the file, and the number of `others`.
@@ -68,13 +51,6 @@ class MistakeOut(StrictModel):
     line: int
     key: str
     others: int
-
-    @classmethod
-    def from_error(cls, error: ManifestError) -> "MistakeOut":
-        """Return the response model of a manifest error."""
-        first = error.problems[0]
-        others = len(error.problems) - 1
-        return cls(message=first.message, hint=first.hint, line=first.line, key=first.key, others=others)
 
 
 class ManifestOut(StrictModel):
@@ -105,13 +81,19 @@ class ManifestOut(StrictModel):
         drawn: Iterable[DrawnMount] = (),
     ) -> "ManifestOut":
         """Return the response model of a project; with a `digest`, the caller can edit it."""
+        mistakes = error.problems if error is not None else []
         return cls(
             project=project.name,
             editable=digest is not None,
             digest=digest,
             front=project.front.name if project.front is not None else None,
-            resources=[ResourceOut.from_resource(each) for each in project.resources.values()],
-            error=MistakeOut.from_error(error) if error is not None else None,
+            resources=[
+                ResourceOut.from_value(
+                    each, tone=tone_of(each.lane), kind=kind_of(each.lane), env=list(each.env)
+                )
+                for each in project.resources.values()
+            ],
+            error=MistakeOut.from_value(mistakes[0], others=len(mistakes) - 1) if mistakes else None,
             drawn=list(drawn),
         )
 

@@ -48,7 +48,7 @@ class Shop:
             for line in self.client.lines("POST", "/v1/projects/shop/deployments", body=body):
                 if "error" in line:
                     members = line["error"]
-                    raise ApiError(members["title"], members.get("hint", ""), members["code"], members)
+                    raise ApiError(members)
                 assert "done" not in line
         assert exc_info.value.code != "internal" and "Traceback" not in exc_info.value.message
         assert self.hosted.get().text == "one"

@@ -11,22 +11,20 @@ from quart import Blueprint, Response, request
 
 from engine.control import streaming_body
 from engine.control.access import StaticToken
-from engine.control.app import MAX_BODY_BYTES, create_app, public_route
+from engine.control.app import MAX_BODY_BYTES, Routes, create_app
 from engine.control.streaming_body import MAX_BUFFERED_BYTES
 from svc_tui.background_loop import run_in_background
 from tests.engine.control.served import served
 
 
 def subject(may_read: threading.Event) -> Blueprint:
-    routes = Blueprint("subject", __name__)
+    routes = Routes("subject", __name__)
 
-    @routes.post("/whole")
-    @public_route
+    @routes.post("/whole", public=True)
     async def read_all() -> str:
         return str(len(await request.get_data(as_text=False)))
 
-    @routes.post("/stream")
-    @public_route
+    @routes.post("/stream", public=True)
     async def stream() -> str:
         await asyncio.to_thread(may_read.wait)
         size = 0
@@ -35,8 +33,7 @@ def subject(may_read: threading.Event) -> Blueprint:
             size += len(piece)
         return str(size)
 
-    @routes.post("/refused")
-    @public_route
+    @routes.post("/refused", public=True)
     async def refused() -> Response:
         return Response("no", 403)
 
