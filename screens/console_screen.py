@@ -190,10 +190,10 @@ class TopBar(Horizontal):
         width, info = self.size.width, self._client.info
         text, tone = _STATES[self._client.state]
         key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if width >= WIDE_CELLS else ""
-        tabs = self._content(f"{self._tabs(short=False)}{key} ")
+        tabs = Content.from_markup(f"{self._tabs(short=False)}{key} ")
         room = width - cell_len(f" svc   ─ {info.kind} ")
         if cell_len(info.project + text) + tabs.cell_length > room:
-            tabs = self._content(self._tabs(short=True))
+            tabs = Content.from_markup(self._tabs(short=True))
         if cell_len(info.project + text) + tabs.cell_length > room:
             text = text.partition(",")[0]
         room -= cell_len(text) + tabs.cell_length
@@ -202,7 +202,8 @@ class TopBar(Horizontal):
         if cell_len(project + address) > room:
             address = ""
         markup = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {info.kind}$address[/] [{tone}]{text}[/]"
-        self.query_one("#where", Static).update(self._content(markup, project=project, address=address))
+        content = Content.from_markup(markup, project=project, address=address)
+        self.query_one("#where", Static).update(content)
         self.query_one("#tabs", Static).update(tabs)
 
     def _tabs(self, *, short: bool) -> str:
@@ -213,10 +214,6 @@ class TopBar(Horizontal):
             else f"[@click=app.tab('{tab}')][dim] {number}{'' if short else f' {name} '}[/][/]"
             for number, (tab, name) in enumerate(TABS.items(), 1)
         )
-
-    @staticmethod
-    def _content(markup: str, **values: str) -> Content:
-        return Content.from_markup(markup, **values)
 
 
 class ConsoleScreen(StopWorkersFirst, Screen[None]):

@@ -15,7 +15,7 @@ import termios
 import threading
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -152,25 +152,17 @@ class TerminalDriver(LinuxDriver):
 
 
 class _ClosedTerminal:
-    """A terminal file that ignores write errors."""
+    """A terminal file that ignores errors."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
-    def fileno(self) -> int:
-        return self._file.fileno()
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with suppress(OSError):
+                return getattr(self._file, name)(*arguments)
 
-    def isatty(self) -> bool:
-        return self._file.isatty()
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            return self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.flush()
+        return call
 
 
 Result = TypeVar("Result")
@@ -227,9 +219,10 @@ class TerminalApp(App[Result]):
         self.downloads = downloads
         for driver in (linux_driver, web_driver):
             setattr(driver, XTermParser.__name__, PasteParser)
-        self._control_chars = ControlCharFilter()
         self._keys = KeySequencer(self)
-        self._ascii = AsciiFilter(enabled=not supports_unicode())
+        self._filters = [TextFilter(without_controls)]
+        if not supports_unicode():
+            self._filters.append(TextFilter(to_ascii))
         for theme in THEMES:
             self.register_theme(adapted(theme, self.console.color_system))
         self.theme = DARK.name
@@ -242,8 +235,7 @@ class TerminalApp(App[Result]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters applied to each rendered line."""
-        filters = (self._control_chars, self._ascii) if self._ascii.enabled else (self._control_chars,)
-        return [*super().get_line_filters(), *filters]
+        return [*super().get_line_filters(), *self._filters]
 
     def on_mount(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -322,14 +314,16 @@ _ASCII_LOCALES = ("C", "POSIX")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200f\u202a-\u202e\u2066-\u2069]")
 """C0, C1 and DEL; marks, embeddings, overrides and isolates (Unicode TR 9). They take no cells."""
 _SIGNS = {
-    **dict.fromkeys("─━╌┄┈╴╶╸╺–—−▔▁▂▄▀", "-"),
-    **dict.fromkeys("│┃┊┆╵╷╹╻▌▎▏▍▕▐❚", "|"),
-    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┣┫┳┻╋", "+"),
-    **dict.fromkeys("●◆•⬤█■▪", "*"),
-    **dict.fromkeys("○◌◇□", "o"),
+    **dict.fromkeys("─╌┄╴╶–—−▔▀", "-"),
+    **dict.fromkeys("│┆╵╷▌▎▏▍▕▐❚", "|"),
+    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
+    **dict.fromkeys("━┃╸╺╹╻┏┓┗┛┣┫┳┻╋◆", "#"),
+    **dict.fromkeys("●•⬤■▪", "*"),
+    **dict.fromkeys("○◇□", "o"),
+    **dict(zip("┊┈◌▲▁▂▃▄▅▆▇█", ":.~!_.-:=+*#", strict=True)),
     **dict.fromkeys("→▶▸›⏵", ">"),
     **dict.fromkeys("←◀◂‹⏴", "<"),
-    **dict.fromkeys("↑▲△⇧⏶", "^"),
+    **dict.fromkeys("↑△⇧⏶", "^"),
     **dict.fromkeys("↓▼▾⏷", "v"),
     **dict.fromkeys("‘’", "'"),
     **dict.fromkeys("“”„", '"'),
@@ -349,33 +343,31 @@ _SIGNS = {
 }
 
 
-class ControlCharFilter(LineFilter):
-    """Removes control characters. Columns stay aligned, since they take no cells."""
+class TextFilter(LineFilter):
+    """Replaces the text of segments."""
+
+    def __init__(self, replaced: Callable[[str], str]) -> None:
+        """Create the filter. `replaced` returns a text itself if it stays as it is."""
+        super().__init__()
+        self._replaced = replaced
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments with their texts replaced, except those of control codes."""
+        texts = [segment.text if segment.control else self._replaced(segment.text) for segment in segments]
         return [
-            segment
-            if segment.control or segment.text.isprintable() or not _CONTROL.search(segment.text)
-            else Segment(_CONTROL.sub("", segment.text), segment.style)
-            for segment in segments
+            segment if text is segment.text else Segment(text, segment.style)
+            for segment, text in zip(segments, texts, strict=True)
         ]
 
 
-class AsciiFilter(LineFilter):
-    """Replaces every character outside of ASCII."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [
-            segment
-            if segment.text.isascii() or segment.control
-            else Segment(to_ascii(segment.text), segment.style)
-            for segment in segments
-        ]
+def without_controls(text: str) -> str:
+    """Return a text without control characters. Columns stay aligned, since they take no cells."""
+    return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def to_ascii(text: str) -> str:
     """Return ASCII text of the same width; characters without a replacement become `?`."""
-    return "".join(map(_sign, text))
+    return text if text.isascii() else "".join(map(_sign, text))
 
 
 @lru_cache(4096)

@@ -23,21 +23,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from screens.board.cards import Line, Signs
+from screens.board.cards import Line
 from screens.board.diagram import EMPTY, Diagram, Direction, first_node, nearest, next_edge, next_in_direction
 from screens.board.fleet import fleet_details, fleet_line
-from screens.board.layout import (
-    ASCII,
-    DIMMED,
-    DIMMED_ASCII,
-    HEAVY,
-    HEAVY_ASCII,
-    UNICODE,
-    DiagramCell,
-    Hit,
-    Point,
-    route_masks,
-)
+from screens.board.layout import DIMMED, HEAVY, UNICODE, DiagramCell, Hit, Point, route_masks
 from screens.console_screen import is_working
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
@@ -99,16 +88,12 @@ class Canvas(ScrollView, can_focus=True):
 
         target: str | None
 
-    def __init__(self, *, unicode: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._glyphs, self._heavy, self._dotted = (
-            (UNICODE, HEAVY, DIMMED) if unicode else (ASCII, HEAVY_ASCII, DIMMED_ASCII)
-        )
-        self._dots = "·" if unicode else "."
         self.diagram = EMPTY
         self._cards: Mapping[str, tuple[Line, ...]] = {}
         self._tones: Mapping[str, Tone] = {}
-        self._selected: Hit | None = None
+        self.selected: Hit | None = None
         self._selected_route: Mapping[Point, int] = {}
         self._pressed: str | None = None
         self._source: str | None = None
@@ -118,10 +103,6 @@ class Canvas(ScrollView, can_focus=True):
         self._styles = ComponentStyles(self, "canvas--")
         self._lines: dict[int, Strip] = {}
         self._rows: dict[int, dict[int, DiagramCell]] = {}
-
-    @property
-    def selected(self) -> Hit | None:
-        return self._selected
 
     def set_diagram(self, diagram: Diagram) -> None:
         """Show another diagram; the selection is preserved if it still exists."""
@@ -135,10 +116,10 @@ class Canvas(ScrollView, can_focus=True):
         if self.aim not in diagram.layout.boxes:
             self.aim = None
         self._invalidate()
-        if not self._contains(self._selected):
-            self._selected = None
+        if not self._contains(self.selected):
+            self.selected = None
         self._update_selected_route()
-        self.select(self._selected or first_node(diagram))
+        self.select(self.selected or first_node(diagram))
 
     def set_content(self, cards: Mapping[str, tuple[Line, ...]], tones: Mapping[str, Tone]) -> None:
         if (cards, tones) != (self._cards, self._tones):
@@ -152,8 +133,8 @@ class Canvas(ScrollView, can_focus=True):
         """Select a node or edge of the diagram and scroll to it."""
         if hit is None or not self._contains(hit):
             return
-        if hit != self._selected:
-            self._selected = hit
+        if hit != self.selected:
+            self.selected = hit
             self._update_selected_route()
             self._invalidate()
             self.post_message(self.Selected())
@@ -166,7 +147,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def _scroll_to_current(self) -> None:
         """Scroll to the target of the line being drawn, or to the selection."""
-        hit = Hit("node", self.aim) if self.aim is not None else self._selected
+        hit = Hit("node", self.aim) if self.aim is not None else self.selected
         if hit is not None:
             region = self._region(hit)
             free = self.scrollable_content_region.size - region.size
@@ -175,7 +156,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def _update_selected_route(self) -> None:
         """Compute the complete route of the selected edge; it may share parts with other edges."""
-        route = self.diagram.layout.routes.get(self._selected.key) if self._selected is not None else None
+        route = self.diagram.layout.routes.get(self.selected.key) if self.selected is not None else None
         self._selected_route = route_masks(route) if route is not None else {}
 
     def _region(self, hit: Hit) -> Region:
@@ -213,15 +194,15 @@ class Canvas(ScrollView, can_focus=True):
             at = nearest(self.diagram, keys, self.aim or self._source, direction)
             self._set_aim(at if at != self._source else self.aim)
         else:
-            hit = next_in_direction(self.diagram, self._selected, direction)
-            if hit == self._selected and direction == "down":
+            hit = next_in_direction(self.diagram, self.selected, direction)
+            if hit == self.selected and direction == "down":
                 self.post_message(self.Ended())
             self.select(hit)
 
     def action_next_edge(self, by: int) -> None:
         """Select the next or previous edge, or target while a line is drawn."""
         if self._source is None:
-            self.select(next_edge(self.diagram, self._selected, by))
+            self.select(next_edge(self.diagram, self.selected, by))
         elif self._targets:
             keys = [key for key in self.diagram.layout.boxes if key in self._targets]
             at = keys.index(self.aim) if self.aim in keys else -1
@@ -305,7 +286,7 @@ class Canvas(ScrollView, can_focus=True):
             pieces.append((" " * (x - end), ""))
             end = x + 1
             if x in rubber:
-                pieces.append((self._dots, "selected"))
+                pieces.append(("·", "selected"))
                 continue
             pieces.append(self._cell(self._restrict_to_selected(row[x], (x, y))))
             if x in inside:
@@ -322,20 +303,20 @@ class Canvas(ScrollView, can_focus=True):
     def _restrict_to_selected(self, cell: DiagramCell, point: Point) -> DiagramCell:
         """Return a cell, showing only the selected edge where its route passes."""
         mask = self._selected_route.get(point)
-        if mask is None or self._selected is None or cell.hit.kind == "node":
+        if mask is None or self.selected is None or cell.hit.kind == "node":
             return cell
-        return DiagramCell(mask, self._selected, cell.arrow, cell.text)
+        return DiagramCell(mask, self.selected, cell.arrow, cell.text)
 
     def _cell(self, cell: DiagramCell) -> tuple[str, str]:
         hit = cell.hit
-        is_selected = hit == self._selected if self._source is None else hit.key in (self._source, self.aim)
+        is_selected = hit == self.selected if self._source is None else hit.key in (self._source, self.aim)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
         if is_selected:
             wrong = self._source is not None and self._is_dimmed(hit)
-            return cell.glyph(self._heavy), "warn" if wrong else tone or "selected"
+            return cell.glyph(HEAVY), "warn" if wrong else tone or "selected"
         if self._is_dimmed(hit):
-            return cell.glyph(self._dotted if hit.kind == "node" else self._glyphs), "dimmed"
-        return cell.glyph(self._glyphs), tone or ("label" if cell.text else "line")
+            return cell.glyph(DIMMED if hit.kind == "node" else UNICODE), "dimmed"
+        return cell.glyph(), tone or ("label" if cell.text else "line")
 
     def _is_dimmed(self, hit: Hit) -> bool:
         return self._source is not None and hit.key != self._source and hit.key not in self._targets
@@ -483,9 +464,9 @@ class FleetLine(Static, can_focus=True):
     class Updated(Message):
         """The state of the fleet was fetched."""
 
-    def __init__(self, client: ProjectClient, signs: Signs) -> None:
+    def __init__(self, client: ProjectClient) -> None:
         super().__init__()
-        self._client, self._signs = client, signs
+        self._client = client
         self.fleet: ObservedFleet | None = None
         """The fleet that serves the project."""
 
@@ -513,10 +494,10 @@ class FleetLine(Static, can_focus=True):
     def _draw(self) -> None:
         if self.fleet is not None:
             room = self.screen.size.width - PADDING
-            self.update(to_content([fleet_line(self.fleet, room, self._signs)]))
+            self.update(to_content([fleet_line(self.fleet, room)]))
 
     def details(self, room: int) -> tuple[str, list[Line]] | None:
-        return fleet_details(self.fleet, room, self._signs) if self.fleet is not None else None
+        return fleet_details(self.fleet, room) if self.fleet is not None else None
 
     async def on_click(self, event: Click) -> None:
         event.stop()

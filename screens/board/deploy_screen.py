@@ -93,12 +93,13 @@ class DeployScreen(ConsoleScreen):
 
     def _on_progress(self, progress: DeployProgress) -> None:
         """Show a progress event, which comes from the thread of the deploy."""
-        self.call_later(self._show_progress, progress)
 
-    def _show_progress(self, progress: DeployProgress) -> None:
-        self._set_log(self.deploy_log.add(progress))
-        if self.deploy_log.phase == "running":
-            self.query_one(VerticalScroll).scroll_end(animate=False)
+        def show() -> None:
+            self._set_log(self.deploy_log.add(progress))
+            if self.deploy_log.phase == "running":
+                self.query_one(VerticalScroll).scroll_end(animate=False)
+
+        self.call_later(show)
 
     def action_plan(self) -> None:
         self._set_log(DeployLog(message=self.deploy_log.message, unsaved_edits=self.deploy_log.unsaved_edits))
@@ -263,9 +264,6 @@ class HistoryScreen(ConsoleScreen):
 
     @work(group="history", exclusive=True)
     async def action_reload(self) -> None:
-        await self._load()
-
-    async def _load(self) -> None:
         self._login_required = False
         try:
             history = await asyncio.to_thread(self._deployer.call, "GET", "/deployments")
@@ -277,7 +275,7 @@ class HistoryScreen(ConsoleScreen):
         rows.set_source(self._rows)
         ids = [each["id"] for each in self._rows.items]
         rows.cursor_row = ids.index(selected["id"]) if selected and selected["id"] in ids else 0
-        await self._compare()
+        self._compare()
 
     def _show_failure(self, title: str, error: SvcError) -> None:
         error = with_login_key(error)
@@ -287,12 +285,9 @@ class HistoryScreen(ConsoleScreen):
 
     def on_virtual_rows_moved(self) -> None:
         if not self.query_one(DetailsPanel).prompting:
-            self._start_compare()
+            self._compare()
 
     @work(group="compare", exclusive=True)
-    async def _start_compare(self) -> None:
-        await self._compare()
-
     async def _compare(self) -> None:
         deployment, panel = self._selected, self.query_one(DetailsPanel)
         self._plan = None
@@ -348,7 +343,7 @@ class HistoryScreen(ConsoleScreen):
             self.notify(f"rolled back: {live['deployment']['id']} is live", timeout=5, markup=False)
         finally:
             self.pending = 0
-        await self._load()
+        self.action_reload()
 
     def action_back(self) -> None:
         panel = self.query_one(DetailsPanel)

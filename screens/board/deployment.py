@@ -142,11 +142,8 @@ class DeployLog:
         plan = self.plan
         if plan is None or self.phase not in ("planned", "running", "failed"):
             return []
-        title = (
-            f"deploy to {plan.service}, replacing {plan.live}"
-            if plan.live
-            else f"first deploy to {plan.service}"
-        )
+        replaced = f", replacing {plan.live}" if plan.live else ""
+        title = f"{'deploy' if plan.live else 'first deploy'} to {plan.service}{replaced}"
         upload = f"{plural(plan.files, 'file')}, {size(plan.size)} to upload"
         lines: list[Line] = [(), ((title, "bold"),), *difference_lines(plan.differences)]
         if plan.up_to_date:
@@ -159,12 +156,9 @@ class DeployLog:
         if self.message:
             lines.append((("message  ", "dim"), (sanitize(self.message), "")))
         if self.unsaved_edits:
-            edits = (
-                "1 edit of svc.toml is"
-                if self.unsaved_edits == 1
-                else f"{self.unsaved_edits} edits of svc.toml are"
-            )
-            lines.append(((f"{edits} unsaved and not part of this deploy", "warn"),))
+            are = "is" if self.unsaved_edits == 1 else "are"
+            edits = f"{plural(self.unsaved_edits, 'edit')} of svc.toml {are} unsaved"
+            lines.append(((f"{edits} and not part of this deploy", "warn"),))
         if plan.needs_approval and not self.allowed:
             text = "lines with ! are new capabilities, or mounts that it would undo; press A to allow them"
             lines.append(((text, "warn"),))

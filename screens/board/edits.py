@@ -28,12 +28,7 @@ class MountEdit:
         if self.before is None:
             assert self.after is not None
             mount = self.after
-            return {
-                "op": "add",
-                "resource": mount.source,
-                "pattern": mount.pattern,
-                "target": mount.target,
-            }
+            return {"op": "add", "resource": mount.source, "pattern": mount.pattern, "target": mount.target}
         change = {"resource": self.before.source, "pattern": self.before.pattern}
         if self.after is None:
             return {"op": "remove", **change}

@@ -82,61 +82,35 @@ def _members(shape: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
     return {each.name: document[each.name] for each in fields(shape)}
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Statistics of the last minute; `p95_ms` and `peak_memory` (bytes) are None without requests.
-
-    `errors` is the fraction of responses with status 500 or above, from 0 to 1.
-    """
-
-    per_second: float = 0.0
-    p95_ms: float | None = None
-    errors: float = 0.0
-    peak_memory: int | None = None
+_NO_ERROR = {"message": "", "hint": "", "output": "", "file": "", "line": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The health of a resource; `seconds` is the duration of its last build.
+    """The health of a resource, as in the response of `GET /state`.
 
-    `failure` and `hint` describe a failed build, `output` is the compiler output. `serves` is True if any
-    version is serving. `history` is the number of requests in each of the last seconds. `source` is the file
-    and line of the first build error. `domains` and `schedules` are as in the response of `GET /state`.
+    `requests` (a second), `p95_ms`, `failures` (the fraction with status 500 or above) and `peak_memory` are
+    those of the last minute. `history` has the number of requests in each of the last seconds. `serves` is
+    True if any version is serving.
     """
 
-    stage: Stage = "waiting"
+    state: Stage = "waiting"
     address: str | None = None
-    seconds: float | None = None
+    build_seconds: float | None = None
     serves: bool = False
-    failure: str = ""
-    hint: str = ""
-    rates: Rates = Rates()
-    output: str = ""
-    history: tuple[int, ...] = ()
-    source: tuple[str, int] | None = None
+    error: Mapping[str, Any] | None = None
+    requests: float = 0.0
+    p95_ms: float | None = None
+    failures: float = 0.0
+    peak_memory: int | None = None
+    history: Sequence[int] = ()
     domains: Sequence[Mapping[str, Any]] = ()
     schedules: Sequence[Mapping[str, Any]] = ()
 
-    @classmethod
-    def from_json(cls, resource: Mapping[str, Any]) -> "Health":
-        """Parse a resource of the response of `GET /state`."""
-        error = resource["error"] or {"message": "", "hint": "", "output": "", "file": ""}
-        return cls(
-            stage=resource["state"],
-            address=resource["address"],
-            seconds=resource["build_seconds"],
-            serves=resource["serves"],
-            failure=error["message"],
-            hint=error["hint"],
-            rates=Rates(
-                resource["requests"], resource["p95_ms"], resource["failures"], resource["peak_memory"]
-            ),
-            output=error["output"],
-            history=tuple(resource["history"]),
-            schedules=resource["schedules"],
-            domains=resource["domains"],
-            source=(error["file"], error["line"]) if error["file"] else None,
-        )
+    @property
+    def failure(self) -> Mapping[str, Any]:
+        """The error of a failed build; its texts are empty if there is none."""
+        return self.error or _NO_ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +146,12 @@ class ProjectStatus:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "ProjectStatus":
         """Parse the response of `GET /state`."""
-        resources = {resource["name"]: Health.from_json(resource) for resource in document["resources"]}
+        resources = {each["name"]: Health(**_members(Health, each)) for each in document["resources"]}
         mounts = {(mount["resource"], mount["pattern"]): mount["requests"] for mount in document["mounts"]}
         doors = {
             door["name"]: BoardDoor(
                 **_members(BoardDoor, door)
-                | {"users": {user["resource"]: user["calls"] for user in door["users"]}},
+                | {"users": {user["resource"]: user["calls"] for user in door["users"]}}
             )
             for door in document["doors"]
         }

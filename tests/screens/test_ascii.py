@@ -3,7 +3,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from screens.terminal_app import AsciiFilter, to_ascii
+from screens.terminal_app import TextFilter, to_ascii
 
 
 def test_to_ascii_replaces_signs_and_removes_accents() -> None:
@@ -20,7 +20,7 @@ def test_to_ascii_preserves_cell_widths() -> None:
 
 def test_ascii_filter_preserves_styles() -> None:
     bold = Style(bold=True)
-    assert AsciiFilter().apply([Segment("●", bold), Segment(" ok")], Color(0, 0, 0)) == [
+    assert TextFilter(to_ascii).apply([Segment("●", bold), Segment(" ok")], Color(0, 0, 0)) == [
         Segment("*", bold),
         Segment(" ok"),
     ]
