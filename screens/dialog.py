@@ -61,13 +61,18 @@ class ChoiceDialog(ModalScreen[str]):
     }
     ChoiceDialog .keys { dock: bottom; padding-top: 1; background: $surface; link-style: none; }
     """
-    CHOICES: ClassVar[tuple[tuple[str, str, str], ...]]
-    """Key, result and label of each choice."""
 
     def compose(self) -> ComposeResult:
+        display = self.app.get_key_display
         with VerticalScroll():
             yield FittedLines(self.lines)
-            yield key_hints(*((key, f"dismiss('{choice}')", label) for key, choice, label in self.CHOICES))
+            yield key_hints(
+                *((display(each), each.action, each.description.lower()) for each in self.choices())
+            )
+
+    def choices(self) -> list[Binding]:
+        """Return the keys of the choices."""
+        return [each for each, *_ in self._bindings.key_to_bindings.values() if each.id]
 
     def lines(self, room: int) -> Iterable[Line]:
         """Return the lines above the choices, for `room` cells."""

@@ -47,7 +47,6 @@ class RowsWritten(ChoiceDialog):
 
     GROUP: ClassVar[str] = "Request"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Back", id="request.rows-back")]
-    CHOICES = (("esc", "", "back"),)
 
     def __init__(self, history: Mapping[str, Any]) -> None:
         super().__init__()
@@ -71,10 +70,9 @@ class RevertPreview(ChoiceDialog):
     GROUP: ClassVar[str] = "Revert"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "dismiss('refuse')", "Revert", id="revert.accept"),
-        Binding("less_than_sign", "dismiss('before')", "Table before", key_display="<", id="revert.before"),
+        Binding("less_than_sign", "dismiss('before')", "The table before it", id="revert.before"),
         Binding("escape", "dismiss('')", "Back", id="revert.back"),
     ]
-    CHOICES = (("z", "refuse", "revert"), ("<", "before", "the table before it"), ("esc", "", "back"))
 
     def __init__(self, write: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Create the dialog of an entry. `rows` are what a revert changes."""
@@ -97,6 +95,5 @@ class RevertConflicts(RevertPreview):
     RevertConflicts > VerticalScroll { border-left: outer $warning; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("z", "dismiss('skip')", "Revert the rest", id="revert.rest"),
+        Binding("z", "dismiss('skip')", "Revert the rest", id="revert.rest")
     ]
-    CHOICES = (("z", "skip", "revert the rest"), *RevertPreview.CHOICES[1:])

@@ -161,7 +161,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "create", "Create a project", id="start.new"),
         Binding("l", "login", "Log in", id="start.login"),
-        Binding("slash", "search", "Search", key_display="/", id="start.search"),
+        Binding("slash", "search", "Search", id="start.search"),
         Binding("q,escape", "leave", "Quit", id="start.quit"),
     ]
 

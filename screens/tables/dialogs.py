@@ -1,6 +1,6 @@
 """Dialogs of a table: columns, conflicts, pasted rows, texts, statistics of a column, and choices by name."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -119,16 +119,10 @@ class Conflicts(ChoiceDialog):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "dismiss('rest')", "Apply the rest", id="conflicts.rest"),
-        Binding("m", "dismiss('mine')", "Keep mine", id="conflicts.mine"),
+        Binding("m", "dismiss('mine')", "Take mine", id="conflicts.mine"),
         Binding("t", "dismiss('theirs')", "Take theirs", id="conflicts.theirs"),
         Binding("escape", "dismiss('')", "Apply nothing", id="conflicts.back"),
     ]
-    CHOICES = (
-        ("r", "rest", "apply the rest"),
-        ("m", "mine", "take mine"),
-        ("t", "theirs", "take theirs"),
-        ("esc", "", "apply nothing"),
-    )
 
     def __init__(self, table: str, rows: Sequence[ConflictRow]) -> None:
         super().__init__()
@@ -200,15 +194,10 @@ class PasteScreen(ChoiceDialog):
 
     GROUP: ClassVar[str] = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "dismiss('new')", "New rows", id="tables.paste-new"),
-        Binding("o", "dismiss('over')", "Over the cells", id="tables.paste-over"),
+        Binding("n", "dismiss('new')", "As new rows", id="tables.paste-new"),
+        Binding("o", "dismiss('over')", "Over the cells from the cursor", id="tables.paste-over"),
         Binding("escape", "dismiss('')", "Back", id="tables.paste-back"),
     ]
-    CHOICES = (
-        ("n", "new", "as new rows"),
-        ("o", "over", "over the cells from the cursor"),
-        ("esc", "", "back"),
-    )
 
     def __init__(self, table: str, preview: Mapping[str, Any], columns: Sequence[TableColumn | None]) -> None:
         """Create the dialog. `preview` describes the range; `columns` are its targets, None to skip one."""
@@ -290,9 +279,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     ColumnStats #summary { height: auto; margin-bottom: 1; }
     ColumnStats VirtualRows { height: 1fr; background: $surface; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,F", "dismiss(None)", "Back", id="stats.back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,F", "dismiss(None)", "Back", id="stats.back")]
 
     def __init__(self, client: ProjectClient, table: str, column: TableColumn) -> None:
         super().__init__()
@@ -409,13 +396,16 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
     ]
 
-    def __init__(self, placeholder: str, choices: Mapping[str, str] | None = None) -> None:
-        """Create the list of names with descriptions; `offer` can set them later.
+    def __init__(
+        self, placeholder: str, choices: Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
+    ) -> None:
+        """Create the list of names with descriptions, or of those that a function fetches.
 
-        `placeholder` is shown in the empty input.
+        `placeholder` is shown in the empty input. The function raises `SvcError`.
         """
         super().__init__()
-        self._placeholder, self._choices = placeholder, choices or {}
+        self._placeholder, self._source = placeholder, choices
+        self._choices: Mapping[str, str] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -425,12 +415,20 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        if self._choices:
-            self.offer(self._choices)
+        self.run_worker(self._load())
 
-    def offer(self, choices: Mapping[str, str]) -> None:
+    async def _load(self) -> None:
+        try:
+            self._choices = await self._source() if callable(self._source) else self._source
+        except SvcError as error:
+            self.notify(error.message, severity="error", markup=False)
+            self.dismiss("")
+        else:
+            self._offer()
+
+    def _offer(self) -> None:
         """Show the choices that contain the typed text; those that start with it come first."""
-        self._choices = choices
+        choices = self._choices
         typed = self.query_one(Input).value.lower()
         matches = sorted(
             (name for name in choices if typed in name.lower()),
@@ -455,7 +453,7 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         no_match.display = not matches
 
     def on_input_changed(self) -> None:
-        self.offer(self._choices)
+        self._offer()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         options = self.query_one(OptionList)
@@ -468,28 +466,3 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
     def action_move(self, rows: int) -> None:
         options = self.query_one(OptionList)
         (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
-
-
-class TablePicker(Picker):
-    """A list of the tables of a project."""
-
-    def __init__(self, client: ProjectClient) -> None:
-        super().__init__("which table?")
-        self._client = client
-
-    def on_mount(self) -> None:
-        self.run_worker(self._fetch())
-
-    async def _fetch(self) -> None:
-        try:
-            document = await self._client.call("GET", "/tables")
-        except SvcError as error:
-            self.notify(error.message, severity="error", markup=False)
-            self.dismiss("")
-            return
-        choices = {}
-        for table in document["tables"]:
-            count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
-            kind = "view" if table["kind"] == "view" else count
-            choices[table["name"]] = f"{kind:>16}  {table['note']}"
-        self.offer(choices)

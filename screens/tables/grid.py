@@ -9,7 +9,7 @@ import re
 import shlex
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -200,12 +200,6 @@ class TableColumn:
     note: str
     generated: bool
 
-    @classmethod
-    def from_document(cls, column: Mapping[str, Any], types: ColumnTypes) -> "TableColumn":
-        """Return the column of an API document."""
-        names = ("nullable", "default", "primary_key", "note", "generated")
-        return cls(column["name"], types[column["type"]], **{name: column[name] for name in names})
-
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class TableRow:
@@ -235,7 +229,11 @@ class RemoteGrid:
             self.query = replace(query, at={"entry": self.moment["entry"]})
         self.table: str = document["table"]
         self.id: str = document["grid"]
-        self.columns = tuple(TableColumn.from_document(column, types) for column in document["columns"])
+        names = [field.name for field in fields(TableColumn)]
+        self.columns = tuple(
+            TableColumn(**{name: column[name] for name in names} | {"type": types[column["type"]]})
+            for column in document["columns"]
+        )
         self.column_index = {column.name: index for index, column in enumerate(self.columns)}
         self.read_only_reason: str = document["reason"]
         self.editable: bool = document["editable"]
@@ -289,19 +287,12 @@ class RemoteGrid:
             measured = self.widths[self.column_index[column.name]]
             if user_width is not None:
                 measured = Width(user_width, user_width, user_width)
-            preferred = measured.longest
-            columns.append(
-                ListColumn(
-                    column_title(column),
-                    measured.default,
-                    column.type.align_right,
-                    preferred=preferred,
-                    comfortable=measured.comfortable,
-                )
-            )
-            is_wide = preferred > DEFAULT_MAX_WIDTH or at == len(user_widths)
+            default, longest, comfortable = measured.default, measured.longest, measured.comfortable
+            title, right = column_title(column), column.type.align_right
+            columns.append(ListColumn(title, default, right, preferred=longest, comfortable=comfortable))
+            is_wide = longest > DEFAULT_MAX_WIDTH or at == len(user_widths)
             if user_width is None and column.type.is_long and is_wide:
-                growing.append((preferred, at))
+                growing.append((longest, at))
         if growing:
             _, widest = max(growing)
             columns[widest] = replace(columns[widest], grow=True)
@@ -365,14 +356,14 @@ class RemoteGrid:
         rows = [self._new_row(row) for row in new[start : start + n]]
         first, remaining = max(start - len(new), 0), n - len(rows)
         if remaining and first < self.total:
-            rows += [self._row(row) for row in self._read(first, remaining)]
+            try:
+                rows += map(self._row, self._read(first, remaining))
+            except SvcError as error:
+                raise RowsUnavailable(error.message) from error
         return rows
 
     def _read(self, start: int, n: int) -> list[TableRow | None]:
-        try:
-            document = self._client.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
-        except SvcError as error:
-            raise RowsUnavailable(error.message) from error
+        document = self._client.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
         rows = [
             TableRow(tuple(key), tuple(cells), version) if key is not None else None
             for key, cells, version in zip(
@@ -390,12 +381,8 @@ class RemoteGrid:
         new = self.draft.new
         rows: list[NewRow | TableRow | None] = list(new[start : start + n])
         at, end = max(start - len(new), 0), min(max(start + n - len(new), 0), self.total)
-        while at < end:
-            try:
-                rows += self._read(at, min(WINDOW, end - at))
-            except RowsUnavailable as error:
-                raise SvcError(str(error)) from error
-            at += WINDOW
+        for first in range(at, end, WINDOW):
+            rows += self._read(first, min(WINDOW, end - first))
         return rows
 
     def cached_rows(self, first: int, end: int) -> list[TableRow]:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.events import Key
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand, Tab
@@ -122,7 +121,7 @@ class TablesScreen(TableView):
         Binding("e", "edit", "Edit", id="tables.edit"),
         Binding("a", "add", "Add", id="tables.add"),
         Binding("d", "delete", "Delete", id="tables.delete"),
-        Binding("slash", "filter", "Filter", key_display="/", id="tables.filter"),
+        Binding("slash", "filter", "Filter", id="tables.filter"),
         Binding("s", "sort(False)", "Sort", show=False, id="tables.sort"),
         Binding("S", "sort(True)", "Add to sort", show=False, id="tables.sort-more"),
         Binding("backspace", "drop_last_filter", "Drop last filter", show=False, id="tables.less"),
@@ -135,22 +134,8 @@ class TablesScreen(TableView):
         Binding("F", "stats", "Statistics of the column", show=False, id="tables.stats"),
         Binding("b", "history", "History of the cell", show=False, id="tables.history"),
         Binding("z", "revert", "Revert what last wrote the row", show=False, id="tables.revert"),
-        Binding(
-            "less_than_sign",
-            "step(-1)",
-            "Before the last change",
-            key_display="<",
-            show=False,
-            id="tables.earlier",
-        ),
-        Binding(
-            "greater_than_sign",
-            "step(1)",
-            "After the next change",
-            key_display=">",
-            show=False,
-            id="tables.later",
-        ),
+        Binding("less_than_sign", "step(-1)", "Before the last change", show=False, id="tables.earlier"),
+        Binding("greater_than_sign", "step(1)", "After the next change", show=False, id="tables.later"),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Create a table", show=False, id="tables.create"),
         Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
@@ -491,11 +476,6 @@ class TablesScreen(TableView):
         """Open the table of this name, filtered by the other words."""
         self._first_table = words[0]
         self._open(words[0], line=shlex.join(words[1:]))
-
-    def on_key(self, event: Key) -> None:
-        """Queue a key that acts on rows until they are loaded."""
-        if self.focused is None or self.rows.has_focus:
-            self._held_keys.hold(event, loading=self._is_loading())
 
     # Columns
 

@@ -1,7 +1,7 @@
 """The view of one table: its status line, inputs, sort order, filters, and polling for changes by others."""
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,14 +15,13 @@ from textual.content import Content
 from textual.events import Key, Paste
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
 from screens.tables.cells import piece, typed_piece
-from screens.tables.dialogs import TablePicker
+from screens.tables.dialogs import Picker
 from screens.tables.draft import Draft, NewRow
 from screens.tables.grid import (
     DELETED_KEY,
@@ -43,48 +42,8 @@ from svc_tui.client import SvcError
 from svc_tui.tables_syntax import wrote
 from svc_tui.terminal.units import local_time, plural
 
-TIMEOUT_SECONDS = 2.0
-"""Maximum wait. After it, the keys are dropped with a message."""
-
-
-class HeldKeys:
-    """The keys of one screen that wait. After the first one, every other key waits too."""
-
-    def __init__(self, screen: Screen[None], keys: Set[str]) -> None:
-        """`keys` act on rows; only they start to wait."""
-        self._screen = screen
-        self._keys = keys
-        self._waiting: list[Key] = []
-        self._timer: Timer | None = None
-
-    def hold(self, event: Key, *, loading: bool) -> None:
-        """Queue a key while rows are loading, and stop its event."""
-        if self._waiting or (loading and event.key in self._keys):
-            if self._timer is None:
-                self._timer = self._screen.set_timer(TIMEOUT_SECONDS, self._drop)
-            self._waiting.append(event)
-            event.stop()
-
-    def release(self) -> None:
-        """Handle the waiting keys in their order."""
-        for event in self._take():
-            key = Key(event.key, event.character)
-            if (sender := event._sender) is not None:  # Events of a screen do not bubble beyond it.
-                key.set_sender(sender)
-            self._screen.app.post_message(key)
-
-    def _drop(self) -> None:
-        if self._take():
-            self._screen.notify("the rows are still loading; press the key again", severity="warning")
-
-    def _take(self) -> list[Key]:
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
-        waiting, self._waiting = self._waiting, []
-        return waiting
-
-
+KEY_SECONDS = 2.0
+"""Maximum time that keys wait for rows. After it, they are dropped with a message."""
 MIN_CELLS = 24
 """Minimum width of the input over a cell."""
 
@@ -213,7 +172,9 @@ class TableView(ConsoleScreen):
         self._first_table = ""
         self._editing: tuple[NewRow | TableRow, TableColumn] | None = None
         self._opened = False
-        self._held_keys = HeldKeys(self, self.ROW_KEYS)
+        self._held_keys: list[Key] = []
+        """Keys that wait until rows are loaded. After the first one, every other key waits too."""
+        self._held_timer: Timer | None = None
 
     def body(self) -> ComposeResult:
         with Horizontal(id="status"):
@@ -304,7 +265,15 @@ class TableView(ConsoleScreen):
             self._open(name)
 
     def action_tables(self) -> None:
-        self.app.push_screen(TablePicker(self.client), self._open_if_named)
+        self.app.push_screen(Picker("which table?", self._table_choices), self._open_if_named)
+
+    async def _table_choices(self) -> dict[str, str]:
+        choices = {}
+        for table in (await self.client.call("GET", "/tables"))["tables"]:
+            count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
+            kind = "view" if table["kind"] == "view" else count
+            choices[table["name"]] = f"{kind:>16}  {table['note']}"
+        return choices
 
     # The status line
 
@@ -326,7 +295,32 @@ class TableView(ConsoleScreen):
         self.query_one("#status").set_class(bool(text), "-staged")
         self.query_one("#staged", Static).update(Content(text))
         if not self._is_loading():
-            self._held_keys.release()
+            for event in self._take_held_keys():
+                key = Key(event.key, event.character)
+                if (sender := event._sender) is not None:  # Events of a screen do not bubble beyond it.
+                    key.set_sender(sender)
+                self.app.post_message(key)
+
+    def on_key(self, event: Key) -> None:
+        """Queue a key that acts on rows until they are loaded."""
+        if self.focused is not None and not self.rows.has_focus:
+            return
+        if self._held_keys or (event.key in self.ROW_KEYS and self._is_loading()):
+            if self._held_timer is None:
+                self._held_timer = self.set_timer(KEY_SECONDS, self._drop_held_keys)
+            self._held_keys.append(event)
+            event.stop()
+
+    def _drop_held_keys(self) -> None:
+        if self._take_held_keys():
+            self.notify("the rows are still loading; press the key again", severity="warning")
+
+    def _take_held_keys(self) -> list[Key]:
+        if self._held_timer is not None:
+            self._held_timer.stop()
+            self._held_timer = None
+        keys, self._held_keys = self._held_keys, []
+        return keys
 
     @on(VirtualRows.Loaded)
     def _widen_columns(self) -> None:

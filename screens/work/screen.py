@@ -181,8 +181,10 @@ class TextDialog(ChoiceDialog):
         """Create the dialog. `actions` are those that it offers."""
         super().__init__()
         self._lines, self._actions, self._picture = lines, actions, picture
-        choices = ((_CHOICES[action][0], action, _CHOICES[action][1].lower()) for action in actions)
-        self.CHOICES = (*choices, ("esc", "", "back"))  # type: ignore[misc]
+
+    def choices(self) -> list[Binding]:
+        hidden = {f"choose('{action}')" for action in _CHOICES.keys() - self._actions}
+        return [each for each in super().choices() if each.action not in hidden]
 
     def lines(self, room: int) -> Sequence[Line]:
         return self._lines

@@ -88,7 +88,7 @@ class Console(TerminalApp[None]):
         Binding("3", "tab('logs')", "Logs", show=False, id="console.logs"),
         Binding("4", "tab('jobs')", "Jobs", show=False, id="console.jobs"),
         Binding("5", "tab('files')", "Files", show=False, id="console.files"),
-        Binding("colon", "command_line", "Command line", show=False, key_display=":", id="console.command"),
+        Binding("colon", "command_line", "Command line", show=False, id="console.command"),
         Binding("question_mark,f1", "keys", "Keys", id="console.keys"),
         Binding("at", "activity", "Activity", show=False, id="console.activity"),
         Binding("ctrl+p", "command_palette", "Palette", show=False, priority=True, id="console.palette"),
