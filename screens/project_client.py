@@ -22,21 +22,14 @@ _READS = ("/grid", "/import/preview", "/logs", "/manifest/plan")
 """Beginnings of paths that change nothing, whatever the method."""
 
 
-@dataclass(frozen=True, slots=True)
-class _LoggedAction:
-    time_ns: int
-    text: str
-    tone: Tone
-
-
 class ActivityLog:
     """The last actions. Its methods may be called from any thread."""
 
     def __init__(self) -> None:
-        self._actions: deque[_LoggedAction] = deque(maxlen=MAX_ACTIONS)
+        self._actions: deque[tuple[int, str, Tone]] = deque(maxlen=MAX_ACTIONS)
 
     def add(self, text: str, tone: Tone = "") -> None:
-        self._actions.append(_LoggedAction(time.time_ns(), text, tone))
+        self._actions.append((time.time_ns(), text, tone))
 
     @contextmanager
     def call(self, method: str, path: str, body: Any) -> Iterator[None]:
@@ -54,11 +47,8 @@ class ActivityLog:
     def lines(self) -> list[Line]:
         """Return the actions, newest first."""
         return [
-            [
-                (f"{clock(action.time_ns)}  ", "dim"),
-                (sanitize(" · ".join(action.text.splitlines())), action.tone),
-            ]
-            for action in reversed(tuple(self._actions))
+            [(f"{clock(time_ns)}  ", "dim"), (sanitize(" · ".join(text.splitlines())), tone)]
+            for time_ns, text, tone in reversed(tuple(self._actions))
         ]
 
 

@@ -203,9 +203,7 @@ class TerminalApp(App[Result]):
     SUSPENDED_SCREEN_CLASS = "-covered"
     """The class of screens below another one, whose keys do nothing."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop"
-        ),
+        Binding("ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop")
     ]
 
     def __init__(self, keymap: dict[str, str] | None = None, downloads: Path | None = None) -> None:
@@ -513,24 +511,18 @@ _STANDARD_LIGHT = {
 def adapted(theme: Theme, color_system: str | None) -> Theme:
     """Return a theme for a terminal; `color_system` is `truecolor`, `256`, `standard` or None."""
     if color_system == "standard":
-        return _with_standard_hues(theme)
-    return _with_gray_surfaces(theme) if color_system == "256" else theme
-
-
-def _with_standard_hues(theme: Theme) -> Theme:
-    colors: dict[str, Any] = dict(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
-    texts = ("primary", "secondary", "accent", "success", "warning", "error")
-    variables = {
-        **{f"text-{name}": colors[name] for name in texts},
-        "footer-background": colors["surface"],
-        "footer-key-foreground": colors["primary"],
-        "footer-description-foreground": colors["foreground"],
-    }
-    return replace(theme, **colors, variables=variables)
-
-
-def _with_gray_surfaces(theme: Theme) -> Theme:
-    """Return a theme for a terminal of 256 colors, which would show different surfaces as one."""
+        colors: dict[str, Any] = dict(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
+        texts = ("primary", "secondary", "accent", "success", "warning", "error")
+        variables = {
+            **{f"text-{name}": colors[name] for name in texts},
+            "footer-background": colors["surface"],
+            "footer-key-foreground": colors["primary"],
+            "footer-description-foreground": colors["foreground"],
+        }
+        return replace(theme, **colors, variables=variables)
+    if color_system != "256":
+        return theme
+    # 256 colors would show different surfaces as one.
     grays = ("#121212", "#1c1c1c", "#262626") if theme.dark else ("#ffffff", "#eeeeee", "#e4e4e4")
     background, surface, panel = grays
     variables = {

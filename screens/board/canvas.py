@@ -23,9 +23,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from screens.board.cards import Line
+from screens.board.cards import Line, fleet_details, fleet_line
 from screens.board.diagram import EMPTY, Diagram, Direction, first_node, nearest, next_edge, next_in_direction
-from screens.board.fleet import fleet_details, fleet_line
 from screens.board.layout import DIMMED, HEAVY, UNICODE, DiagramCell, Hit, Point, route_masks
 from screens.console_screen import is_working
 from screens.project_client import ProjectClient

@@ -1,15 +1,16 @@
-"""Text of the Board: nodes, details of an item, and the formatting of numbers. Does not import Textual."""
+"""Text of the Board: nodes, details of an item, the fleet, and numbers. Does not import Textual."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from rich.cells import cell_len, chop_cells
 
-from screens.board.edits import DrawnMount
 from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, ProjectStatus, Stage
 from screens.widgets.columns import PlacedColumn, fit_cell, sanitize
 from screens.widgets.row_source import Piece, Tone
+from svc_tui.client.fleet import ObservedFleet, ObservedNode, lag_text
 from svc_tui.deploy.format import domain_state, local_time
 from svc_tui.terminal.units import duration, plural, size
 
@@ -150,7 +151,7 @@ def door_card(name: str, door: BoardDoor, width: int) -> tuple[Line, ...]:
 
 def _line(width: int, left: Line, right: Line = ()) -> Line:
     """Align pieces to both ends of a line; the left part is truncated if both do not fit."""
-    right_width = sum(cell_len(text) for text, _ in right)
+    right_width = _width(right)
     gap = 1 if right_width else 0
     pieces = fit_cell(left, PlacedColumn(0, max(width - right_width - gap, 0), False))
     return (*pieces, (" " * gap, ""), *right)
@@ -220,26 +221,6 @@ def service_limits(status: ProjectStatus) -> list[str]:
     if quota := ", ".join(texts):
         lines.append(f"quota of the project: {quota}")
     return lines
-
-
-def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
-    """Return the summary of a mount: source, pattern, target and request rate."""
-    mount = edge.mount
-    state: Piece = (
-        (f"{edge.mark}, not saved yet", "accent") if edge.mark else (format_rate(per_second or 0.0), "")
-    )
-    return (
-        (mount.source, "bold"),
-        (f"{mount.pattern}", "accent"),
-        (" → ", "dim"),
-        (mount.target, "bold"),
-        ("   ", ""),
-        state,
-    )
-
-
-def fallback_summary(fallback: BoardMount) -> Line:
-    return (fallback.source, "bold"), (" → ", "dim"), (fallback.target, "bold"), ("  as fallback", "dim")
 
 
 def fallback_details(fallback: BoardMount, room: int) -> list[Line]:
@@ -321,10 +302,6 @@ def _rates(health: Health) -> Line:
     return (rate + memory, ""), (failed, "bad")
 
 
-def door_summary(name: str, door: BoardDoor) -> Line:
-    return (name, "bold"), ("  ", ""), (f"Door, an API for your code: {door.purpose}", "dim")
-
-
 def door_tab(name: str) -> DoorTab:
     """Return the tab that shows what a Door stores or records."""
     return next((tab for tab in get_args(DoorTab) if tab == name), "logs")
@@ -352,21 +329,8 @@ def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
     )
 
 
-def use_summary(resource: str, door: str, calls: int) -> Line:
-    """Return the summary of a resource's use of a Door."""
-    times = "once" if calls == 1 else f"{calls:,} times"
-    return (
-        (resource, "bold"),
-        (" → ", "dim"),
-        (door, "bold"),
-        ("   ", ""),
-        (f"called {times} since the start", ""),
-    )
-
-
-def mount_details(edge: DrawnMount, per_second: float | None, room: int) -> list[Line]:
+def mount_details(mount: BoardMount, per_second: float, room: int) -> list[Line]:
     """Return the details of a mount."""
-    mount = edge.mount
     exact = not mount.pattern.endswith("/*")
     prefix = mount.pattern if exact else mount.pattern[:-2]
     paths = f"the path {mount.pattern}" if exact else f"{prefix or '/'} and all paths below it"
@@ -374,7 +338,7 @@ def mount_details(edge: DrawnMount, per_second: float | None, room: int) -> list
         room,
         ("requests", [((f"to {mount.source}, for {paths}", ""),)]),
         ("answered by", [((mount.target, "bold"),)]),
-        ("last minute", [((format_rate(per_second or 0.0), ""),)]),
+        ("last minute", [((format_rate(per_second), ""),)]),
     )
 
 
@@ -393,7 +357,7 @@ def error_lines(message: str, hint: str) -> list[Line]:
 
 def with_hint(line: Line, hint: str, width: int) -> Line:
     """Return a line of a width with a hint at its right; without the hint if there is no room for both."""
-    gap = width - sum(cell_len(text) for text, _ in line) - cell_len(hint)
+    gap = width - _width(line) - cell_len(hint)
     return (*line, (" " * gap, ""), (hint, "dim")) if gap >= MIN_HINT_GAP else line
 
 
@@ -421,3 +385,86 @@ def fold_line(line: Line, room: int) -> list[Line]:
                 lines[-1].append((part, tone))
                 free -= cell_len(part)
     return [tuple(pieces) for pieces in lines]
+
+
+_FLEET_GAP = 2
+_FLEET_HEADS = ("  node", "state", "tables", "role", "svc", "address")
+
+
+def fleet_line(fleet: ObservedFleet, room: int) -> Line:
+    """Return one line: the nodes, whether there is a quorum, and the lag of the tables.
+
+    Where the nodes do not fit, it has the number of those that are present, and names the others.
+    """
+    if not fleet.serving:
+        return (("fleet  ", "dim"), (fleet.summary(), "warn"))
+    some = [node for node in fleet.nodes if not node.good]
+    good: Line = ((f"{SIGNS['ready']} {len(fleet.nodes) - len(some)} present", "good"), ("  ", ""))
+    end: Line = (("quorum yes", "dim"),) if fleet.quorum else (("quorum no", "bad"),)
+    if fleet.lag_ms is not None:
+        lag: Piece = (f"tables {lag_text(fleet.lag_ms)}", "warn" if fleet.lag_ms else "dim")
+        end = (*end, (", ", "dim"), lag)
+    for head in ((("fleet  ", "dim"),), ()):
+        for first, nodes in (((), fleet.nodes), (good, some)):
+            line = (*head, *first, *(piece for node in nodes for piece in _node_piece(node)), *end)
+            if _width(line) <= room:
+                return line
+    others = f"{len(some)} {'not ready' if any(node.reached for node in some) else 'away'}"
+    return (*good, (f"{SIGNS['waiting']} {others}", "bad"), ("  ", ""), *end)
+
+
+def fleet_details(fleet: ObservedFleet, room: int) -> tuple[str, list[Line]]:
+    """Return title and lines about all nodes; the last columns are left out where they do not fit."""
+    heads: list[Line] = [((head, "dim"),) for head in _FLEET_HEADS]
+    rows = [heads, *map(_node_cells, fleet.nodes)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    while len(widths) > 2 and sum(widths) + _FLEET_GAP * (len(widths) - 1) > room:
+        widths.pop()
+    lines: list[Line] = []
+    for row in rows:
+        padded = (
+            (*cell, (" " * (width - _width(cell) + _FLEET_GAP), ""))
+            for cell, width in zip(row, widths, strict=False)
+        )
+        lines.append(tuple(chain.from_iterable(padded)))
+    note: Line = (("quorum yes", "good"), ("  most keepers answer: writes are stored", "dim"))
+    if not fleet.serving:
+        note = ((fleet.summary(), "warn"),)
+    elif not fleet.quorum:
+        failing = "  most keepers do not answer: writes, deploys and logins fail"
+        note = (("quorum no", "bad"), (failing, ""))
+    return f"fleet {fleet.fleet}", [*lines, (), note]
+
+
+def _node_cells(node: ObservedNode) -> list[Line]:
+    return [
+        _marked(node, node.id),
+        ((node.state(), "" if node.good else _node_tone(node)),),
+        ((node.tables, "warn" if node.lag_ms else "dim"), (", leads" if node.leads else "", "dim")),
+        ((node.role, "dim"),),
+        ((node.version, "dim"),),
+        ((node.address, "dim"),),
+    ]
+
+
+def _node_piece(node: ObservedNode) -> Line:
+    state = "" if node.good else f" {node.state() if node.reached else 'away'}"
+    return (*_marked(node, node.name), (state, _node_tone(node)), ("  ", ""))
+
+
+def _marked(node: ObservedNode, name: str) -> Line:
+    """Return the sign of a node's state and its name."""
+    stage: Stage = "waiting" if not node.present else "ready" if node.good else "building"
+    return (
+        (f"{SIGNS[stage]} ", _node_tone(node)),
+        (name, "bold" if node.this else ""),
+        (" here" if node.this else "", "dim"),
+    )
+
+
+def _node_tone(node: ObservedNode) -> Tone:
+    return "good" if node.good else "warn" if node.reached else "bad"
+
+
+def _width(line: Line) -> int:
+    return sum(cell_len(text) for text, _ in line)

@@ -13,17 +13,14 @@ from screens.board.cards import (
     Line,
     door_card,
     door_details,
-    door_summary,
     fallback_details,
-    fallback_summary,
+    format_rate,
     mount_details,
-    mount_summary,
     resource_card,
     resource_details,
     resource_summary,
     service_limits,
     sparkline,
-    use_summary,
 )
 from screens.board.diagram import DOOR_ROWS, EMPTY, Use, build_diagram, door_key, door_of
 from screens.board.edits import DrawnMount, MountEdit
@@ -32,7 +29,7 @@ from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, 
 from screens.logs.format import began, method, status
 from screens.project_client import ProjectClient
 from screens.widgets.columns import PlacedColumn, fit_cell
-from screens.widgets.row_source import Tone
+from screens.widgets.row_source import Piece, Tone
 from svc_tui.terminal.units import clock, duration
 
 REQUEST_CELLS = 46
@@ -75,6 +72,7 @@ _READ_ONLY = "You can view this live version. Changing its mounts requires the r
 _ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml"
 RECENT_SECONDS = 4
 """Age of requests that may not have been fetched yet."""
+_ARROW: Piece = (" → ", "dim")
 _NO_MOUNTS = "No mounts yet. Press c, or drag from one resource to another, to mount it under a path."
 
 
@@ -212,16 +210,22 @@ class BoardModel:
     def summary(self, hit: Hit | None) -> Line:
         """Return the status line of an item."""
         match self._item(hit):
-            case DrawnMount(mount) as edge:
-                return mount_summary(edge, self._mount_rate(mount))
-            case BoardMount() as fallback:
-                return fallback_summary(fallback)
+            case DrawnMount(mount, mark):
+                rate = format_rate(self._mount_rate(mount))
+                state: Piece = (f"   {mark}, not saved yet", "accent") if mark else (f"   {rate}", "")
+                pattern: Piece = (mount.pattern, "accent")
+                return (mount.source, "bold"), pattern, _ARROW, (mount.target, "bold"), state
+            case BoardMount(source, _, target):
+                return (source, "bold"), _ARROW, (target, "bold"), ("  as fallback", "dim")
             case BoardResource(name=name) as resource:
                 return resource_summary(resource, self.health(name))
             case Use(name, door):
-                return use_summary(name, door, self._door(door).users.get(name, 0))
+                calls = self._door(door).users.get(name, 0)
+                times = "once" if calls == 1 else f"{calls:,} times"
+                return (name, "bold"), _ARROW, (door, "bold"), (f"   called {times} since the start", "")
             case str(door):
-                return door_summary(door, self._door(door))
+                purpose = self._door(door).purpose
+                return (door, "bold"), (f"  Door, an API for your code: {purpose}", "dim")
         return ()
 
     def details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
@@ -249,8 +253,8 @@ class BoardModel:
 
     def _details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
         match self._item(hit):
-            case DrawnMount(mount) as edge:
-                lines = mount_details(edge, self._mount_rate(mount), width)
+            case DrawnMount(mount):
+                lines = mount_details(mount, self._mount_rate(mount), width)
                 return f"{mount.source}{mount.pattern}", lines
             case BoardMount() as fallback:
                 return f"{fallback.source} → {fallback.target}", fallback_details(fallback, width)
@@ -272,8 +276,8 @@ class BoardModel:
         limits = service_limits(self.status)
         return resource_details(resource, self.health(name), outgoing, routes, limits, width)
 
-    def _mount_rate(self, mount: BoardMount) -> float | None:
-        return self.status.mounts.get((mount.source, mount.pattern))
+    def _mount_rate(self, mount: BoardMount) -> float:
+        return self.status.mounts.get((mount.source, mount.pattern), 0.0)
 
     def cards(self) -> Mapping[str, tuple[Line, ...]]:
         """Return the text of each node of the diagram."""

@@ -44,7 +44,7 @@ from screens.tables.grid import (
     targets,
 )
 from screens.tables.sql_screen import SqlScreen
-from screens.tables.sql_text import HistoryStore, StatementHistory
+from screens.tables.sql_text import StatementHistory, TextStore
 from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
 from screens.widgets.columns import sanitize
@@ -153,7 +153,7 @@ class TablesScreen(TableView):
         for key in binding.key.split(",")
     ) | {"enter"}
 
-    def __init__(self, client: ProjectClient, history: HistoryStore | None = None) -> None:
+    def __init__(self, client: ProjectClient, history: TextStore | None = None) -> None:
         """Create the screen. `history` stores the SQL statements."""
         super().__init__(client)
         self._history = StatementHistory(history)

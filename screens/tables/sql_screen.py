@@ -51,7 +51,7 @@ class Catalog(VirtualRows):
 
     GROUP: ClassVar[str] = "SQL"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Insert the name", id="sql.insert-name"),
+        Binding("enter", "open", "Insert the name", id="sql.insert-name")
     ]
 
     @dataclass
@@ -203,11 +203,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     ]
 
     def __init__(
-        self,
-        client: ProjectClient,
-        history: StatementHistory,
-        text: str = "",
-        target: SqlTarget = TABLES,
+        self, client: ProjectClient, history: StatementHistory, text: str = "", target: SqlTarget = TABLES
     ) -> None:
         super().__init__()
         self._client, self._history, self._text, self._target = client, history, text, target

@@ -6,7 +6,7 @@
 import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -324,13 +324,11 @@ class VirtualRows(VirtualList, can_focus=True):
         columns: Sequence[ListColumn],
         *,
         cursor: Literal["row", "cell"] = "row",
-        head: bool = True,
         live: bool = False,
-        empty: str = "",
-        id: str | None = None,
+        **options: Any,
     ) -> None:
-        """Create a list. `head` shows the column titles; `empty` is shown if there are no rows."""
-        super().__init__(source, columns, head=head, empty=empty, id=id)
+        """Create a list with the options of `VirtualList`."""
+        super().__init__(source, columns, **options)
         self._by_cell = cursor == "cell"
         self._live = live
         self._cursor_visible = True

@@ -40,13 +40,13 @@ from screens.overlays import (
 from screens.project_client import ProjectClient
 from screens.start_screen import Choice, LoginScreen, StartChoices, StartScreen
 from screens.tables.screen import APPLYING, TablesScreen
-from screens.tables.sql_text import HistoryStore
+from screens.tables.sql_text import TextStore
 from screens.terminal_app import BrowserDriver, TerminalApp
 from screens.widgets.row_source import Tone
 from screens.work.files_screen import FilesScreen
 from screens.work.screen import JobsScreen
 from svc_tui.console.engine import EngineConnection, Severity
-from svc_tui.console.start import LoginActions, SqlHistory, ThemePreference
+from svc_tui.console.start import SQL_HISTORY_FILE, THEME_FILE, LoginActions, UserFile
 
 RECONNECT_SECONDS = 0.5
 """Interval of the attempts to reach an engine that does not answer."""
@@ -103,8 +103,8 @@ class Console(TerminalApp[None]):
         *,
         keymap: dict[str, str] | None = None,
         deployer: BoardDeployer | None = None,
-        sql_history: HistoryStore | None = None,
-        theme_preference: ThemePreference | None = None,
+        sql_history: TextStore | None = None,
+        theme_preference: TextStore | None = None,
         downloads: Path | None = None,
     ) -> None:
         """Create the application. `deployer` enables deploys from the Board.
@@ -114,8 +114,9 @@ class Console(TerminalApp[None]):
         """
         super().__init__(keymap, downloads)
         self._theme_preference = theme_preference
-        if theme_preference is not None and (name := theme_preference.read()) in self.available_themes:
-            self.theme = name
+        theme = theme_preference.read().strip() if theme_preference is not None else ""
+        if theme in self.available_themes:
+            self.theme = theme
         self._engine = engine
         self._login_actions = login
         self._history: list[str] = []
@@ -422,8 +423,8 @@ def run(
         login,
         keymap=keymap,
         deployer=deployer,
-        sql_history=SqlHistory(home) if home else None,
-        theme_preference=ThemePreference(home) if home else None,
+        sql_history=UserFile(home / SQL_HISTORY_FILE) if home else None,
+        theme_preference=UserFile(home / THEME_FILE) if home else None,
         downloads=downloads,
     )
     try:

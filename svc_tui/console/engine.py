@@ -21,13 +21,7 @@ from engine.manifest.load import load
 from screens.project_client import ConnectionInfo
 from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client, Unreachable
-from svc_tui.client.credentials import (
-    Credentials,
-    CredentialStore,
-    NotLoggedIn,
-    current_project,
-    open_client,
-)
+from svc_tui.client.credentials import Credentials, CredentialStore, NotLoggedIn, current_project, open_client
 from svc_tui.client.discovery import find_running
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.user_home import Home

@@ -24,7 +24,7 @@ from screens.overlays import CommandLine, HelpScreen
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
-from svc_tui.console.start import LoginActions, ThemePreference, read_keymap
+from svc_tui.console.start import LoginActions, UserFile, read_keymap
 from tests.support.screens import SECONDS, text, until
 from tests.svc_tui.console_app import opened, write_project
 
@@ -188,7 +188,7 @@ def test_build_error_is_notified_with_file_and_line() -> None:
 
 
 async def test_theme_is_remembered(project: Path, tmp_path: Path) -> None:
-    look = ThemePreference(tmp_path / "own folder")
+    look = UserFile(tmp_path / "own folder" / "theme")
     async with opened(project, look=look) as (app, pilot, _):
         assert app.theme == "svc-dark"
         await pilot.press("colon")

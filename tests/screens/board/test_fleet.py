@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from screens.board.cards import Line
-from screens.board.fleet import fleet_details, fleet_line
+from screens.board.cards import Line, fleet_details, fleet_line
 from screens.terminal_app import to_ascii
 from svc_tui.client.fleet import ObservedFleet
 
