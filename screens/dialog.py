@@ -19,7 +19,7 @@ from screens.console_screen import StopWorkersFirst
 from screens.files import Chunks, complete_path, parse_path, write_file
 from screens.terminal_app import BrowserDriver, downloads_of
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import size
 

@@ -18,7 +18,7 @@ from screens.dialog import Completion
 from screens.files import common_prefix
 from screens.project_client import ActivityLog
 from screens.terminal_app import EVERYWHERE
-from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
+from screens.widgets.rows import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualRows
 
 _MOVEMENTS = frozenset(

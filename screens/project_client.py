@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from screens.files import Chunks
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line, Tone
+from screens.widgets.rows import Line, Tone, sanitize
 from svc_tui.client import Client, SvcError, Unreachable
 from svc_tui.tables_syntax import ColumnTypes
 from svc_tui.terminal.units import clock, duration

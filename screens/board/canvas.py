@@ -29,7 +29,7 @@ from screens.board.layout import DIMMED, HEAVY, UNICODE, DiagramCell, Hit, Point
 from screens.console_screen import is_working
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
-from screens.widgets.row_source import TONES, Tone
+from screens.widgets.rows import TONES, Tone
 from svc_tui.client import SvcError
 from svc_tui.client.fleet import ObservedFleet
 

@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 from rich.cells import cell_len, chop_cells
 
 from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, ProjectStatus, Stage
-from screens.widgets.columns import PlacedColumn, fit_cell, sanitize
-from screens.widgets.row_source import Piece, Tone
+from screens.widgets.rows import Piece, PlacedColumn, Tone, fit_cell, sanitize
 from svc_tui.client.fleet import ObservedFleet, ObservedNode, lag_text
 from svc_tui.deploy.format import domain_state, local_time
 from svc_tui.terminal.units import duration, plural, size

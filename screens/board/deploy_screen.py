@@ -24,9 +24,8 @@ from screens.board.deployment import (
 )
 from screens.console_screen import ConsoleScreen, Tab, open_in_browser
 from screens.project_client import ProjectClient
-from screens.widgets.columns import ListColumn
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import ItemRows, Piece, Row
+from screens.widgets.rows import ItemRows, ListColumn, Piece, Row
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.deploy.format import differences, local_time, location, rollback_text

@@ -5,8 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from screens.board.cards import Line, error_lines
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Tone
+from screens.widgets.rows import Tone, sanitize
 from svc_tui.client import SvcError
 from svc_tui.deploy.format import Difference, location, project_address
 from svc_tui.terminal.units import plural, size

@@ -28,8 +28,7 @@ from screens.board.layout import Hit
 from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, Manifest, ProjectStatus
 from screens.logs.format import began, method, status
 from screens.project_client import ProjectClient
-from screens.widgets.columns import PlacedColumn, fit_cell
-from screens.widgets.row_source import Piece, Tone
+from screens.widgets.rows import Piece, PlacedColumn, Tone, fit_cell
 from svc_tui.terminal.units import clock, duration
 
 REQUEST_CELLS = 46

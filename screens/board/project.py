@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from screens.widgets.row_source import Tone
+from screens.widgets.rows import Tone
 
 Stage = Literal["waiting", "building", "ready", "failed"]
 

@@ -34,7 +34,7 @@ from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, is_workin
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Piece
+from screens.widgets.rows import Piece
 from svc_tui.client import SvcError, Unreachable
 from svc_tui.deploy.format import record_line
 from svc_tui.terminal.units import plural

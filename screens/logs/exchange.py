@@ -17,8 +17,7 @@ from rich.cells import set_cell_size
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from screens.logs.format import badge, size, status
 from screens.logs.trace import pretty_json
-from screens.widgets.columns import sanitize, wrap_lines
-from screens.widgets.row_source import Line, Piece, Tone
+from screens.widgets.rows import Line, Piece, Tone, sanitize, wrap_lines
 from svc_tui.terminal.units import duration
 
 _INDENT = "  "

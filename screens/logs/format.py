@@ -11,8 +11,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from screens.widgets.columns import ListColumn, sanitize
-from screens.widgets.row_source import Cell, Piece, Row, Tone
+from screens.widgets.rows import Cell, ListColumn, Piece, Row, Tone, sanitize
 from svc_tui.terminal import units
 from svc_tui.terminal.units import clock, duration, plural
 

@@ -23,7 +23,7 @@ from screens.files import Chunks
 from screens.logs.format import line as text_line
 from screens.logs.format import removed_row, row
 from screens.project_client import ProjectClient
-from screens.widgets.row_source import Row, RowsUnavailable
+from screens.widgets.rows import Row, RowsUnavailable
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import age_seconds
 

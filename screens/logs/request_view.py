@@ -19,9 +19,8 @@ from screens.files import edit_text, editor_command
 from screens.logs.exchange import compare, curl_command, exchange_lines, parse_request, request_text
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
-from screens.row_history import RowsWritten
-from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
-from screens.widgets.row_source import Line
+from screens.tables.dialogs import RowsWritten
+from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualList
 from svc_tui.client import SvcError
 

@@ -24,7 +24,7 @@ from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
 from screens.tables.sql_screen import TIMELINE, SqlScreen
 from screens.tables.sql_text import StatementHistory
-from screens.widgets.columns import LINE_COLUMNS, TextLines, layout_columns, wrap_lines
+from screens.widgets.rows import LINE_COLUMNS, TextLines, layout_columns, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualList, VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural, size

@@ -9,8 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from screens.logs.format import Document, badge, began, day, method, size, status
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line, Piece, Tone
+from screens.widgets.rows import Line, Piece, Tone, sanitize
 from svc_tui.terminal.units import clock, duration, plural
 
 _Timed = tuple[int, Document]

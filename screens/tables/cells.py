@@ -15,8 +15,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Piece, Tone
+from screens.widgets.rows import Piece, Tone, sanitize
 from svc_tui.tables_syntax import COMPUTED, TypeInfo, check_json
 from svc_tui.terminal.units import size
 

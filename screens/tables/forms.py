@@ -15,14 +15,12 @@ from textual.content import Content
 from textual.widgets import Input, Static, TextArea
 
 from screens.dialog import ExportForm, Field, FileForm, Form, PathField, require_filled
-from screens.files import Chunks, parse_path, progress_bar
+from screens.files import Chunks, parse_path, preview_lines, progress_bar, read_beginning, read_chunks
 from screens.project_client import ProjectClient
-from screens.tables.files import preview_lines, read_beginning, read_chunks
 from screens.tables.grid import RemoteGrid, RowQuery
 from screens.tables.sql_text import ResultRows
-from screens.widgets.columns import sanitize
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line, sanitize
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,

@@ -25,8 +25,7 @@ from screens.tables.cells import (
     typed_piece,
 )
 from screens.tables.draft import CellEdit, Draft, Key, NewRow
-from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
+from screens.widgets.rows import Cell, ListColumn, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 

@@ -16,9 +16,8 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand, Tab
-from screens.files import edit_text, editor_command, parse_path
+from screens.files import CHUNK_BYTES, edit_text, editor_command, parse_path, read_blob
 from screens.project_client import ProjectClient
-from screens.row_history import RevertConflicts, RevertPreview, history_choices
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.dialogs import (
     ColumnsScreen,
@@ -27,10 +26,12 @@ from screens.tables.dialogs import (
     Conflicts,
     PasteScreen,
     Picker,
+    RevertConflicts,
+    RevertPreview,
     TextScreen,
+    history_choices,
 )
 from screens.tables.draft import NewRow, StagedChange
-from screens.tables.files import CHUNK_BYTES, read_blob
 from screens.tables.forms import AlterForm, CreateForm, ImportForm, table_export
 from screens.tables.grid import (
     MAX_ROWS,
@@ -47,7 +48,7 @@ from screens.tables.sql_screen import SqlScreen
 from screens.tables.sql_text import StatementHistory, TextStore
 from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
-from screens.widgets.columns import sanitize
+from screens.widgets.rows import sanitize
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import parse_moment
 from svc_tui.terminal.units import local_time, plural

@@ -36,9 +36,8 @@ from screens.tables.sql_text import (
     quoted_name,
     spans_by_line,
 )
-from screens.widgets.columns import LINE_COLUMNS, TextLines, sanitize
 from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.row_source import TONES, Line
+from screens.widgets.rows import LINE_COLUMNS, TONES, Line, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 

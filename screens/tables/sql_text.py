@@ -9,8 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 from screens.tables.cells import as_text, measure_widths, piece, typed_piece
-from screens.widgets.columns import ListColumn, sanitize
-from screens.widgets.row_source import ItemRows, Line, Row, Tone
+from screens.widgets.rows import ItemRows, Line, ListColumn, Row, Tone, sanitize
 from svc_tui.tables_syntax import COMPUTED, ColumnTypes, TypeInfo
 from svc_tui.terminal.units import plural
 

@@ -34,9 +34,8 @@ from screens.tables.grid import (
     describe_sort,
 )
 from screens.terminal_app import downloads_of
-from screens.widgets.columns import ListColumn, TextLines, sanitize
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Line, Piece
+from screens.widgets.rows import Line, ListColumn, Piece, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import wrote

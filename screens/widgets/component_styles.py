@@ -6,7 +6,7 @@ from rich.style import Style
 from textual.content import Content
 from textual.widget import Widget
 
-from screens.widgets.row_source import Line, Tone
+from screens.widgets.rows import Line, Tone
 
 TONE_STYLES: dict[Tone, str] = {
     "": "",

@@ -19,17 +19,23 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.columns import (
+from screens.widgets.component_styles import ComponentStyles, tone_rules
+from screens.widgets.rows import (
+    TONES,
+    Cell,
+    FetchWindow,
     ListColumn,
     PlacedColumn,
+    Row,
+    RowCache,
+    RowSource,
+    RowsUnavailable,
     column_at,
     fit_cell,
     layout_columns,
     line_width,
     merge_empty,
 )
-from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.row_source import TONES, Cell, FetchWindow, Row, RowCache, RowSource, RowsUnavailable
 
 GUTTER = 2
 """Cells before each line that do not scroll: cursor and mark."""

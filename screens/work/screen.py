@@ -15,8 +15,7 @@ from textual.widgets import Static
 from screens.console_screen import ConsoleScreen, Tab, is_working
 from screens.dialog import ChoiceDialog, ConfirmDialog, FittedLines
 from screens.logs.request_view import RequestView
-from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Cell, ItemRows, Line, Row
+from screens.widgets.rows import Cell, ItemRows, Line, ListColumn, Row
 from screens.widgets.virtual_list import VirtualRows
 from screens.work.picture import Picture
 from screens.work.rows import (

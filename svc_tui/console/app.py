@@ -42,7 +42,7 @@ from screens.start_screen import Choice, LoginScreen, StartChoices, StartScreen
 from screens.tables.screen import APPLYING, TablesScreen
 from screens.tables.sql_text import TextStore
 from screens.terminal_app import BrowserDriver, TerminalApp
-from screens.widgets.row_source import Tone
+from screens.widgets.rows import Tone
 from screens.work.files_screen import FilesScreen
 from screens.work.screen import JobsScreen
 from svc_tui.console.engine import EngineConnection, Severity

@@ -15,7 +15,7 @@ from engine.timeline.record import (
     to_json,
 )
 from screens.logs.format import COLUMNS, highlight, row
-from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns, merge_empty
+from screens.widgets.rows import COLUMN_GAP, fit_cell, layout_columns, merge_empty
 from svc_tui.terminal.units import clock, duration
 from tests.engine.timeline.records import REQUEST
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from screens.logs.exchange import body_lines, compare, compare_json
 from screens.logs.format import began
 from screens.logs.trace import lines, record_details, spans
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line
 from svc_tui.terminal.units import clock
 
 ID = "01m7znz3zarc2z7c5f16ypj0h8"
