@@ -63,11 +63,8 @@ class Canvas(ScrollView, can_focus=True):
     class Selected(Message):
         """Another node or edge was selected."""
 
-    @dataclass
     class Opened(Message):
         """The selection was opened by a double click."""
-
-        hit: Hit
 
     @dataclass
     class Dragged(Message):
@@ -94,6 +91,7 @@ class Canvas(ScrollView, can_focus=True):
         self._tones: Mapping[str, Tone] = {}
         self.selected: Hit | None = None
         self._selected_route: Mapping[Point, int] = {}
+        """The complete route of the selected edge, which may share parts with other edges."""
         self._pressed: str | None = None
         self._source: str | None = None
         self._targets: frozenset[str] = frozenset()
@@ -114,10 +112,9 @@ class Canvas(ScrollView, can_focus=True):
             self._source = None
         if self.aim not in diagram.layout.boxes:
             self.aim = None
-        self._invalidate()
         if not self._contains(self.selected):
             self.selected = None
-        self._update_selected_route()
+        self._invalidate()
         self.select(self.selected or first_node(diagram))
 
     def set_content(self, cards: Mapping[str, tuple[Line, ...]], tones: Mapping[str, Tone]) -> None:
@@ -134,7 +131,6 @@ class Canvas(ScrollView, can_focus=True):
             return
         if hit != self.selected:
             self.selected = hit
-            self._update_selected_route()
             self._invalidate()
             self.post_message(self.Selected())
         self._scroll_to_current()
@@ -153,11 +149,6 @@ class Canvas(ScrollView, can_focus=True):
             spacing = Spacing.unpack((min(1, free.height // 2), min(1, free.width // 2)))
             self.scroll_to_region(region, spacing=spacing, animate=False, immediate=True)
 
-    def _update_selected_route(self) -> None:
-        """Compute the complete route of the selected edge; it may share parts with other edges."""
-        route = self.diagram.layout.routes.get(self.selected.key) if self.selected is not None else None
-        self._selected_route = route_masks(route) if route is not None else {}
-
     def _region(self, hit: Hit) -> Region:
         if hit.kind == "node":
             box = self.diagram.layout.boxes[hit.key]
@@ -166,6 +157,8 @@ class Canvas(ScrollView, can_focus=True):
         return Region(*route.label_at, max(len(route.label), 1), 1)
 
     def _invalidate(self) -> None:
+        route = self.diagram.layout.routes.get(self.selected.key) if self.selected is not None else None
+        self._selected_route = route_masks(route) if route is not None else {}
         self._lines.clear()
         self.refresh()
 
@@ -248,8 +241,8 @@ class Canvas(ScrollView, can_focus=True):
             self.post_message(self.Joined(hit.key if hit is not None and is_target else None))
 
     def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self._source is None and (hit := self._at(event)) is not None:
-            self.post_message(self.Opened(hit))
+        if event.chain == 2 and self._source is None and self._at(event) is not None:
+            self.post_message(self.Opened())
 
     def notify_style_update(self) -> None:
         """Clear cached lines and styles."""
@@ -287,7 +280,10 @@ class Canvas(ScrollView, can_focus=True):
             if x in rubber:
                 pieces.append(("·", "selected"))
                 continue
-            pieces.append(self._cell(self._restrict_to_selected(row[x], (x, y))))
+            cell = row[x]
+            if self.selected is not None and cell.hit.kind == "edge" and (x, y) in self._selected_route:
+                cell = cell._replace(mask=self._selected_route[x, y], hit=self.selected)
+            pieces.append(self._cell(cell))
             if x in inside:
                 key, box = inside[x]
                 end = x + box.width
@@ -298,13 +294,6 @@ class Canvas(ScrollView, can_focus=True):
             for tone, run in groupby(pieces, itemgetter(1))
         ]
         return Strip(segments, diagram.layout.width)
-
-    def _restrict_to_selected(self, cell: DiagramCell, point: Point) -> DiagramCell:
-        """Return a cell, showing only the selected edge where its route passes."""
-        mask = self._selected_route.get(point)
-        if mask is None or self.selected is None or cell.hit.kind == "node":
-            return cell
-        return DiagramCell(mask, self.selected, cell.arrow, cell.text)
 
     def _cell(self, cell: DiagramCell) -> tuple[str, str]:
         hit = cell.hit

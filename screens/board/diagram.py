@@ -8,9 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, NamedTuple
 
 from screens.board.cards import CARD_LINES, TALL_CARD_LINES
-from screens.board.edits import DrawnMount, Mark, MountEdit, mounts_to_draw
 from screens.board.layout import BoardColumn, Box, Edge, Graph, GraphLayout, Hit, Node, Point, Route, layout
-from screens.board.project import BoardMount, Manifest
+from screens.board.project import BoardMount, DrawnMount, Manifest, Mark, MountEdit, mounts_to_draw
 
 WIDTHS = ((28, 20, 1), (22, 18, 1), (17, 12, 1), (16, 11, 1), (12, 11, 1), (10, 11, 0))
 """Widths of a resource card, a Door card, and their padding. The first triple that fits is used, or the last.

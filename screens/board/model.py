@@ -23,9 +23,17 @@ from screens.board.cards import (
     sparkline,
 )
 from screens.board.diagram import DOOR_ROWS, EMPTY, Use, build_diagram, door_key, door_of
-from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
-from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, Manifest, ProjectStatus
+from screens.board.project import (
+    BoardDoor,
+    BoardMount,
+    BoardResource,
+    DrawnMount,
+    Health,
+    Manifest,
+    MountEdit,
+    ProjectStatus,
+)
 from screens.logs.format import began, method, status
 from screens.project_client import ProjectClient
 from screens.widgets.rows import Piece, PlacedColumn, Tone, fit_cell

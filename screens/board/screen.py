@@ -19,7 +19,10 @@ from screens.board.cards import Line, diff_lines, door_tab, error_lines, lacking
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
 from screens.board.diagram import door_of, edge_key
-from screens.board.edits import (
+from screens.board.layout import Hit
+from screens.board.model import BoardModel
+from screens.board.project import (
+    BoardMount,
     DrawnMount,
     MountDraft,
     MountEdit,
@@ -27,9 +30,6 @@ from screens.board.edits import (
     default_pattern,
     target_problems,
 )
-from screens.board.layout import Hit
-from screens.board.model import BoardModel
-from screens.board.project import BoardMount
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, is_working, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
@@ -289,16 +289,11 @@ class BoardScreen(ConsoleScreen):
                 line = with_hint(line, hint, status.content_size.width)
         status.update(to_content([line]))
 
+    def on_canvas_opened(self) -> None:
+        self.action_open()
+
     def action_open(self) -> None:
-        if self.canvas.selected is not None:
-            self._open(self.canvas.selected)
-
-    def on_canvas_opened(self, event: Canvas.Opened) -> None:
-        self._open(event.hit)
-
-    def _open(self, hit: Hit) -> None:
-        door = self._model.door_name(hit)
-        if door is not None:
+        if (door := self._door) is not None:
             self.post_message(self.OpenTab(door_tab(door)))
         else:
             self._details_open = True

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from screens.board.cards import UNICODE_SIGNS
 from screens.board.diagram import Use, build_diagram, door_of
-from screens.board.edits import MountEdit
 from screens.board.layout import BoardColumn, Hit
 from screens.board.model import BoardModel
-from screens.board.project import BoardMount, Manifest
+from screens.board.project import BoardMount, Manifest, MountEdit
 from tests.screens.board.resources import resource
 
 LANES = {"web": "static", "api": "js", "ticks": "go", "edge": "js"}
