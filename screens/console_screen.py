@@ -44,13 +44,18 @@ class KeyFooter(Footer):
         self._room = 0
 
     def compose(self) -> ComposeResult:
-        keys = [key for key in super().compose() if _is_offered(key)]
-        self._room = self.size.width
+        app, self._room = self.app, self.size.width
+        keys = [
+            key
+            for key in super().compose()
+            if isinstance(key, FooterKey) and (not isinstance(app, TerminalApp) or app.is_offered(key.action))
+        ]
         narrow = self._room < SHORT_CELLS
         self.set_class(narrow, "-narrow")
         gap = 1 if narrow else 2
-        while len(keys) > LAST_KEYS and sum(_cells(key) + gap for key in keys) - gap > self._room:
-            del keys[-LAST_KEYS - 1]
+        cells = [cell_len(f"{key.key_display} {key.description}") + gap for key in keys]
+        while len(keys) > LAST_KEYS and sum(cells) - gap > self._room:
+            del keys[-LAST_KEYS - 1], cells[-LAST_KEYS - 1]
         yield from keys
 
     def bindings_changed(self, screen: Screen[object]) -> None:
@@ -62,19 +67,6 @@ class KeyFooter(Footer):
     def on_resize(self) -> None:
         if self.size.width != self._room:
             self.call_after_refresh(self.recompose)
-
-
-def _is_offered(key: Widget) -> bool:
-    return (
-        not isinstance(key, FooterKey)
-        or not isinstance(key.app, TerminalApp)
-        or key.app.is_offered(key.action)
-    )
-
-
-def _cells(key: Widget) -> int:
-    assert isinstance(key, FooterKey)
-    return cell_len(f"{key.key_display} {key.description}")
 
 
 async def open_in_browser(app: App[Any], address: str) -> None:

@@ -390,12 +390,26 @@ class ExportForm(FileForm[Path]):
         yield Static(id="progress")
 
     async def work(self) -> Path:
-        """Write the file. Raises `SvcError`."""
+        """Write the file, after a confirmation if it exists; a browser downloads it.
+
+        Raises `SvcError`, also if the user declines.
+        """
         require_filled([("file", self.value("file"))])
         path, chunks = self.target(), self._content(self, self.value("file"))
-        await self._confirm_overwrite(path)
-        written = await asyncio.to_thread(self._write, path, chunks)
-        self._show_exported(self.outcome(written), path)
+        is_local = downloads_of(self.app) is None
+        if is_local and path.is_dir():
+            raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
+        if is_local and path.exists():
+            text = "It is replaced after all data has been written."
+            dialog = ConfirmDialog(f"{path} already exists", text, "replace it")
+            if not await self.app.push_screen_wait(dialog):
+                raise SvcError("nothing was written")
+        what = self.outcome(await asyncio.to_thread(self._write, path, chunks))
+        if is_local:
+            self.app.notify(f"exported {what} to {path}", markup=False)
+        elif isinstance(self.app._driver, BrowserDriver):
+            self.app._driver.send_download(path.name)
+            self.app.notify(f"exported {what}; your browser downloads {path.name}", markup=False)
         return path
 
     def outcome(self, written: int) -> str:
@@ -415,24 +429,3 @@ class ExportForm(FileForm[Path]):
 
         with closing(chunks):
             return write_file(path, chunks, limited, self.stopped)
-
-    def _show_exported(self, what: str, path: Path) -> None:
-        """Notify of the written file; have the browser download it if it is for another machine."""
-        if downloads_of(self.app) is None:
-            self.app.notify(f"exported {what} to {path}", markup=False)
-        elif isinstance(self.app._driver, BrowserDriver):
-            self.app._driver.send_download(path.name)
-            self.app.notify(f"exported {what}; your browser downloads {path.name}", markup=False)
-
-    async def _confirm_overwrite(self, path: Path) -> None:
-        """Ask before replacing a file. Raises `SvcError` if the user declines or the path is a folder."""
-        if downloads_of(self.app) is not None:
-            return
-        if path.is_dir():
-            raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
-        if path.exists():
-            dialog = ConfirmDialog(
-                f"{path} already exists", "It is replaced after all data has been written.", "replace it"
-            )
-            if not await self.app.push_screen_wait(dialog):
-                raise SvcError("nothing was written")

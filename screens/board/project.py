@@ -389,8 +389,8 @@ class MountDraft:
                 return ""
             body = {"changes": [edit.document for edit in self.edits], "digest": self.plan["digest"]}
             response = await self._client.call("POST", "/manifest/write", body)
-            source, target, count = self._restore or ([()], self._written, 0)
-            source.pop()
+            source, target, count = self._restore or ([], self._written, 0)
+            del source[-1:]
             if count != len(self.edits):
                 target = self._written
                 self._undone.clear()

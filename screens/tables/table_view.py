@@ -1,7 +1,6 @@
 """The view of one table: its status line, inputs, sort order, filters, and polling for changes by others."""
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -91,60 +90,6 @@ class CellInput(LineInput):
 
 MAX_VALUE_LENGTH = 24
 """Maximum characters of a value that others have written."""
-
-
-def table_status(grid: RemoteGrid) -> Content:
-    """Return name, number of rows, sort order and filters of a table."""
-    parts = [
-        Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
-        Content.from_markup("[dim]$count[/]", count=plural(grid.total, "row")),
-    ]
-    if sort_text := describe_sort(grid.query.sorts):
-        parts.append(Content.from_markup("[dim]$words[/]", words=sort_text))
-    parts += [
-        Content.from_markup(
-            f"[on $panel] $chip [@click=screen.drop_filter({index})][dim]×[/][/] [/]", chip=chip
-        )
-        for index, chip in enumerate(grid.query.chips())
-    ]
-    if grid.moment is not None:
-        text = f"as of {local_time(grid.moment['time_ns'])[:19]}, {wrote(grid.moment)}"
-        parts.append(Content.from_markup("[$text-warning]$text[/]", text=text))
-    elif not grid.editable:
-        parts.append(
-            Content.from_markup("[$text-warning]read-only: $reason[/]", reason=grid.read_only_reason)
-        )
-    return Content("   ").join(parts)
-
-
-def record_lines(fields: Mapping[str, Piece]) -> list[Line]:
-    """Return the fields of a row, one below the other. Long values wrap."""
-    width = max((cell_len(sanitize(name)) for name in fields), default=0)
-    lines: list[Line] = []
-    for field, (text, tone) in fields.items():
-        for number, line in enumerate(text.splitlines() or [""]):
-            name = "" if number else sanitize(field)
-            lines.append(((set_cell_size(name, width), "dim"), ("  ", ""), (sanitize(line), tone)))
-    return lines
-
-
-def staged_status(
-    drafts: Mapping[str, Draft],
-    grid: RemoteGrid | None,
-    row: NewRow | TableRow | None,
-    column: TableColumn | None,
-) -> str:
-    """Return the staged edits, or the value that others have written into the edited cell at the cursor."""
-    elsewhere = next((name for name, draft in drafts.items() if len(draft)), "")
-    text = f"staged edits in {elsewhere}" if elsewhere else ""
-    if grid is not None and len(grid.draft):
-        text = f"{plural(len(grid.draft), 'row')} changed · ctrl+s applies"
-    if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
-        current, _ = piece(row.cells[grid.column_index[column.name]])
-        if len(current) > MAX_VALUE_LENGTH:
-            current = f"{current[: MAX_VALUE_LENGTH - 1]}…"
-        text = f"others wrote {sanitize(current)} here · ctrl+s asks"
-    return text
 
 
 POLL_SECONDS = 1.0
@@ -283,14 +228,40 @@ class TableView(ConsoleScreen):
             self.call_next(self.refresh_bindings)
         self.pending = pending
         self._update_staged()
-        content = table_status(grid) if grid is not None else Content.styled("no tables", "dim")
-        self.query_one("#table", Static).update(content)
+        parts = [Content.styled("no tables", "dim")]
+        if grid is not None:
+            sort_text, count = describe_sort(grid.query.sorts), plural(grid.total, "row")
+            parts = [
+                Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
+                *(Content.styled(text, "dim") for text in (count, sort_text) if text),
+            ]
+            for index, chip in enumerate(grid.query.chips()):
+                drop = f"[@click=screen.drop_filter({index})][dim]×[/][/]"
+                parts.append(Content.from_markup(f"[on $panel] $chip {drop} [/]", chip=chip))
+            warning = "" if grid.editable else f"read-only: {grid.read_only_reason}"
+            if grid.moment is not None:
+                warning = f"as of {local_time(grid.moment['time_ns'])[:19]}, {wrote(grid.moment)}"
+            if warning:
+                parts.append(Content.styled(warning, "$text-warning"))
+        self.query_one("#table", Static).update(Content("   ").join(parts))
 
     @on(VirtualRows.Moved)
     @on(VirtualRows.Loaded)
     def _update_staged(self) -> None:
-        """Show the staged edits, and handle the keys that waited for the row at the cursor."""
-        text = staged_status(self._drafts, self._grid, self._current_row(), self._current_column())
+        """Show the staged edits, or the value that others have written into the edited cell at the cursor.
+
+        Handle the keys that waited for the row at the cursor.
+        """
+        grid, row, column = self._grid, self._current_row(), self._current_column()
+        elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
+        text = f"staged edits in {elsewhere}" if elsewhere else ""
+        if grid is not None and len(grid.draft):
+            text = f"{plural(len(grid.draft), 'row')} changed · ctrl+s applies"
+        if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
+            current, _ = piece(row.cells[grid.column_index[column.name]])
+            if len(current) > MAX_VALUE_LENGTH:
+                current = f"{current[: MAX_VALUE_LENGTH - 1]}…"
+            text = f"others wrote {sanitize(current)} here · ctrl+s asks"
         self.query_one("#status").set_class(bool(text), "-staged")
         self.query_one("#staged", Static).update(Content(text))
         if not self._is_loading():
@@ -336,8 +307,15 @@ class TableView(ConsoleScreen):
         record.display = row is not None and list_rows <= self.size.height // 2
         self.rows.styles.height = list_rows if record.display else "1fr"
         if grid is not None and row is not None and record.display:
-            fields = {each.name: self._field(row, each) for each in grid.visible_columns()}
-            record.query_one(Static).update(to_content(record_lines(fields)))
+            columns = grid.visible_columns()
+            width = max((cell_len(sanitize(column.name)) for column in columns), default=0)
+            lines: list[Line] = []
+            for column in columns:
+                text, tone = self._field(row, column)
+                for number, line in enumerate(text.splitlines() or [""]):
+                    name = set_cell_size("" if number else sanitize(column.name), width)
+                    lines.append(((name, "dim"), ("  ", ""), (sanitize(line), tone)))
+            record.query_one(Static).update(to_content(lines))
 
     def _is_loading(self) -> bool:
         """Return whether the first table is being opened, or the row at the cursor is being loaded."""

@@ -194,18 +194,15 @@ class VirtualList(ScrollView, can_focus=False):
                 except RowsUnavailable as error:
                     self._cache.mark_failed(window)
                     self.post_message(self.Failed(str(error)))
-                else:
-                    self._store_rows(window, rows)
+                    continue
+                if self._cache.put(window, rows) and self._pending_count is None and self._is_visible(window):
+                    self.refresh()
+                    self.post_message(self.Loaded())
         finally:
             self._fetching = False
         if self._pending_count is not None:
             count, self._pending_count = self._pending_count, None
             self._set_count(count)
-
-    def _store_rows(self, window: FetchWindow, rows: Sequence[Row]) -> None:
-        if self._cache.put(window, rows) and self._pending_count is None and self._is_visible(window):
-            self.refresh()
-            self.post_message(self.Loaded())
 
     def _is_visible(self, window: FetchWindow) -> bool:
         top = self.scroll_offset.y

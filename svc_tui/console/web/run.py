@@ -140,7 +140,9 @@ async def serve_page(
     on_stop(lambda _: stop.set())
     info = engine.info
     target = {"project": info.project, "folder": str(folder or ""), "address": info.address}
-    address = options.public or f"http://{_browser_address(sockets[0])}"
+    url = urlsplit(f"//{authority(sockets[0])}")
+    local = f"127.0.0.1:{url.port}" if url.hostname in ("0.0.0.0", "::") else url.netloc
+    address = options.public or f"http://{local}"
     access = BrowserAuth(options.host, options.public, lambda key: stdout.line(f"{address}/?key={key}"))
     pages = Pages()
     # Cookies are shared between ports: another Console on this host has its own cookie.
@@ -207,12 +209,6 @@ def _interrupted(page: Pages, stop: asyncio.Event) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     edits = "1 edit is" if page.pending == 1 else f"{page.pending} edits are"
     stderr.warn(f"{edits} not applied", "Press ctrl+c again to stop and discard pending edits.")
-
-
-def _browser_address(opened: socket.socket) -> str:
-    """Return the address at which a browser on this machine reaches a socket."""
-    url = urlsplit(f"//{authority(opened)}")
-    return f"127.0.0.1:{url.port}" if url.hostname in ("0.0.0.0", "::") else url.netloc
 
 
 def _report(severity: Severity, message: str, hint: str) -> None:
