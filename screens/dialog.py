@@ -408,7 +408,7 @@ class ExportForm(FileForm[Path]):
         if is_local:
             self.app.notify(f"exported {what} to {path}", markup=False)
         elif isinstance(self.app._driver, BrowserDriver):
-            self.app._driver.send_download(path.name)
+            self.app._driver.write_meta({"type": "download", "name": path.name})
             self.app.notify(f"exported {what}; your browser downloads {path.name}", markup=False)
         return path
 

@@ -412,14 +412,6 @@ class BrowserDriver(WebDriver):
         else:
             super().on_meta(packet_type, payload)
 
-    def send_pending(self, edits: int) -> None:
-        """Send the number of edits that would be lost by exiting."""
-        self.write_meta({"type": "pending", "edits": edits})
-
-    def send_download(self, name: str) -> None:
-        """Send the name of a file in the folder of downloads, which the browser then downloads."""
-        self.write_meta({"type": "download", "name": name})
-
     def _restore_screen(self) -> None:
         """Initialize the terminal of a new page and redraw everything."""
         self.write("\x1b[?1049h\x1b[?25l")

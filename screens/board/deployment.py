@@ -125,17 +125,12 @@ class DeployLog:
             if number == at and self.phase in ("planning", "running"):
                 tone = "accent"
             head: Line = ((f"{number + 1} ", "dim"), (f"{step:<{_STEP_CELLS}}", tone))
-            first = self._event_text(step, events[:1])
-            lines.append((*head, *first))
-            lines += [
-                ((" " * (_STEP_CELLS + 2), ""), *self._event_text(step, [event])) for event in events[1:]
-            ]
+            none: Line = (("…", "dim"),) if step == "build" and self.phase == "planning" else ()
+            texts = [((sanitize(event.text), "dim" if event.transient else ""),) for event in events]
+            for text in texts or [none]:
+                lines.append((*head, *text))
+                head = ((" " * (_STEP_CELLS + 2), ""),)
         return lines
-
-    def _event_text(self, step: Step, events: Sequence[DeployProgress]) -> Line:
-        if not events:
-            return (("…", "dim"),) if step == "build" and self.phase == "planning" else ()
-        return ((sanitize(events[0].text), "dim" if events[0].transient else ""),)
 
     def _planned(self) -> list[Line]:
         plan = self.plan

@@ -159,17 +159,14 @@ class ProjectStatus:
             )
             for door in document["doors"]
         }
-        state = document.get("memory")
-        memory = (state["used"], state["budget"]) if state else None
-        limits = document.get("quota") or {}
-        quota = {name: limit for name, limit in limits.items() if limit is not None}
+        memory, quota = document.get("memory"), document.get("quota") or {}
         return cls(
             resources=resources,
             mounts=mounts,
             doors=doors,
             address=document["address"],
-            memory=memory,
-            quota=quota,
+            memory=(memory["used"], memory["budget"]) if memory else None,
+            quota={name: limit for name, limit in quota.items() if limit is not None},
         )
 
 

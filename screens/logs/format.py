@@ -158,6 +158,12 @@ def size(count: int | None) -> str:
     return units.size(count) if count is not None else ""
 
 
+def usage_text(document: Document) -> str:
+    """Return CPU time and memory of a request in 21 cells."""
+    compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
+    return f"{compute:>11}  {size(document['peak_memory']):>8}"
+
+
 def status(code: int) -> Piece:
     """Return the status of a response in 3 cells."""
     return f"{code:>3}", _STATUS.get(code // 100, "bold")
@@ -189,12 +195,10 @@ def _request_cells(document: Document, mounted: Sequence[Document]) -> tuple[Cel
     if code := inner["code"]:
         tone: Tone = "dim" if code in _QUIET else "bad" if document["status"] >= 500 else "warn"
         request = ((f"{code} ", tone), *request)
-    compute = f"{duration(inner['compute_ns'])} cpu" if inner["compute_ns"] else ""
     outcome: Cell = (status(document["status"]), (f"  {duration(document['wall_ns']):>7}", ""))
-    usage: Piece = (f"{compute:>11}  {size(inner['peak_memory']):>8}", "dim")
     name, hue = method(document["method"])
     sign: Piece = (name, "bad" if document["level"] in _BAD else hue)
-    return (sign,), ((route, "teal"),), outcome, request, (usage,)
+    return (sign,), ((route, "teal"),), outcome, request, ((usage_text(inner), "dim"),)
 
 
 def _log_cells(document: Document) -> tuple[Cell, ...]:

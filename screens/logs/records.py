@@ -228,15 +228,15 @@ class RecordSource:
             self._start_thread(self._follow if self._history_read else self._read_history, self._generation)
 
     def _start_thread(self, read: Callable[[int], None], generation: int) -> None:
-        threading.Thread(target=self._reading, args=(read, generation), name="logs", daemon=True).start()
+        def run() -> None:
+            try:
+                read(generation)
+            except SvcError as error:
+                if generation == self._generation:
+                    self.stop()
+                    self._on_error(error)
 
-    def _reading(self, read: Callable[[int], None], generation: int) -> None:
-        try:
-            read(generation)
-        except SvcError as error:
-            if generation == self._generation:
-                self.stop()
-                self._on_error(error)
+        threading.Thread(target=run, name="logs", daemon=True).start()
 
     def stop(self) -> None:
         self._generation += 1

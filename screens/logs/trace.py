@@ -8,7 +8,7 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
-from screens.logs.format import Document, badge, began, day, method, size, status
+from screens.logs.format import Document, badge, began, day, method, size, status, usage_text
 from screens.widgets.rows import Line, Piece, Tone, sanitize
 from svc_tui.terminal.units import clock, duration, plural
 
@@ -127,7 +127,10 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         if cell_len(name) > name_cells - 1:
             texts[span.name] = None
             name = set_cell_size(name, name_cells - 2) + "… "
-        notes, transfer = _call_notes(document) if span.is_call else _usage(document)
+        if span.is_call:
+            notes, transfer = _call_notes(document)
+        else:
+            notes, transfer = usage_text(document), f"  {_transfer(document)}"
         usage = f"  {notes:<{USAGE - 2}}"
         if len(usage) > USAGE:
             usage = usage[: USAGE - 1] + "…"
@@ -175,11 +178,8 @@ def _call_notes(call: Document) -> tuple[str, str]:
     return ", ".join(notes), f"  ↑{size(attributes['bytes_out'])} ↓{size(attributes['bytes_in'])}"
 
 
-def _usage(document: Document) -> tuple[str, str]:
-    """Return the usage and the bytes of a request."""
-    compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
-    usage = f"{compute:>11}  {size(document['peak_memory']):>8}"
-    return usage, f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
+def _transfer(document: Document) -> str:
+    return f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
 
 
 MAX_LINES = 5_000
@@ -257,8 +257,7 @@ def _request_details(document: Document) -> Iterator[Line]:
     usage = [duration(document["wall_ns"])]
     usage += [f"{duration(inner['compute_ns'])} cpu"] if inner["compute_ns"] else []
     usage += [size(inner["peak_memory"])] if inner["peak_memory"] else []
-    transfer = f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
-    yield [("   ".join([*usage, transfer]), "")]
+    yield [("   ".join([*usage, _transfer(document)]), "")]
     if inner["code"]:
         yield [(inner["code"], "bad"), (f"  {sanitize(inner['detail'])}", "")]
     yield [(f"request {document['request_id']}", "dim")]

@@ -351,15 +351,11 @@ class RemoteGrid:
         return None if index is None else index + len(self.draft.new)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        new = self.draft.new
-        rows = [self._new_row(row) for row in new[start : start + n]]
-        first, remaining = max(start - len(new), 0), n - len(rows)
-        if remaining and first < self.total:
-            try:
-                rows += map(self._row, self._read(first, remaining))
-            except SvcError as error:
-                raise RowsUnavailable(error.message) from error
-        return rows
+        try:
+            rows = self.rows_at(start, n)
+        except SvcError as error:
+            raise RowsUnavailable(error.message) from error
+        return [self._new_row(row) if isinstance(row, NewRow) else self._row(row) for row in rows]
 
     def _read(self, start: int, n: int) -> list[TableRow | None]:
         document = self._client.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})

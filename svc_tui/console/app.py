@@ -313,7 +313,7 @@ class Console(TerminalApp[None]):
 
     def on_console_screen_pending_changed(self) -> None:
         if isinstance(self._driver, BrowserDriver):
-            self._driver.send_pending(self._pending())
+            self._driver.write_meta({"type": "pending", "edits": self._pending()})
 
     async def action_quit(self) -> None:
         """Quit, after a confirmation if edits would be lost."""
