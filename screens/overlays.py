@@ -21,24 +21,10 @@ from screens.terminal_app import EVERYWHERE
 from screens.widgets.rows import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualRows
 
-_MOVEMENTS = frozenset(
-    {
-        "bottom",
-        "down",
-        "end",
-        "jump",
-        "move",
-        "move_sideways",
-        "next_edge",
-        "next_match",
-        "next_of_request",
-        "page",
-        "scroll",
-        "scroll_details",
-        "top",
-        "up",
-    }
-)
+_MOVEMENT_ACTIONS = """
+bottom down end jump move move_sideways next_edge next_match next_of_request page scroll scroll_details top up
+"""
+_MOVEMENTS = frozenset(_MOVEMENT_ACTIONS.split())
 """Actions that only move the cursor or the view."""
 
 

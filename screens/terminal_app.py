@@ -429,18 +429,18 @@ def _write(number: int, data: bytes) -> int:
     return len(data)
 
 
+_HUES = ("primary", "secondary", "accent", "success", "warning", "error")
+
+
+def _palette(colors: str) -> dict[str, Any]:
+    """Return the colors of a theme: its hues, then foreground, background, surface and panel."""
+    names = (*_HUES, "foreground", "background", "surface", "panel")
+    return dict(zip(names, colors.split(), strict=True))
+
+
 DARK = Theme(
-    name="svc-dark",
-    primary="#7aa2f7",
-    secondary="#73c9c4",
-    accent="#bb9af7",
-    success="#9ece6a",
-    warning="#e0af68",
-    error="#f7768e",
-    foreground="#c8d0e8",
-    background="#12141c",
-    surface="#171a24",
-    panel="#1c202c",
+    "svc-dark",
+    **_palette("#7aa2f7 #73c9c4 #bb9af7 #9ece6a #e0af68 #f7768e #c8d0e8 #12141c #171a24 #1c202c"),
     dark=True,
     variables={
         "footer-background": "#171a24",
@@ -452,17 +452,8 @@ DARK = Theme(
     },
 )
 LIGHT = Theme(
-    name="svc-light",
-    primary="#2455c3",
-    secondary="#0b6f6c",
-    accent="#7340b5",
-    success="#35702b",
-    warning="#8a5a00",
-    error="#b3203f",
-    foreground="#2a2f3d",
-    background="#fbfbfd",
-    surface="#f2f3f7",
-    panel="#e8eaf1",
+    "svc-light",
+    **_palette("#2455c3 #0b6f6c #7340b5 #35702b #8a5a00 #b3203f #2a2f3d #fbfbfd #f2f3f7 #e8eaf1"),
     dark=False,
     variables={
         "footer-background": "#f2f3f7",
@@ -471,42 +462,17 @@ LIGHT = Theme(
     },
 )
 THEMES = (DARK, LIGHT)
-
-
-_STANDARD_DARK = {
-    "primary": "#55ffff",
-    "secondary": "#00aaaa",
-    "accent": "#ff55ff",
-    "success": "#55ff55",
-    "warning": "#ffff55",
-    "error": "#ff5555",
-    "foreground": "#aaaaaa",
-    "background": "#000000",
-    "surface": "#000000",
-    "panel": "#555555",
-}
-_STANDARD_LIGHT = {
-    "primary": "#0000aa",
-    "secondary": "#00aaaa",
-    "accent": "#aa00aa",
-    "success": "#00aa00",
-    "warning": "#aa5500",
-    "error": "#aa0000",
-    "foreground": "#000000",
-    "background": "#ffffff",
-    "surface": "#ffffff",
-    "panel": "#aaaaaa",
-}
+_STANDARD_DARK = "#55ffff #00aaaa #ff55ff #55ff55 #ffff55 #ff5555 #aaaaaa #000000 #000000 #555555"
+_STANDARD_LIGHT = "#0000aa #00aaaa #aa00aa #00aa00 #aa5500 #aa0000 #000000 #ffffff #ffffff #aaaaaa"
 """Colors of a terminal of 16 colors, which would show pastel hues as gray."""
 
 
 def adapted(theme: Theme, color_system: str | None) -> Theme:
     """Return a theme for a terminal; `color_system` is `truecolor`, `256`, `standard` or None."""
     if color_system == "standard":
-        colors: dict[str, Any] = dict(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
-        texts = ("primary", "secondary", "accent", "success", "warning", "error")
+        colors = _palette(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
         variables = {
-            **{f"text-{name}": colors[name] for name in texts},
+            **{f"text-{name}": colors[name] for name in _HUES},
             "footer-background": colors["surface"],
             "footer-key-foreground": colors["primary"],
             "footer-description-foreground": colors["foreground"],

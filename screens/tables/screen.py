@@ -66,24 +66,10 @@ def _normalized(text: str) -> str:
 
 APPLYING = "apply"
 """The group of the workers that apply staged edits."""
-_NEEDS_TABLE = frozenset(
-    {
-        "edit",
-        "add",
-        "delete",
-        "filter",
-        "sort",
-        "drop_last_filter",
-        "apply",
-        "edit_outside",
-        "column",
-        "columns",
-        "stats",
-        "history",
-        "step",
-        "revert",
-    }
-)
+_TABLE_ACTIONS = """
+edit add delete filter sort drop_last_filter apply edit_outside column columns stats history step revert
+"""
+_NEEDS_TABLE = frozenset(_TABLE_ACTIONS.split())
 
 
 class TablesScreen(TableView):
@@ -328,16 +314,17 @@ class TablesScreen(TableView):
     def _set(self, row: NewRow | TableRow, column: TableColumn, value: Any) -> None:
         grid = self._current_grid()
         if isinstance(row, NewRow):
-            grid.draft.set_new(row.number, column.name, value)
+            grid.draft.write(new={row.number: {column.name: value}})
         else:
-            grid.draft.set(row.key, column.name, row.cells[grid.column_index[column.name]], value)
+            was = row.cells[grid.column_index[column.name]]
+            grid.draft.write({row.key: {column.name: (was, value)}})
         self._redraw()
 
     def action_add(self) -> None:
         if not self._can_edit():
             return
         grid = self._current_grid()
-        grid.draft.add([{}])
+        grid.draft.write(rows=[{}])
         self._redraw()
         self.rows.cursor_row = 0
         required = [column for column in grid.columns if default_text(column) == "required"]
@@ -415,7 +402,11 @@ class TablesScreen(TableView):
     @work(group="paste", exclusive=True, description="paste")
     async def _paste(self, grid: RemoteGrid, text: str) -> None:
         with self.shown_errors():
-            pasted = await asyncio.to_thread(self._preview, text)
+            data = text.encode("utf-8", "replace")
+            content = (data[first : first + CHUNK_BYTES] for first in range(0, len(data), CHUNK_BYTES))
+            params = {"format": "tsv", "rows": MAX_ROWS}
+            preview = partial(self.client.call_sync, "POST", "/import/preview", params=params)
+            pasted = await asyncio.to_thread(preview, content=content)
             columns = targets(pasted, grid.visible_columns(), max(self.rows.cursor_column - 1, 0))
             rows = await asyncio.to_thread(cells, pasted, columns)
             at = self.rows.cursor_row
@@ -424,17 +415,11 @@ class TablesScreen(TableView):
             else:
                 choice = await self.app.push_screen_wait(PasteScreen(grid.table, pasted, columns))
             if choice == "new":
-                grid.draft.add(rows)
+                grid.draft.write(rows=rows)
                 self._redraw()
                 self.rows.cursor_row = 0
             elif choice == "over":
                 await self._overwrite(grid, rows, at)
-
-    def _preview(self, text: str) -> Any:
-        data = text.encode("utf-8", "replace")
-        chunks = (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
-        params = {"format": "tsv", "rows": MAX_ROWS}
-        return self.client.call_sync("POST", "/import/preview", params=params, content=chunks)
 
     async def _overwrite(self, grid: RemoteGrid, rows: Sequence[Mapping[str, Any]], at: int) -> None:
         """Stage rows over the existing ones from index `at`; surplus rows are added. Raises `SvcError`."""

@@ -244,20 +244,15 @@ class _NotifyReporter:
 
     def built(self, event: "BuildFinished") -> None:
         if event.error is not None:
-            self._notify("error", f"{event.resource}: {_first_problem(event.error)}", _BUILD_HINT)
+            problem = f"build failed: {event.error.message}"
+            if isinstance(event.error, BuildFailed) and event.error.diagnostics:
+                first, *others = event.error.diagnostics
+                position = ":".join(str(part) for part in (first.file, first.line, first.column) if part)
+                more = f" (and {len(others)} more)" if others else ""
+                problem = f"{position}  {first.message}{more}".strip()
+            self._notify("error", f"{event.resource}: {problem}", _BUILD_HINT)
         elif event.recovered:
             self._notify("information", f"{event.resource} builds again", "")
-
-
-def _first_problem(error: SvcError) -> str:
-    """Return the first error of a build with its position."""
-    if not isinstance(error, BuildFailed) or not error.diagnostics:
-        return f"build failed: {error.message}"
-    first = error.diagnostics[0]
-    position = ":".join(str(part) for part in (first.file, first.line, first.column) if part)
-    others = len(error.diagnostics) - 1
-    more = f" (and {others} more)" if others else ""
-    return f"{position}  {first.message}{more}".strip()
 
 
 def _client(presence: ControlEndpoint) -> Client:
