@@ -153,34 +153,88 @@ class StopWorkersFirst(Widget):
                 await worker.wait()
 
 
-class TopBar(Horizontal):
-    """The top line: project, mode, connection state and tabs."""
+class ConsoleScreen(StopWorkersFirst, Screen[None]):
+    """A tab of the Console, or a screen pushed over one. Subclasses yield their widgets in `body`."""
 
     DEFAULT_CSS = """
-    TopBar { height: 1; background: $panel; }
-    TopBar #where { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    TopBar #tabs { width: auto; height: 1; link-style: none; link-color: $foreground; }
+    ConsoleScreen { background: $background; }
+    ConsoleScreen #banner {
+        display: none; height: auto; max-height: 4; padding: 0 1;
+        background: $error-muted; color: $text-error;
+    }
+    ConsoleScreen #top { height: 1; background: $panel; }
+    ConsoleScreen #where { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    ConsoleScreen #tabs { width: auto; height: 1; link-style: none; link-color: $foreground; }
     """
+    TAB: ClassVar[Tab]
+    GROUP: ClassVar[str] = ""
+    """The heading of the screen's keys in the help."""
+    HELP: ClassVar[str] = ""
+    """The description of the screen, shown above the keys in the help."""
 
-    def __init__(self, client: ProjectClient, tab: Tab) -> None:
+    class OpenTab(Message):
+        """A request to open a tab, with arguments as in the command line: `tables`, `users`."""
+
+        def __init__(self, tab: Tab, *words: str) -> None:
+            super().__init__()
+            self.tab: Tab = tab
+            self.words = words
+
+    class LoginRequired(Message):
+        """The service rejected the session, which has expired or was revoked; or the user wants to log in.
+
+        `retry` is called after the login. Without it, the Console connects again.
+        """
+
+        def __init__(self, retry: Callable[[], Any] | None = None) -> None:
+            super().__init__()
+            self.retry = retry
+
+    class PendingChanged(Message):
+        """The number of pending edits changed."""
+
+    banner = reactive("", init=False)
+    """A persistent error above the body; "" hides it."""
+    pending = reactive(0, init=False)
+    """The number of edits that would be lost by quitting."""
+
+    def __init__(self, client: ProjectClient) -> None:
         super().__init__()
-        self._client = client
-        self._tab = tab
+        self.client = client
 
     def compose(self) -> ComposeResult:
-        yield Static(id="where")
-        yield Static(id="tabs")
+        with Horizontal(id="top"):
+            yield Static(id="where")
+            yield Static(id="tabs")
+        yield Static(id="banner")
+        yield from self.body()
+        yield KeyFooter()
+
+    def body(self) -> ComposeResult:
+        raise NotImplementedError
+
+    def commands(self) -> Sequence[ConsoleCommand]:
+        """Return the commands of this screen, in addition to the global ones."""
+        return ()
+
+    def navigate(self, words: Sequence[str]) -> None:
+        """Show what the arguments of a command select, as in `:tables users`. Raises `SvcError`."""
 
     def on_mount(self) -> None:
-        self.update_status()
+        self.update_top()
+        if self.client.state == "live":
+            self.engine_connected()
 
     def on_resize(self) -> None:
-        self.update_status()
+        self.update_top()
 
-    def update_status(self) -> None:
-        """Show the current state, which stays visible: address, tabs and project are shortened to fit."""
-        width, info = self.size.width, self._client.info
-        text, tone = _STATES[self._client.state]
+    def update_top(self) -> None:
+        """Show project, mode, connection state and tabs in the top line.
+
+        The state stays visible: address, tabs and project are shortened to fit.
+        """
+        width, info = self.size.width, self.client.info
+        text, tone = _STATES[self.client.state]
         key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if width >= WIDE_CELLS else ""
         tabs = Content.from_markup(f"{self._tabs(short=False)}{key} ")
         room = width - cell_len(f" svc   ─ {info.kind} ")
@@ -202,77 +256,17 @@ class TopBar(Horizontal):
         """Return the markup of the tabs; `short` omits the names of those that are not shown."""
         return "".join(
             f"{_CHIP} {number} {name} [/]"
-            if tab == self._tab
+            if tab == self.TAB
             else f"[@click=app.tab('{tab}')][dim] {number}{'' if short else f' {name} '}[/][/]"
             for number, (tab, name) in enumerate(TABS.items(), 1)
         )
-
-
-class ConsoleScreen(StopWorkersFirst, Screen[None]):
-    """A tab of the Console, or a screen pushed over one. Subclasses yield their widgets in `body`."""
-
-    DEFAULT_CSS = """
-    ConsoleScreen { background: $background; }
-    ConsoleScreen #banner {
-        display: none; height: auto; max-height: 4; padding: 0 1;
-        background: $error-muted; color: $text-error;
-    }
-    """
-    TAB: ClassVar[Tab]
-    GROUP: ClassVar[str] = ""
-    """The heading of the screen's keys in the help."""
-    HELP: ClassVar[str] = ""
-    """The description of the screen, shown above the keys in the help."""
-
-    class OpenTab(Message):
-        """A request to open a tab, with arguments as in the command line: `tables`, `users`."""
-
-        def __init__(self, tab: Tab, *words: str) -> None:
-            super().__init__()
-            self.tab: Tab = tab
-            self.words = words
-
-    class LoginRequired(Message):
-        """The service rejected the session: it has expired or was revoked."""
-
-    class PendingChanged(Message):
-        """The number of pending edits changed."""
-
-    banner = reactive("", init=False)
-    """A persistent error above the body; "" hides it."""
-    pending = reactive(0, init=False)
-    """The number of edits that would be lost by quitting."""
-
-    def __init__(self, client: ProjectClient) -> None:
-        super().__init__()
-        self.client = client
-
-    def compose(self) -> ComposeResult:
-        yield TopBar(self.client, self.TAB)
-        yield Static(id="banner")
-        yield from self.body()
-        yield KeyFooter()
-
-    def body(self) -> ComposeResult:
-        raise NotImplementedError
-
-    def commands(self) -> Sequence[ConsoleCommand]:
-        """Return the commands of this screen, in addition to the global ones."""
-        return ()
-
-    def navigate(self, words: Sequence[str]) -> None:
-        """Show what the arguments of a command select, as in `:tables users`. Raises `SvcError`."""
-
-    def on_mount(self) -> None:
-        if self.client.state == "live":
-            self.engine_connected()
 
     def engine_connected(self) -> None:
         """Load or reload the screen. Called when the engine answers, possibly another engine than before."""
 
     def link_changed(self) -> None:
         """Update to the state of the connection. The application calls this on each change."""
-        self.query_one(TopBar).update_status()
+        self.update_top()
         if self.client.state == "live":
             self.engine_connected()
 

@@ -28,8 +28,8 @@ from screens.board.diagram import EMPTY, Diagram, Direction, first_node, nearest
 from screens.board.layout import DIMMED, HEAVY, UNICODE, DiagramCell, Hit, Point, route_masks
 from screens.console_screen import is_working
 from screens.project_client import ProjectClient
-from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
-from screens.widgets.rows import TONES, Tone
+from screens.widgets.component_styles import ComponentStyles, to_content
+from screens.widgets.rows import Tone
 from svc_tui.client import SvcError
 from svc_tui.client.fleet import ObservedFleet
 
@@ -47,9 +47,12 @@ class Canvas(ScrollView, can_focus=True):
         & > .canvas--selected { color: $primary; text-style: bold; }
         & > .canvas--dimmed { color: $foreground 25%; }
     }
-    """ + tone_rules("Canvas", "canvas")
+    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"canvas--{name}" for name in ("line", "label", "selected", "dimmed", *TONES) if name
+        "canvas--line",
+        "canvas--label",
+        "canvas--selected",
+        "canvas--dimmed",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h,left", "move('left')", "Left", show=False, id="board.left"),

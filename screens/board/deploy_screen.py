@@ -1,15 +1,14 @@
 """Screens of deploys: the plan of one and its run, and the history with rollback."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from screens.board.canvas import DetailsPanel, PanelInput
@@ -63,13 +62,6 @@ class DeployScreen(ConsoleScreen):
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
     ]
 
-    class LoginRequested(Message):
-        """A request to log in to a service; `retry` is called after the login."""
-
-        def __init__(self, retry: Callable[[], Any]) -> None:
-            super().__init__()
-            self.retry = retry
-
     def __init__(self, client: ProjectClient, deployer: BoardDeployer, unsaved_edits: int = 0) -> None:
         """Create the screen. `unsaved_edits` is the number of edits not yet written to svc.toml."""
         super().__init__(client)
@@ -114,7 +106,7 @@ class DeployScreen(ConsoleScreen):
             self._set_log(replace(self.deploy_log, phase="planned", plan=plan))
 
     def action_log_in(self) -> None:
-        self.post_message(self.LoginRequested(self.action_plan))
+        self.post_message(self.LoginRequired(self.action_plan))
 
     def action_allow(self) -> None:
         self._set_log(replace(self.deploy_log, allowed=True))
@@ -314,7 +306,7 @@ class HistoryScreen(ConsoleScreen):
         self.refresh_bindings()
 
     def action_log_in(self) -> None:
-        self.post_message(DeployScreen.LoginRequested(self.action_reload))
+        self.post_message(self.LoginRequired(self.action_reload))
 
     def action_roll_back(self) -> None:
         if (plan := self._plan) is not None:

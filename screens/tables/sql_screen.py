@@ -36,8 +36,8 @@ from screens.tables.sql_text import (
     quoted_name,
     spans_by_line,
 )
-from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.rows import LINE_COLUMNS, TONES, Line, TextLines, sanitize
+from screens.widgets.component_styles import ComponentStyles
+from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
@@ -90,8 +90,6 @@ class SqlInput(TextArea):
     """
 
     GROUP: ClassVar[str] = "SQL"
-    DEFAULT_CSS = tone_rules("SqlInput", "sql")
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"sql--{tone}" for tone in TONES if tone}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "complete", "Complete", show=False, id="sql.complete"),
         Binding("up", "up", "Up", show=False, id="sql.up"),
@@ -101,7 +99,7 @@ class SqlInput(TextArea):
     def __init__(self, text: str) -> None:
         super().__init__(text, show_line_numbers=False, highlight_cursor_line=False)
         self.names: frozenset[str] = frozenset()
-        self._tone_style = ComponentStyles(self, "sql--")
+        self._tone_style = ComponentStyles(self)
         self._colored_text = ""
         self._spans: dict[int, list[StyledRange]] = {}
 

@@ -4,7 +4,7 @@ import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Generic, Literal, Protocol, TypeVar, get_args
+from typing import Generic, Literal, Protocol, TypeVar
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
@@ -25,7 +25,6 @@ Tone = Literal[
     "orange",
 ]
 """The meaning of a piece of text, or its hue where kinds of things differ. The theme maps it to a style."""
-TONES: tuple[Tone, ...] = get_args(Tone)
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]
 """The text of a cell in pieces; truncated if wider than its column and those of empty cells after it."""

@@ -19,9 +19,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.component_styles import ComponentStyles, tone_rules
+from screens.widgets.component_styles import ComponentStyles
 from screens.widgets.rows import (
-    TONES,
     Cell,
     FetchWindow,
     ListColumn,
@@ -57,10 +56,8 @@ class VirtualList(ScrollView, can_focus=False):
         & > .rows--cursor { background: $primary 14%; }
         & > .rows--cell { background: $primary 45%; }
     }
-    """ + tone_rules("VirtualList", "rows")
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"rows--{name}" for name in ("head", "cursor", "cell", *TONES) if name
-    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--head", "rows--cursor", "rows--cell"}
 
     @dataclass
     class Failed(Message):

@@ -18,7 +18,6 @@ from textual.screen import Screen
 
 from engine.errors import SvcError
 from engine.manifest.problems import did_you_mean
-from screens.board.deploy_screen import DeployScreen
 from screens.board.deployment import BoardDeployer
 from screens.board.screen import BoardScreen
 from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab
@@ -184,16 +183,15 @@ class Console(TerminalApp[None]):
         text, timeout = f"{message}\n{hint}" if hint else message, 10 if severity == "error" else 5
         self.call_later(self.notify, text, severity=severity, timeout=timeout, markup=False)
 
-    def on_console_screen_login_required(self) -> None:
-        login = self._login_actions
-        if self._engine.info.kind == "service" and login and not isinstance(self.screen, LoginScreen):
-            dialog = _login_dialog(login, self._engine.info.address)
+    def on_console_screen_login_required(self, event: ConsoleScreen.LoginRequired) -> None:
+        login, info, retry = self._login_actions, self._engine.info, event.retry
+        if login is None or isinstance(self.screen, LoginScreen):
+            return
+        if retry is not None:
+            self.push_screen(_login_dialog(login), lambda key: retry() if key else None)
+        elif info.kind == "service":
+            dialog = _login_dialog(login, info.address)
             self.push_screen(dialog, lambda key: self._client.mark_lost() if key else None)
-
-    def on_deploy_screen_login_requested(self, event: DeployScreen.LoginRequested) -> None:
-        if self._login_actions is not None:
-            dialog = _login_dialog(self._login_actions)
-            self.push_screen(dialog, lambda key: event.retry() if key else None)
 
     def action_tab(self, tab: Tab) -> None:
         """Show a tab; close an open request of it."""

@@ -17,7 +17,7 @@ from engine.errors import SvcError
 from engine.http.sockets import bind
 from engine.lane import BuildFailed, Diagnostic
 from screens.board.screen import BoardScreen
-from screens.console_screen import ConsoleScreen, TopBar
+from screens.console_screen import ConsoleScreen
 from screens.logs.request_view import RequestView
 from screens.logs.screen import FilterLine
 from screens.overlays import CommandLine, HelpScreen
@@ -105,7 +105,7 @@ async def test_top_line_shows_lost_connection_at_any_width(
         await until(pilot, lambda: "● live" in top(app))
         monkeypatch.setattr(app._client, "reconnect", lambda: None)
         monkeypatch.setattr(app._client, "state", "lost")
-        app.screen.query_one(TopBar).update_status()
+        app.screen.update_top()  # type: ignore[attr-defined]
         await pilot.pause()
         line = text(app).splitlines()[0]
         assert f"─ dev {state} " in line and "1 Board" in line and " 3" in line

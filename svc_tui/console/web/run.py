@@ -49,11 +49,6 @@ class BrowserAuth:
         self._key = ""
         self._issue_key()
 
-    @property
-    def secure(self) -> bool:
-        """True if browsers reach the page over TLS only."""
-        return self.public.startswith("https:")
-
     def exchange_key(self, key: str) -> str | None:
         """Return a new cookie in exchange for a key, or None for a wrong key. A key works once."""
         if not _equal(key, self._key):
@@ -150,13 +145,10 @@ async def serve_page(
     app = _application(pages, access, cookie, Visitor(None, info.project, Launch(target, os.environ)))
     loop.add_signal_handler(signal.SIGINT, _interrupted, pages, stop)
 
-    def on_lost(error: SvcError) -> None:
-        errors.append(error)
-        stop.set()
-
     def watch_access() -> None:
         if (error := engine.wait_for_lost_access()) is not None:
-            loop.call_soon_threadsafe(on_lost, error)
+            errors.append(error)
+            loop.call_soon_threadsafe(stop.set)
 
     try:
         engine.start(_report)
@@ -194,7 +186,8 @@ def _application(pages: Pages, access: BrowserAuth, cookie: str, visitor: Visito
         if (value := access.exchange_key(key)) is None:
             return Response(_FORBIDDEN, 403)
         answer = Response(status=303, headers={"Location": "/"})
-        answer.set_cookie(cookie, value, httponly=True, samesite="Strict", secure=access.secure, path="/")
+        secure = access.public.startswith("https:")
+        answer.set_cookie(cookie, value, httponly=True, samesite="Strict", secure=secure, path="/")
         return answer
 
     app.register_blueprint(page_routes(pages, authenticate, public=access.public))
