@@ -4,7 +4,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -69,7 +69,6 @@ _ATTRIBUTES = 400
 def row(
     document: Document,
     mounted: Sequence[Document] = (),
-    zone: tzinfo | None = None,
     *,
     room: int = 0,
     today: date | None = None,
@@ -78,7 +77,7 @@ def row(
     """Return the row of a record for `COLUMNS`, with its cursor as key.
 
     If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `mounted` has
-    the spans that a request called through mounts, innermost first. `zone` None means the local time zone. A
+    the spans that a request called through mounts, innermost first. A
     request is shown at its end, so that times ascend. A record that is not of `today` shows its date instead
     of seconds. Matches of `search` are highlighted.
     """
@@ -92,8 +91,8 @@ def row(
     if search:
         outcome, text, usage = (highlight(cell, search) for cell in (outcome, text, usage))
     time_ns = began(document) + (document["wall_ns"] if is_request else 0)
-    at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone)
-    shown = clock(time_ns, zone) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
+    at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone()
+    shown = clock(time_ns) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
     time: Cell = ((shown, "dim"),)
     cells: tuple[Cell, ...] = (time, sign, route, text)
     if not room:
