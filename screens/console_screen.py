@@ -22,6 +22,7 @@ from textual.worker import WorkerError
 
 from screens.project_client import LinkState, ProjectClient
 from screens.terminal_app import TerminalApp
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
 LAST_KEYS = 2
@@ -70,10 +71,7 @@ class KeyFooter(Footer):
 
 
 async def open_in_browser(app: App[Any], address: str) -> None:
-    """Open a URL. Raises `SvcError` if this machine has no browser.
-
-    A terminal browser suspends the Console until it exits.
-    """
+    """Open a URL; a terminal browser suspends the Console. Raises `SvcError` if there is no browser."""
     if app.is_web:
         app.open_url(address)
         return
@@ -213,6 +211,11 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
     def body(self) -> ComposeResult:
         raise NotImplementedError
 
+    @property
+    def rows(self) -> VirtualRows:
+        """The list of the screen, if it has one."""
+        return self.query_one(VirtualRows)
+
     def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of this screen, in addition to the global ones."""
         return ()
@@ -229,10 +232,7 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         self.update_top()
 
     def update_top(self) -> None:
-        """Show project, mode, connection state and tabs in the top line.
-
-        The state stays visible: address, tabs and project are shortened to fit.
-        """
+        """Show project, mode, state and tabs; all but the state are shortened to fit."""
         width, info = self.size.width, self.client.info
         text, tone = _STATES[self.client.state]
         key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if width >= WIDE_CELLS else ""

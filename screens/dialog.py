@@ -390,10 +390,7 @@ class ExportForm(FileForm[Path]):
         yield Static(id="progress")
 
     async def work(self) -> Path:
-        """Write the file, after a confirmation if it exists; a browser downloads it.
-
-        Raises `SvcError`, also if the user declines.
-        """
+        """Write the file, after a confirmation if it exists. Raises `SvcError`, also if the user declines."""
         require_filled([("file", self.value("file"))])
         path, chunks = self.target(), self._content(self, self.value("file"))
         is_local = downloads_of(self.app) is None

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -71,14 +70,6 @@ class EntryProvider(Provider):
 def _line(title: Content, keys: str, width: int) -> Content:
     blanks = " " * (width - title.cell_length + 3)
     return Content.assemble(title, blanks, (keys, "$primary")) if keys else title
-
-
-def command_entries(commands: Sequence[ConsoleCommand]) -> list[PaletteEntry]:
-    return [
-        PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
-        for command in commands
-        for value in command.values
-    ]
 
 
 Keys = dict[str, list[tuple[str, str]]]

@@ -225,7 +225,7 @@ def service_limits(status: ProjectStatus) -> list[str]:
 def fallback_details(fallback: BoardMount, room: int) -> list[Line]:
     return _table(
         room,
-        ("requests", [((f"to {fallback.source}, without a mount and a file", ""),)]),
+        ("requests", [f"to {fallback.source}, without a mount and a file"]),
         ("answered by", [((fallback.target, "bold"),)]),
         ("", [((f"a line of [resource.{fallback.source}] in svc.toml", "dim"),)]),
     )
@@ -248,28 +248,25 @@ def resource_details(
         room,
         ("state", [((_stage_line(health), health_tone(health)),)]),
         ("", [((line, "bad"),) for line in error["message"].splitlines()]),
-        ("", [((line, ""),) for line in error["output"].splitlines()]),
+        ("", error["output"].splitlines()),
         ("", [(("e opens the first error in your editor", "dim"),)] if error["file"] else []),
-        ("", [((line, ""),) for line in error["hint"].splitlines()]),
+        ("", error["hint"].splitlines()),
         ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
         (
             "domains",
             [(*_domain(each), (f"  {sanitize(domain_state(each)[1])}", "dim")) for each in health.domains],
         ),
         ("", [(("Y copies the DNS records to set", "dim"),)] if lacking_domains(health) else []),
-        ("mounted at", [((address, ""),) for address in addresses]),
+        ("mounted at", addresses),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
-        ("fallback", [((f"→ {resource.fallback}", ""),)] if resource.fallback else []),
+        ("fallback", [f"→ {resource.fallback}"] if resource.fallback else []),
         ("schedules", [*map(_schedule, health.schedules)]),
         ("last minute", [_rates(health)]),
-        (
-            "limits",
-            [((f"{resource.run_limit_secs} s per request, {resource.memory_limit_mb} MiB of memory", ""),)],
-        ),
-        ("service", [((line, ""),) for line in service]),
-        ("egress", [((origin, ""),) for origin in resource.egress] or [(("none", "dim"),)]),
-        ("env", [((", ".join(resource.env), ""),)] if resource.env else []),
-        ("secrets", [((", ".join(resource.secrets), ""),)] if resource.secrets else []),
+        ("limits", [f"{resource.run_limit_secs} s per request, {resource.memory_limit_mb} MiB of memory"]),
+        ("service", service),
+        ("egress", resource.egress or [(("none", "dim"),)]),
+        ("env", [", ".join(resource.env)] if resource.env else []),
+        ("secrets", [", ".join(resource.secrets)] if resource.secrets else []),
     )
 
 
@@ -315,10 +312,10 @@ def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
     contents += "" if door.log_bytes is None else f", history {size(door.log_bytes)}"
     return _table(
         room,
-        ("Door", [((door.purpose, ""),)]),
-        ("address", [((f"in the variable {door.variables[0]}", ""),)]),
-        (f"{door.unit}s", [((contents, ""),)] if contents else []),
-        ("records", [((format_frequency(door.records, ""), ""),)] if door.records is not None else []),
+        ("Door", [door.purpose]),
+        ("address", [f"in the variable {door.variables[0]}"]),
+        (f"{door.unit}s", [contents] if contents else []),
+        ("records", [format_frequency(door.records, "")] if door.records is not None else []),
         (
             "called by",
             [((f"{user:<{width}}  ", ""), (f"{count:,}", "teal")) for user, count in calls]
@@ -330,14 +327,14 @@ def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
 
 def mount_details(mount: BoardMount, per_second: float, room: int) -> list[Line]:
     """Return the details of a mount."""
-    exact = not mount.pattern.endswith("/*")
-    prefix = mount.pattern if exact else mount.pattern[:-2]
-    paths = f"the path {mount.pattern}" if exact else f"{prefix or '/'} and all paths below it"
+    paths = f"the path {mount.pattern}"
+    if mount.pattern.endswith("/*"):
+        paths = f"{mount.pattern[:-2] or '/'} and all paths below it"
     return _table(
         room,
-        ("requests", [((f"to {mount.source}, for {paths}", ""),)]),
+        ("requests", [f"to {mount.source}, for {paths}"]),
         ("answered by", [((mount.target, "bold"),)]),
-        ("last minute", [((format_rate(per_second), ""),)]),
+        ("last minute", [format_rate(per_second)]),
     )
 
 
@@ -360,11 +357,12 @@ def with_hint(line: Line, hint: str, width: int) -> Line:
     return (*line, (" " * gap, ""), (hint, "dim")) if gap >= MIN_HINT_GAP else line
 
 
-def _table(room: int, *rows: tuple[str, Sequence[Line]]) -> list[Line]:
+def _table(room: int, *rows: tuple[str, Sequence[Line | str]]) -> list[Line]:
     """Return labeled lines; values longer than `room` are wrapped."""
     lines: list[Line] = []
     for key, values in rows:
-        parts = [part for value in values for part in fold_line(value, room - _KEY - 2)]
+        folded: Iterable[Line] = (((each, ""),) if isinstance(each, str) else each for each in values)
+        parts = [part for value in folded for part in fold_line(value, room - _KEY - 2)]
         lines += [((f"{key if at == 0 else '':<{_KEY}}  ", "dim"), *part) for at, part in enumerate(parts)]
     return lines
 

@@ -219,13 +219,13 @@ class HistoryScreen(ConsoleScreen):
         super().__init__(client)
         self._deployer = deployer
         self._columns: tuple[ListColumn, ...] = COLUMNS
-        self._rows = ItemRows[Document](self._row)
+        self._history = ItemRows[Document](self._row)
         self._activations: Sequence[Document] = ()
         self._plan: Document | None = None
         self._login_required = False
 
     def body(self) -> ComposeResult:
-        yield VirtualRows(self._rows, COLUMNS)
+        yield VirtualRows(self._history, COLUMNS)
         yield DetailsPanel()
 
     def on_mount(self) -> None:
@@ -246,12 +246,12 @@ class HistoryScreen(ConsoleScreen):
         columns = COLUMNS if self.size.width >= WIDE else NARROW
         if columns != self._columns:
             self._columns = columns
-            self.query_one(VirtualRows).set_columns(columns)
+            self.rows.set_columns(columns)
 
     @property
     def _selected(self) -> Document | None:
-        at = self.query_one(VirtualRows).cursor_row
-        return self._rows.items[at] if at < self._rows.count() else None
+        at = self.rows.cursor_row
+        return self._history.items[at] if at < self._history.count() else None
 
     @work(group="history", exclusive=True)
     async def action_reload(self) -> None:
@@ -261,10 +261,10 @@ class HistoryScreen(ConsoleScreen):
         except SvcError as error:
             self._show_failure("Could not load the deployment history", error)
             return
-        selected, rows = self._selected, self.query_one(VirtualRows)
-        self._rows.items, self._activations = history["deployments"], history["activations"]
-        rows.set_source(self._rows)
-        ids = [each["id"] for each in self._rows.items]
+        selected, rows = self._selected, self.rows
+        self._history.items, self._activations = history["deployments"], history["activations"]
+        rows.set_source(self._history)
+        ids = [each["id"] for each in self._history.items]
         rows.cursor_row = ids.index(selected["id"]) if selected and selected["id"] in ids else 0
         self._compare()
 
@@ -318,7 +318,7 @@ class HistoryScreen(ConsoleScreen):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.query_one(DetailsPanel).hide_input()
-        self.query_one(VirtualRows).focus()
+        self.rows.focus()
         if (plan := self._plan) is not None:
             self._roll_back(plan, event.value.strip())
 
@@ -340,7 +340,7 @@ class HistoryScreen(ConsoleScreen):
         panel = self.query_one(DetailsPanel)
         if panel.prompting:
             panel.hide_input()
-            self.query_one(VirtualRows).focus()
+            self.rows.focus()
             self.on_virtual_rows_moved()
         elif self.pending:
             self.notify("the rollback is in progress", timeout=3)

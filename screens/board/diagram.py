@@ -170,10 +170,7 @@ def first_node(diagram: Diagram) -> Hit | None:
 
 
 def next_edge(diagram: Diagram, at: Hit | None, by: int) -> Hit | None:
-    """Return the next or previous edge from top to bottom; from a node, one of its own edges.
-
-    Without any edges, return the next node.
-    """
+    """Return the next or previous edge, from top to bottom; from a node, its own. Without edges, a node."""
     anchors = _anchors(diagram.layout)
     edges = _reading_order([hit for hit in anchors if hit.kind == "edge"], anchors)
     if not edges:

@@ -107,10 +107,7 @@ class BoardModel:
         return changed
 
     async def fetch_requests(self, client: ProjectClient, hit: Hit | None, count: int) -> bool:
-        """Fetch the last requests of an item's resource; return False if there are no new ones.
-
-        Raises `SvcError`.
-        """
+        """Fetch the last requests of an item; return whether there are new ones. Raises `SvcError`."""
         name = self.requested(hit)
         if name is None:
             return False

@@ -133,15 +133,13 @@ class BoardDoor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectStatus:
-    """The status of a project: resources by name, request rates by mount (source, pattern), Doors by name.
-
-    `address` is the entry URL of the project.
-    """
+    """The status of a project: resources and Doors by name, request rates by mount (source, pattern)."""
 
     resources: Mapping[str, Health] = field(default_factory=dict)
     mounts: Mapping[tuple[str, str], float] = field(default_factory=dict)
     doors: Mapping[str, BoardDoor] = field(default_factory=dict)
     address: str | None = None
+    """The entry URL."""
     memory: tuple[int, int] | None = None
     """Bytes that the service uses, and its budget; None in development."""
     quota: Mapping[str, int] = field(default_factory=dict)

@@ -77,9 +77,9 @@ def row(
     """Return the row of a record for `COLUMNS`, with its cursor as key.
 
     If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `mounted` has
-    the spans that a request called through mounts, innermost first. A
-    request is shown at its end, so that times ascend. A record that is not of `today` shows its date instead
-    of seconds. Matches of `search` are highlighted.
+    the spans that a request called through mounts, innermost first. A request is shown at its end, so that
+    times ascend. A record that is not of `today` shows its date instead of seconds. Matches of `search` are
+    highlighted.
     """
     request = document["request_id"]
     is_request = document["kind"] == "request"

@@ -37,10 +37,7 @@ _STATUS = re.compile(r"(>=)?[1-5](\d\d|xx)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSelection:
-    """A record matches if it matches every part that is not empty.
-
-    `since` and `until` are ages such as `10m`.
-    """
+    """The parts that a record has to match, unless they are empty. `since` and `until` are ages: `10m`."""
 
     resource: str = ""
     level: str = ""

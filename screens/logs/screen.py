@@ -194,10 +194,6 @@ class LogsScreen(ConsoleScreen):
         """Start reading, or resume after the last record."""
         self._source.start()
 
-    @property
-    def rows(self) -> VirtualRows:
-        return self.query_one(VirtualRows)
-
     def commands(self) -> Sequence[ConsoleCommand]:
         return [
             ConsoleCommand(

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from screens.logs.format import Document, badge, began, day, method, size, status, usage_text
-from screens.widgets.rows import Line, Piece, Tone, sanitize
+from screens.widgets.rows import Line, Tone, sanitize
 from svc_tui.terminal.units import clock, duration, plural
 
 _Timed = tuple[int, Document]
@@ -127,6 +127,9 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         if cell_len(name) > name_cells - 1:
             texts[span.name] = None
             name = set_cell_size(name, name_cells - 2) + "… "
+        code = document["status"]
+        # A statement that succeeded has no status.
+        is_quiet = span.is_call and (not code or (document["kind"] == "sql" and code < 300))
         if span.is_call:
             notes, transfer = _call_notes(document)
         else:
@@ -137,7 +140,7 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         tone = "bad" if document["code"] else _TONES.get(document["kind"], "dim")
         yield [
             (set_cell_size(name, name_cells), "" if span.is_call else "teal"),
-            _status(document) if span.is_call else status(document["status"]),
+            ("   ", "") if is_quiet else status(code),
             (f" {duration(document['wall_ns']):>8}  ", ""),
             (" " * start + "━" * length + " " * (room - start - length), tone),
             *(((usage, "bad" if span.is_call and document["code"] else "dim"),) if usage_cells else ()),
@@ -150,12 +153,6 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         yield []
         for text in list(texts)[:MAX_TEXTS]:
             yield [(text, "dim")]
-
-
-def _status(call: Document) -> Piece:
-    """Return the status of a call in 3 cells; a statement that succeeded has none."""
-    code = call["status"]
-    return ("   ", "") if not code or (call["kind"] == "sql" and code < 300) else status(code)
 
 
 def _call_notes(call: Document) -> tuple[str, str]:
@@ -212,7 +209,7 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
         text.append([("no other records", "dim")])
     start = began(tree[0].document) if tree else (began(records[0]) if records else 0)
     for document in records[:MAX_LINES]:
-        text += _log_cells(document, start, width)
+        text += _log_cells(document, start)
     if len(records) > MAX_LINES:
         text.append([(f"… {len(records) - MAX_LINES:,} more; run `svc logs --request` to see them", "dim")])
     return text
@@ -263,7 +260,7 @@ def _request_details(document: Document) -> Iterator[Line]:
     yield [(f"request {document['request_id']}", "dim")]
 
 
-def _log_cells(document: Document, start: int, width: int) -> Iterator[Line]:
+def _log_cells(document: Document, start: int) -> Iterator[Line]:
     offset = f"+{duration(max(began(document) - start, 0))}"
     head: list[tuple[str, Any]] = [
         (f"{offset:>9}  ", "dim"),

@@ -177,7 +177,12 @@ class AlterForm(SchemaForm):
         await super().load()
         if self._table is None:
             self._table = await self._client.call("GET", "/table", params={"name": self._name})
-            self.query_one("#is", Static).update(to_content(_table_lines(self._table)))
+            lines = [*_column_lines(self._table["columns"])]
+            for index in self._table["indexes"]:
+                kind = "unique index" if index["unique"] else "index"
+                names = ", ".join(name or "an expression" for name in index["columns"])
+                lines.append([(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")])
+            self.query_one("#is", Static).update(to_content(lines))
 
     def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
         """Return the changes, with those that delete values marked."""
@@ -205,14 +210,6 @@ class AlterForm(SchemaForm):
 
 def _syntax_lines() -> list[Line]:
     return [[("  ·  ".join(CHANGE_SYNTAX), "dim")]]
-
-
-def _table_lines(table: Mapping[str, Any]) -> Iterator[Line]:
-    yield from _column_lines(table["columns"])
-    for index in table["indexes"]:
-        kind = "unique index" if index["unique"] else "index"
-        names = ", ".join(name or "an expression" for name in index["columns"])
-        yield [(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")]
 
 
 def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:

@@ -298,10 +298,7 @@ class RemoteGrid:
         return tuple(columns)
 
     def measure(self, previous: "RemoteGrid | None" = None) -> None:
-        """Measure the widths of the columns from the first rows. Raises `SvcError`.
-
-        If the `previous` grid showed the same table, its widths are retained.
-        """
+        """Measure the columns, unless the `previous` grid showed the same table. Raises `SvcError`."""
         same = previous is not None and (previous.table, previous.columns) == (self.table, self.columns)
         if previous is not None and same and previous.total:
             self.widths = previous.widths

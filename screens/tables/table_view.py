@@ -146,10 +146,6 @@ class TableView(ConsoleScreen):
         else:
             self._open(self._first_table)
 
-    @property
-    def rows(self) -> VirtualRows:
-        return self.query_one(VirtualRows)
-
     # The table
 
     @work(group="open", exclusive=True)
@@ -248,10 +244,7 @@ class TableView(ConsoleScreen):
     @on(VirtualRows.Moved)
     @on(VirtualRows.Loaded)
     def _update_staged(self) -> None:
-        """Show the staged edits, or the value that others have written into the edited cell at the cursor.
-
-        Handle the keys that waited for the row at the cursor.
-        """
+        """Show the staged edits, or what others wrote into the edited cell; handle the keys that waited."""
         grid, row, column = self._grid, self._current_row(), self._current_column()
         elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
         text = f"staged edits in {elsewhere}" if elsewhere else ""

@@ -362,9 +362,7 @@ class VirtualRows(VirtualList, can_focus=True):
             self._set_count(count)
 
     def shift_rows(self, rows: int) -> None:
-        """Move the view by a number of rows that were inserted (negative: removed) at the start of the
-        source.
-        """
+        """Move the view by the rows that were inserted (negative: removed) at the start of the source."""
         top, cursor = self.scroll_offset.y, self.cursor_row
         self._cache.clear()
         self._pending_count = None

@@ -78,10 +78,6 @@ class ListScreen(ConsoleScreen):
         """Return the documents, the line about them, and what an empty list shows. Raises `SvcError`."""
         raise NotImplementedError
 
-    @property
-    def rows(self) -> VirtualRows:
-        return self.query_one(VirtualRows)
-
     def on_mount(self) -> None:
         self.set_interval(self.POLL_SECONDS, self._poll)
 

@@ -32,7 +32,6 @@ from screens.overlays import (
     PaletteEntry,
     binding_group,
     by_use,
-    command_entries,
     is_movement,
     visible_keys,
 )
@@ -300,7 +299,12 @@ class Console(TerminalApp[None]):
             *self._general_commands(),
         ]
         theme = PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
-        return [*entries, theme, *command_entries([each for each in commands if each.word != "theme"])]
+        values = [
+            PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
+            for command in commands
+            for value in (command.values if command.word != "theme" else ())
+        ]
+        return [*entries, theme, *values]
 
     def _console_screens(self) -> Iterator[ConsoleScreen]:
         for stack in self._screen_stacks.values():

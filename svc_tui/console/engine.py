@@ -206,22 +206,19 @@ def connect_service(project: str) -> tuple[Credentials, EngineConnection]:
     """
     project_folder = current_project()
     login = CredentialStore.from_environment(os.environ).get(project_folder)
-    return login, ServiceProject(login, project or _project_of(login, project_folder))
-
-
-def _project_of(login: Credentials, project_folder: Path | None) -> str:
-    with open_client(login, running=True) as client:
-        names = list(client.call("GET", "/v1/projects")["projects"])
-    if project_folder is not None and (name := load(project_folder).name) in names:
-        return name
-    if len(names) == 1:
-        return str(names[0])
-    if not names:
-        raise SvcError(f"nothing is deployed at {login.key}", "Run `svc deploy` in the folder of a project.")
-    raise InvalidUsage(
-        f"{login.key} has several projects",
-        f"Run `svc console --project NAME`. Available: {shorten(', '.join(names), 300, placeholder=' …')}.",
-    )
+    if not project:
+        with open_client(login, running=True) as client:
+            names = list(client.call("GET", "/v1/projects")["projects"])
+        if not names:
+            hint = "Run `svc deploy` in the folder of a project."
+            raise SvcError(f"nothing is deployed at {login.key}", hint)
+        own = load(project_folder).name if project_folder is not None else ""
+        if own not in names and len(names) > 1:
+            listed = shorten(", ".join(names), 300, placeholder=" …")
+            hint = f"Run `svc console --project NAME`. Available: {listed}."
+            raise InvalidUsage(f"{login.key} has several projects", hint)
+        project = own if own in names else str(names[0])
+    return login, ServiceProject(login, project)
 
 
 class _NotifyReporter:

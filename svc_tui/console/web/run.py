@@ -125,10 +125,7 @@ def public_url(text: str, *, insecure: bool) -> str:
 async def serve_page(
     engine: EngineConnection, folder: Path | None, options: WebOptions, sockets: Sequence[socket.socket]
 ) -> None:
-    """Serve the Console until a signal arrives.
-
-    Raises the error of the service when it revokes the login or the role in the project.
-    """
+    """Serve the Console until a signal arrives. Raises the error with which the service ends its access."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     errors: list[SvcError] = []
