@@ -5,7 +5,7 @@ import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from rich.cells import cell_len
 from textual.app import App, ComposeResult, SuspendNotSupported
@@ -90,13 +90,7 @@ async def open_in_browser(app: App[Any], address: str) -> None:
 
 
 Tab = Literal["board", "tables", "logs", "jobs", "files"]
-TABS: dict[Tab, str] = {
-    "board": "Board",
-    "tables": "Tables",
-    "logs": "Logs",
-    "jobs": "Jobs",
-    "files": "Files",
-}
+TABS: dict[Tab, str] = {tab: tab.capitalize() for tab in get_args(Tab)}
 _STATES: dict[LinkState, tuple[str, str]] = {
     "starting": ("◌ starting", "$text-warning"),
     "live": ("● live", "$text-success"),

@@ -96,7 +96,8 @@ class Canvas(ScrollView, can_focus=True):
         self._selected_route: Mapping[Point, int] = {}
         """The complete route of the selected edge, which may share parts with other edges."""
         self._pressed: str | None = None
-        self._source: str | None = None
+        self.source: str | None = None
+        """The node from which a line is being drawn."""
         self._targets: frozenset[str] = frozenset()
         self.aim: str | None = None
         """The node to which the line being drawn points."""
@@ -111,8 +112,8 @@ class Canvas(ScrollView, can_focus=True):
         for (x, y), cell in diagram.layout.cells.items():
             self._rows.setdefault(y, {})[x] = cell
         self.virtual_size = Size(diagram.layout.width, diagram.layout.height)
-        if self._source not in diagram.layout.boxes:
-            self._source = None
+        if self.source not in diagram.layout.boxes:
+            self.source = None
         if self.aim not in diagram.layout.boxes:
             self.aim = None
         if not self._contains(self.selected):
@@ -167,13 +168,13 @@ class Canvas(ScrollView, can_focus=True):
 
     def start_connecting(self, source: str, targets: frozenset[str], aim: str | None) -> None:
         """Start drawing a line from a node; all nodes except the targets are dimmed."""
-        self._source, self._targets = source, targets
+        self.source, self._targets = source, targets
         self._set_aim(aim)
         self._invalidate()
 
     def stop_connecting(self) -> None:
         """Stop drawing a line."""
-        self._source = self._pressed = self.aim = None
+        self.source = self._pressed = self.aim = None
         self._invalidate()
 
     def _set_aim(self, key: str | None) -> None:
@@ -184,10 +185,10 @@ class Canvas(ScrollView, can_focus=True):
 
     def action_move(self, direction: Direction) -> None:
         """Select the next item in a direction, or the next target while a line is drawn."""
-        if self._source is not None:
-            keys = self.diagram.layout.boxes.keys() - {self._source}
-            at = nearest(self.diagram, keys, self.aim or self._source, direction)
-            self._set_aim(at if at != self._source else self.aim)
+        if self.source is not None:
+            keys = self.diagram.layout.boxes.keys() - {self.source}
+            at = nearest(self.diagram, keys, self.aim or self.source, direction)
+            self._set_aim(at if at != self.source else self.aim)
         else:
             hit = next_in_direction(self.diagram, self.selected, direction)
             if hit == self.selected and direction == "down":
@@ -196,7 +197,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def action_next_edge(self, by: int) -> None:
         """Select the next or previous edge, or target while a line is drawn."""
-        if self._source is None:
+        if self.source is None:
             self.select(next_edge(self.diagram, self.selected, by))
         elif self._targets:
             keys = [key for key in self.diagram.layout.boxes if key in self._targets]
@@ -218,7 +219,7 @@ class Canvas(ScrollView, can_focus=True):
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Select the item below the mouse; dragging may start here."""
         hit = self._at(event)
-        if self._source is not None:
+        if self.source is not None:
             return
         if hit is not None:
             self.select(hit)
@@ -229,22 +230,22 @@ class Canvas(ScrollView, can_focus=True):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         hit = self._at(event)
         key = hit.key if hit is not None and hit.kind == "node" else None
-        if self._source is None and self._pressed is not None and key != self._pressed:
+        if self.source is None and self._pressed is not None and key != self._pressed:
             self.post_message(self.Dragged(self._pressed))
             self._pressed = None
-        elif self._source is not None and key not in (None, self._source, self.aim):
+        elif self.source is not None and key not in (None, self.source, self.aim):
             self._set_aim(key)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         self.release_mouse()
         self._pressed = None
-        if self._source is not None:
+        if self.source is not None:
             hit = self._at(event)
-            is_target = hit is not None and hit.kind == "node" and hit.key != self._source
+            is_target = hit is not None and hit.kind == "node" and hit.key != self.source
             self.post_message(self.Joined(hit.key if hit is not None and is_target else None))
 
     def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self._source is None and self._at(event) is not None:
+        if event.chain == 2 and self.source is None and self._at(event) is not None:
             self.post_message(self.Opened())
 
     def notify_style_update(self) -> None:
@@ -300,17 +301,17 @@ class Canvas(ScrollView, can_focus=True):
 
     def _cell(self, cell: DiagramCell) -> tuple[str, str]:
         hit = cell.hit
-        is_selected = hit == self.selected if self._source is None else hit.key in (self._source, self.aim)
+        is_selected = hit == self.selected if self.source is None else hit.key in (self.source, self.aim)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
         if is_selected:
-            wrong = self._source is not None and self._is_dimmed(hit)
+            wrong = self.source is not None and self._is_dimmed(hit)
             return cell.glyph(HEAVY), "warn" if wrong else tone or "selected"
         if self._is_dimmed(hit):
             return cell.glyph(DIMMED if hit.kind == "node" else UNICODE), "dimmed"
         return cell.glyph(), tone or ("label" if cell.text else "line")
 
     def _is_dimmed(self, hit: Hit) -> bool:
-        return self._source is not None and hit.key != self._source and hit.key not in self._targets
+        return self.source is not None and hit.key != self.source and hit.key not in self._targets
 
     def _card_line(self, key: str, line: int) -> list[tuple[str, str]]:
         """Return one line of a node's text, padded to the width of the node."""
@@ -324,9 +325,9 @@ class Canvas(ScrollView, can_focus=True):
 
     def _rubber_band(self) -> set[Offset]:
         """Return the cells of the line being drawn: horizontal, vertical beside its target, horizontal."""
-        if self._source is None or self.aim is None or self.aim == self._source:
+        if self.source is None or self.aim is None or self.aim == self.source:
             return set()
-        begin, end = (self.diagram.layout.boxes[key] for key in (self._source, self.aim))
+        begin, end = (self.diagram.layout.boxes[key] for key in (self.source, self.aim))
         ay, by = begin.y + begin.height // 2, end.y + end.height // 2
         if end.x > begin.x:
             ax, bx = begin.x + begin.width, end.x - 1
@@ -359,15 +360,12 @@ class DetailsPanel(Vertical):
         border-title-background: $background; padding: 0 1;
         &.fills { height: 1fr; max-height: 100%; }
         &.fills > VerticalScroll { height: 1fr; }
-        & > Input { border: none; height: 1; padding: 0; background: $background; }
-        & > Input:focus { border: none; background-tint: $foreground 0%; }
+        & > Input { display: none; background: $background; }
+        & > Input:focus { background-tint: $foreground 0%; }
         & > VerticalScroll { height: auto; max-height: 100%; scrollbar-size-vertical: 1; }
         & Static { height: auto; }
     }
     """
-
-    class Text(VerticalScroll, can_focus=False):
-        """The text of the panel; scrolled by the keys of the screen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -375,11 +373,8 @@ class DetailsPanel(Vertical):
 
     def compose(self) -> ComposeResult:
         yield PanelInput(compact=True, select_on_focus=False)
-        with self.Text():
+        with VerticalScroll(can_focus=False):  # The keys of the screen scroll it.
             yield Static()
-
-    def on_mount(self) -> None:
-        self.query_one(PanelInput).display = False
 
     @property
     def prompting(self) -> bool:
@@ -421,7 +416,7 @@ class DetailsPanel(Vertical):
 
     def page(self, pages: int) -> bool:
         """Scroll the text by pages. Return False if all of it is visible."""
-        text = self.query_one(self.Text)
+        text = self.query_one(VerticalScroll)
         if not self.display or not text.max_scroll_y:
             return False
         text.scroll_to(y=text.scroll_y + pages * max(text.size.height - 1, 1), animate=False)

@@ -101,8 +101,6 @@ class BoardScreen(ConsoleScreen):
         self._deployed = client.info.kind == "service"
         self._model = BoardModel()
         self._draft = MountDraft(client, lambda: self._model.manifest.mounts)
-        self._connecting: str | None = None
-        """The source of the edge that is being drawn."""
         self._problems: dict[str, str] = {}
         """Why the edge cannot lead to resources, by their names."""
         self._prompt: tuple[BoardMount | None, BoardMount] | None = None
@@ -204,7 +202,7 @@ class BoardScreen(ConsoleScreen):
             return  # The Console was closed meanwhile.
         self.banner = self._model.manifest.error
         if changed:
-            if self._connecting is not None:
+            if self.canvas.source is not None:
                 self._stop_connecting()
             plan = self._draft.plan
             if self._deployed and plan and plan["digest"] != self._model.manifest.digest:
@@ -411,12 +409,12 @@ class BoardScreen(ConsoleScreen):
         return self._available().get(action, True)
 
     def _available(self) -> dict[str, bool]:
-        idle = self._connecting is None and self._prompt is None
+        idle = self.canvas.source is None and self._prompt is None
         editable = self._model.manifest.editable
         on_mount = self._mount is not None
         return {
             "connect": idle and editable and self._resource is not None,
-            "join": self._connecting is not None,
+            "join": self.canvas.source is not None,
             "open": idle and (not self._details_shown or self._door is not None),
             "edit_source": idle and self._source is not None,
             "pattern": idle and editable and on_mount,
@@ -459,7 +457,6 @@ class BoardScreen(ConsoleScreen):
         valid = [name for name, problem in self._problems.items() if not problem]
         targets = {mount.target for mount in mounts if mount.source == source}
         likely = next((name for name in valid if name not in targets), next(iter(valid), None))
-        self._connecting = source
         self.canvas.start_connecting(source, frozenset(valid), None if dragged else likely)
         self._show_edit()
 
@@ -472,9 +469,9 @@ class BoardScreen(ConsoleScreen):
         """Return the status line of the edit in progress; empty if there is none."""
         if self._prompt is not None:
             return (("/prefix/* matches all paths below it, /path only this path", "dim"),)
-        if self._connecting is None:
+        if self.canvas.source is None:
             return ()
-        line: Line = ((self._connecting, "bold"), (" → ", "dim"))
+        line: Line = ((self.canvas.source, "bold"), (" → ", "dim"))
         target = self.canvas.aim
         if target is None:
             return (*line, ("…", "dim"))
@@ -495,7 +492,7 @@ class BoardScreen(ConsoleScreen):
 
     def _join(self, target: str | None) -> bool:
         """End the edge at a node, and ask for its pattern. Return False for an invalid target."""
-        source = self._connecting
+        source = self.canvas.source
         if source is None or target is None or self._problem(target):
             return False
         self._stop_connecting()
@@ -504,7 +501,6 @@ class BoardScreen(ConsoleScreen):
 
     def _stop_connecting(self) -> None:
         """Cancel the edge being drawn."""
-        self._connecting = None
         self.canvas.stop_connecting()
         self._show_edit()
 
@@ -619,7 +615,7 @@ class BoardScreen(ConsoleScreen):
         """Close the input, the line being drawn or the details; otherwise remove the last edit."""
         if self._prompt is not None:
             self._close_prompt()
-        elif self._connecting is not None:
+        elif self.canvas.source is not None:
             self._stop_connecting()
         elif self._nodes_open:
             self.action_nodes()

@@ -40,6 +40,7 @@ from svc_tui.tables_syntax import (
 from svc_tui.terminal.units import plural
 
 _FIRST_COLUMN = "id integer primary key\n"
+_SYNTAX: list[Line] = [[("  ·  ".join(CHANGE_SYNTAX), "dim")]]
 
 
 class SchemaText(TextArea):
@@ -169,7 +170,7 @@ class AlterForm(SchemaForm):
         yield Static(id="understood")
 
     def on_mount(self) -> None:
-        self.query_one("#understood", Static).update(to_content(_syntax_lines()))
+        self.query_one("#understood", Static).update(to_content(_SYNTAX))
         self.query_one(SchemaText).focus()
 
     async def load(self) -> None:
@@ -187,7 +188,7 @@ class AlterForm(SchemaForm):
     def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
         """Return the changes, with those that delete values marked."""
         if not text.strip() or self._table is None:
-            return _syntax_lines()
+            return _SYNTAX
         return [
             [
                 (format_change(change), "bad" if is_destructive(change) else ""),
@@ -206,10 +207,6 @@ class AlterForm(SchemaForm):
             return ""
         names = (change["name"] for change in changes if change["op"] == "rename-table")
         return str(next(names, self._name))
-
-
-def _syntax_lines() -> list[Line]:
-    return [[("  ·  ".join(CHANGE_SYNTAX), "dim")]]
 
 
 def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:

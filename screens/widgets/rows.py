@@ -98,8 +98,8 @@ class RowCache:
 
     def __init__(self, max_chunks: int = MAX_CHUNKS) -> None:
         self._max_chunks = max_chunks
-        self._rows: OrderedDict[int, list[Row]] = OrderedDict()
-        self._stale: set[int] = set()
+        self._rows: OrderedDict[int, tuple[int, list[Row]]] = OrderedDict()
+        """Chunks and the generations that they belong to."""
         self._short: set[int] = set()
         self._requested: tuple[range, ...] = ()
         self._count = 0
@@ -111,8 +111,8 @@ class RowCache:
     def row(self, index: int) -> Row | None:
         """Return a row, or None if it is not cached."""
         chunk, offset = divmod(index, CHUNK_ROWS)
-        rows = self._rows.get(chunk)
-        return rows[offset] if rows is not None and offset < len(rows) else None
+        _, rows = self._rows.get(chunk, (0, ()))
+        return rows[offset] if offset < len(rows) else None
 
     def clear(self) -> None:
         """Clear the cache: the list has another source."""
@@ -122,7 +122,6 @@ class RowCache:
     def invalidate(self) -> None:
         """Mark all rows as outdated: they are fetched again, but remain readable until then."""
         self._generation += 1
-        self._stale = set(self._rows)
         self._short.clear()
 
     def request(self, first: int, end: int, count: int) -> None:
@@ -155,7 +154,8 @@ class RowCache:
         return None
 
     def _cached(self, chunk: int) -> int:
-        return 0 if chunk in self._stale else len(self._rows.get(chunk, ()))
+        generation, rows = self._rows.get(chunk, (0, ()))
+        return len(rows) if generation == self._generation else 0
 
     def _is_missing(self, chunk: int) -> bool:
         return (
@@ -176,8 +176,8 @@ class RowCache:
             first = max(chunk * CHUNK_ROWS, window.start)
             last = min((chunk + 1) * CHUNK_ROWS, end)
             chunk_rows = rows[first - window.start : last - window.start]
-            self._stale.discard(chunk)
-            self._rows[chunk] = [*self._rows.get(chunk, [])[: first - chunk * CHUNK_ROWS], *chunk_rows]
+            _, before = self._rows.get(chunk, (0, ()))
+            self._rows[chunk] = self._generation, [*before[: first - chunk * CHUNK_ROWS], *chunk_rows]
             self._rows.move_to_end(chunk)
             if len(chunk_rows) < last - first:
                 self._short.add(chunk)
@@ -194,7 +194,6 @@ class RowCache:
                 return
             if not any(chunk in chunks for chunks in self._requested):
                 del self._rows[chunk]
-                self._stale.discard(chunk)
 
 
 def _chunks(window: FetchWindow) -> range:

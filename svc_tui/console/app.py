@@ -81,11 +81,10 @@ class Console(TerminalApp[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "tab('board')", "Board", show=False, id="console.board"),
-        Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
-        Binding("3", "tab('logs')", "Logs", show=False, id="console.logs"),
-        Binding("4", "tab('jobs')", "Jobs", show=False, id="console.jobs"),
-        Binding("5", "tab('files')", "Files", show=False, id="console.files"),
+        *(
+            Binding(str(number), f"tab('{tab}')", name, show=False, id=f"console.{tab}")
+            for number, (tab, name) in enumerate(TABS.items(), 1)
+        ),
         Binding("colon", "command_line", "Command line", show=False, id="console.command"),
         Binding("question_mark,f1", "keys", "Keys", id="console.keys"),
         Binding("at", "activity", "Activity", show=False, id="console.activity"),
@@ -118,7 +117,6 @@ class Console(TerminalApp[None]):
         self._engine = engine
         self._login_actions = login
         self._history: list[str] = []
-        self._reconnecting = False
         self._alerted: set[tuple[str, str]] = set()
         """Kind and start of the alerts that were shown."""
         self._quit_question: ConfirmDialog | None = None
@@ -147,8 +145,7 @@ class Console(TerminalApp[None]):
 
     def _poll_link(self) -> None:
         """Reconnect in the background unless the engine answers."""
-        if self._client.state != "live" and not self._reconnecting:
-            self._reconnecting = True
+        if self._client.state != "live" and not self._is_working("link"):
             self.run_worker(self._reconnect(), group="link")
 
     async def _reconnect(self) -> None:
@@ -156,8 +153,6 @@ class Console(TerminalApp[None]):
             await asyncio.to_thread(self._client.reconnect)
         except SvcError as error:
             self._notify_later("error", error.message, error.hint)
-        finally:
-            self._reconnecting = False
 
     def _update_link_state(self) -> None:
         for screen in self._console_screens():

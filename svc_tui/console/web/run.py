@@ -45,7 +45,7 @@ class BrowserAuth:
         self._names = frozenset(("localhost", host.lower(), urlsplit(public).hostname)) - {None, ""}
         self.public = public
         self._on_key = on_key
-        self._cookies: list[str] = []
+        self.cookies: list[str] = []
         self._key = ""
         self._issue_key()
 
@@ -53,12 +53,9 @@ class BrowserAuth:
         """Return a new cookie in exchange for a key, or None for a wrong key. A key works once."""
         if not _equal(key, self._key):
             return None
-        self._cookies = [*self._cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
+        self.cookies = [*self.cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
         self._issue_key()
-        return self._cookies[-1]
-
-    def is_valid_cookie(self, cookie: str) -> bool:
-        return any(_equal(cookie, issued) for issued in self._cookies)
+        return self.cookies[-1]
 
     def is_allowed_host(self, host: str) -> bool:
         """Return whether a Host header names this server.
@@ -178,7 +175,8 @@ def _application(pages: Pages, access: BrowserAuth, cookie: str, visitor: Visito
             return Response("This server does not serve that host name.\n", 421)
         key = request.args.get("key") if request.path == "/" else None
         if key is None:
-            valid = access.is_valid_cookie(request.cookies.get(cookie, ""))
+            sent = request.cookies.get(cookie, "")
+            valid = any(_equal(sent, issued) for issued in access.cookies)
             return None if valid else Response(_FORBIDDEN, 403)
         if (value := access.exchange_key(key)) is None:
             return Response(_FORBIDDEN, 403)
