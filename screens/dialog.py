@@ -418,10 +418,8 @@ class ExportForm(FileForm[Path]):
 
         def limited(done: int, total: int) -> None:
             if limit is not None and done > limit:
-                raise SvcError(
-                    f"a download has at most {size(limit)}",
-                    "Use `svc tables export`, `svc logs` or `svc files get` on your machine.",
-                )
+                hint = "Use `svc tables export`, `svc logs` or `svc files get` on your machine."
+                raise SvcError(f"a download has at most {size(limit)}", hint)
             self.progress = f"{size(done)} written"
 
         with closing(chunks):

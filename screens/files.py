@@ -115,9 +115,8 @@ def _run(command: list[str], hint: str = "") -> None:
     try:
         process = subprocess.run(command, check=False)
     except OSError as error:
-        raise SvcError(
-            f"{command[0]} cannot be run: {error.strerror}", "Set EDITOR to your editor."
-        ) from error
+        hint = "Set EDITOR to your editor."
+        raise SvcError(f"{command[0]} cannot be run: {error.strerror}", hint) from error
     if process.returncode:
         raise SvcError(f"{command[0]} failed with status {process.returncode}", hint)
 
@@ -183,9 +182,8 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SvcError(
-            f"cannot read {path}: {error.strerror}", "Check the name and the permissions."
-        ) from error
+        hint = "Check the name and the permissions."
+        raise SvcError(f"cannot read {path}: {error.strerror}", hint) from error
 
 
 _COLUMNS, _ROWS, _WIDTH = 5, 5, 14

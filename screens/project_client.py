@@ -173,9 +173,8 @@ class ProjectClient:
         client = self._client
         if client is None:
             problem = "starts" if self.state == "starting" else "does not answer"
-            raise Unreachable(
-                f"the engine {problem}; nothing was changed", "Try again when the top line shows `live`."
-            )
+            hint = "Try again when the top line shows `live`."
+            raise Unreachable(f"the engine {problem}; nothing was changed", hint)
         return client
 
     def reconnect(self) -> None:

@@ -235,9 +235,8 @@ class StartScreen(StopWorkersFirst, Screen[None]):
             self._on_choice(Choice(option_id.removeprefix("open "), created=False))
 
     def action_create(self) -> None:
-        self.app.push_screen(
-            CreateScreen(self._choices), lambda created: created and self._on_choice(created)
-        )
+        form = CreateScreen(self._choices)
+        self.app.push_screen(form, lambda created: created and self._on_choice(created))
 
     def action_login(self) -> None:
         self.app.push_screen(self._login(), lambda key: self._load_deployed() if key else None)

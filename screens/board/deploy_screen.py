@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Input, Static
 
-from screens.board.canvas import DetailsPanel, PanelInput
+from screens.board.canvas import DetailsPanel
 from screens.board.cards import Line, error_lines
 from screens.board.deployment import (
     BoardDeployer,
@@ -167,11 +167,8 @@ class DeployScreen(ConsoleScreen):
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        log, prompting = (
-            self.deploy_log,
-            bool(self.query(PanelInput)) and self.query_one(DetailsPanel).prompting,
-        )
-        plan = log.plan
+        log, plan = self.deploy_log, self.deploy_log.plan
+        prompting = any(panel.prompting for panel in self.query(DetailsPanel))
         return {
             "go_live": log.ready and not prompting and plan is not None and not plan.up_to_date,
             "message": log.phase == "planned" and not prompting,

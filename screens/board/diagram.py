@@ -5,6 +5,7 @@ Does not import Textual.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import product
 from typing import Literal, NamedTuple, TypeVar
 
 from screens.board.cards import CARD_LINES, TALL_CARD_LINES
@@ -16,14 +17,7 @@ WIDTHS = ((28, 20, 1), (22, 18, 1), (17, 12, 1), (16, 11, 1), (12, 11, 1), (10, 
 """
 MAX_SPREAD = 24
 """Maximum extra cells between two columns."""
-SPACINGS = (
-    (TALL_CARD_LINES, 4),
-    (TALL_CARD_LINES, 2),
-    (TALL_CARD_LINES, 0),
-    (CARD_LINES, 4),
-    (CARD_LINES, 2),
-    (CARD_LINES, 0),
-)
+SPACINGS = tuple(product((TALL_CARD_LINES, CARD_LINES), (4, 2, 0)))
 """Lines per resource card and extra rows between nodes, tried in this order."""
 TALL_ROWS = 15
 """Minimum height of the diagram, in rows, for tall cards."""

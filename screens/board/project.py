@@ -211,10 +211,8 @@ def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[BoardMount
             current = {(mount.source, mount.pattern): mount for mount in apply_edits(mounts, edits)}
             before = current.get((change["resource"], change["pattern"]))
             if before is None:
-                raise SvcError(
-                    f"{change['resource']} no longer has the mount {change['pattern']}",
-                    "The mounts have changed; edit them by hand.",
-                )
+                hint = "The mounts have changed; edit them by hand."
+                raise SvcError(f"{change['resource']} no longer has the mount {change['pattern']}", hint)
         after = None
         if change["op"] != "remove":
             after = BoardMount(change["resource"], change.get("to", change["pattern"]), change["target"])

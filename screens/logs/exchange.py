@@ -139,12 +139,10 @@ def body_lines(message: Mapping[str, Any]) -> list[str]:
     body = b64decode(message["body"])
     types = (value for name, value in message.get("headers", ()) if name == "content-type")
     lines = _field_lines(next(types, ""), body) or _text_lines(body)
-    note = (
-        [f"… truncated: {size(len(body))} of {size(message['size'])} were recorded"]
-        if message["truncated"]
-        else []
-    )
-    return [*lines[:MAX_LINES], *(["… truncated"] if len(lines) > MAX_LINES else []), *note]
+    notes = ["… truncated"] if len(lines) > MAX_LINES else []
+    if message["truncated"]:
+        notes.append(f"… truncated: {size(len(body))} of {size(message['size'])} were recorded")
+    return [*lines[:MAX_LINES], *notes]
 
 
 def _text_lines(body: bytes) -> list[str]:
@@ -212,12 +210,8 @@ def _answer(recorded: Recorded) -> Piece:
 
 
 def _usage(recorded: Recorded) -> str:
-    parts = (
-        duration(recorded["wall_ns"]),
-        f"{duration(recorded['compute_ns'])} cpu",
-        size(recorded["peak_memory"]),
-    )
-    return "   ".join(part for part in parts if part)
+    wall, compute = duration(recorded["wall_ns"]), f"{duration(recorded['compute_ns'])} cpu"
+    return "   ".join(filter(None, (wall, compute, size(recorded["peak_memory"]))))
 
 
 def _fields(message: Mapping[str, Any]) -> list[str]:

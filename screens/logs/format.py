@@ -83,9 +83,8 @@ def row(
     """
     request = document["request_id"]
     is_request = document["kind"] == "request"
-    sign, route, outcome, text, usage = (
-        _request_cells(document, mounted) if is_request else _log_cells(document)
-    )
+    parts = _request_cells(document, mounted) if is_request else _log_cells(document)
+    sign, route, outcome, text, usage = parts
     if room and is_request:
         text = _narrow(outcome, text, usage, room)
     if search:

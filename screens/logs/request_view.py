@@ -136,11 +136,8 @@ class RequestView(StopWorkersFirst, Screen[None]):
             before = await self._client.call("GET", f"/requests/{self._request}")
             method, target = before["request"]["method"], before["request"]["target"]
             if method not in SAFE_METHODS:
-                question = ConfirmDialog(
-                    f"Send {method} {target} again?",
-                    "It can change data: it runs against the working copy and its tables.",
-                    "send",
-                )
+                text = "It can change data: it runs against the working copy and its tables."
+                question = ConfirmDialog(f"Send {method} {target} again?", text, "send")
                 if not await self.app.push_screen_wait(question):
                     if not self._records:
                         await self._fetch()

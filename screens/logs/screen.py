@@ -176,11 +176,9 @@ class LogsScreen(ConsoleScreen):
         self._update_filter_bar()
 
     def on_resize(self) -> None:
-        room = (
-            layout_columns(NARROW, self.size.width - GUTTER - SCROLLBAR)[-1].width
-            if self.size.width < WIDE_CELLS
-            else 0
-        )
+        width, room = self.size.width, 0
+        if width < WIDE_CELLS:
+            room = layout_columns(NARROW, width - GUTTER - SCROLLBAR)[-1].width
         old_room, self._source.room = self._source.room, room
         if bool(old_room) != bool(room):
             self.rows.set_columns(NARROW if room else COLUMNS)
@@ -195,11 +193,8 @@ class LogsScreen(ConsoleScreen):
         self._source.start()
 
     def commands(self) -> Sequence[ConsoleCommand]:
-        return [
-            ConsoleCommand(
-                "filter [WORDS]", "Filter records: resource:api level:warn status:5xx text", self.navigate
-            )
-        ]
+        about = "Filter records: resource:api level:warn status:5xx text"
+        return [ConsoleCommand("filter [WORDS]", about, self.navigate)]
 
     def navigate(self, words: Sequence[str]) -> None:
         self._show(RecordSelection.of(words), restore_cursor=False)

@@ -245,10 +245,8 @@ def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
         if rows not in (ALL, SHOWN):
             raise SvcError(f"rows cannot be {rows}", f"Enter {SHOWN} or {ALL}.")
         if rows == SHOWN and format in DATABASE_FORMATS:
-            raise SvcError(
-                f"a .{format} file has whole tables, not a selection of rows",
-                f"Enter {ALL} for rows, or use .csv, .json or .jsonl.",
-            )
+            hint = f"Enter {ALL} for rows, or use .csv, .json or .jsonl."
+            raise SvcError(f"a .{format} file has whole tables, not a selection of rows", hint)
         source = "/export" if rows == ALL else f"/grid/{grid.id}/export"
         params = {"format": format} | ({"table": grid.table} if rows == ALL else {})
         return client.download(source, params=params)
@@ -307,11 +305,8 @@ class ImportForm(FileForm[str]):
         try:
             await self._show_preview()
         except SvcError as error:
-            preview.update(
-                Content.from_markup(
-                    "[$text-error]$what[/]\n[dim]$hint[/]", what=error.message, hint=error.hint
-                )
-            )
+            markup = "[$text-error]$what[/]\n[dim]$hint[/]"
+            preview.update(Content.from_markup(markup, what=error.message, hint=error.hint))
 
     def _has_file(self) -> bool:
         return bool(self.value("file").strip()) and parse_path(self.value("file")).is_file()
@@ -404,10 +399,8 @@ class ImportForm(FileForm[str]):
                 if line["done"]:
                     return line
                 if self.stopped.is_set():
-                    raise SvcError(
-                        "stopped; nothing was imported, unless the import had just finished",
-                        "Check the rows in the grid.",
-                    )
+                    hint = "Check the rows in the grid."
+                    raise SvcError("stopped; nothing was imported, unless the import had just finished", hint)
                 self.progress = (
                     f"{progress_bar(line['bytes'], line['total'] or 0)}  {plural(line['rows'], 'row')}"
                 )

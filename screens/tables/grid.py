@@ -62,9 +62,8 @@ class RowQuery:
         try:
             words = shlex.split(line)
         except ValueError as error:
-            raise SvcError(
-                f"unclosed quote in: {line}", "Close the quote, or put a backslash before it."
-            ) from error
+            hint = "Close the quote, or put a backslash before it."
+            raise SvcError(f"unclosed quote in: {line}", hint) from error
         conditions: list[Condition] = []
         search: list[str] = []
         for word in words:
@@ -260,10 +259,8 @@ class RemoteGrid:
                 read(condition.value, type)
             except ValueError as error:
                 column, form = condition.column, _EXACT[type.form]
-                raise SvcError(
-                    f"{column} is {form}, and {condition.value!r} is not",
-                    f"Compare with {form}, or use {column}~{condition.value} for text.",
-                ) from error
+                hint = f"Compare with {form}, or use {column}~{condition.value} for text."
+                raise SvcError(f"{column} is {form}, and {condition.value!r} is not", hint) from error
         return query
 
     def visible_columns(self) -> list[TableColumn]:
@@ -474,10 +471,8 @@ def cells(pasted: Mapping[str, Any], to: Sequence[TableColumn | None]) -> list[d
     for the first invalid value.
     """
     if pasted["count"] > MAX_ROWS:
-        raise SvcError(
-            f"{pasted['count']:,} rows were pasted; the limit is {MAX_ROWS:,}",
-            "Save them as a file and press i to import it.",
-        )
+        hint = "Save them as a file and press i to import it."
+        raise SvcError(f"{pasted['count']:,} rows were pasted; the limit is {MAX_ROWS:,}", hint)
     rows = []
     for number, row in enumerate(pasted["rows"], 1):
         values: dict[str, Any] = {}
@@ -487,8 +482,7 @@ def cells(pasted: Mapping[str, Any], to: Sequence[TableColumn | None]) -> list[d
             try:
                 values[column.name] = None if text is None else read(text, column.type)
             except ValueError as error:
-                raise SvcError(
-                    f"row {number}, {column.name}: {error}", f"The cell has: {str(text)[:60]}"
-                ) from error
+                hint = f"The cell has: {str(text)[:60]}"
+                raise SvcError(f"row {number}, {column.name}: {error}", hint) from error
         rows.append(values)
     return rows

@@ -344,10 +344,8 @@ class TablesScreen(TableView):
             new = [current.number] if isinstance(current, NewRow) else []
             rows = [current] if isinstance(current, TableRow) else []
         if len(new) + len(rows) < len(marks):
-            self.notify(
-                f"{plural(len(marks), 'marked row')}, but only {len(new) + len(rows)} loaded",
-                severity="warning",
-            )
+            text = f"{plural(len(marks), 'marked row')}, but only {len(new) + len(rows)} loaded"
+            self.notify(text, severity="warning")
             return
         names = [column.name for column in grid.columns]
         if new:
@@ -532,10 +530,8 @@ class TablesScreen(TableView):
         self.app.push_screen(AlterForm(self.client, grid.table), on_altered)
 
     def action_sql(self, text: str = "") -> None:
-        self.app.push_screen(
-            SqlScreen(self.client, self._history, text),
-            lambda wrote: self.engine_connected() if wrote else None,
-        )
+        screen = SqlScreen(self.client, self._history, text)
+        self.app.push_screen(screen, lambda wrote: self.engine_connected() if wrote else None)
 
     def action_import(self) -> None:
         current = self._grid.table if self._grid is not None else ""

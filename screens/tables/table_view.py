@@ -363,18 +363,16 @@ class TableView(ConsoleScreen):
             return False
         if not self._grid.editable:
             hint = f"\n{KEYLESS}" if "primary key" in self._grid.read_only_reason else ""
-            self.notify(
-                f"{self._grid.table} {self._grid.read_only_reason}{hint}", severity="warning", markup=False
-            )
+            text = f"{self._grid.table} {self._grid.read_only_reason}{hint}"
+            self.notify(text, severity="warning", markup=False)
         return self._grid.editable
 
     # Filter and sort order
 
     def _open_line(self, line: LineInput, prompt: str, value: str, rule: str) -> None:
         """Edit a value in the filter or over the cell at the cursor, with a prompt at the bottom."""
-        self.query_one("#prompt", Static).update(
-            Content.from_markup("[b]$prompt[/]  [dim]$rule[/]", prompt=prompt, rule=rule)
-        )
+        content = Content.from_markup("[b]$prompt[/]  [dim]$rule[/]", prompt=prompt, rule=rule)
+        self.query_one("#prompt", Static).update(content)
         line.value = value
         line.cursor_position = len(value)
         for each in self.query(LineInput):

@@ -120,9 +120,8 @@ class Console(TerminalApp[None]):
         self._alerted: set[tuple[str, str]] = set()
         """Kind and start of the alerts that were shown."""
         self._quit_question: ConfirmDialog | None = None
-        self._client = ProjectClient(
-            engine.info, engine.connect, lambda: self.call_later(self._update_link_state)
-        )
+        on_state = partial(self.call_later, self._update_link_state)
+        self._client = ProjectClient(engine.info, engine.connect, on_state)
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
         self.add_mode("tables", partial(TablesScreen, self._client, sql_history))
         self.add_mode("logs", partial(LogsScreen, self._client))
@@ -204,10 +203,8 @@ class Console(TerminalApp[None]):
     def _navigate(self, words: Sequence[str]) -> None:
         while not isinstance(screen := self.screen, ConsoleScreen):
             self.pop_screen()
-        try:
+        with screen.shown_errors():
             screen.navigate(words)
-        except SvcError as error:
-            screen.show_error(error)
 
     def notify(self, message: str, *, severity: Severity = "information", **options: Any) -> None:
         """Show a message, and add it to the activity."""
@@ -224,7 +221,7 @@ class Console(TerminalApp[None]):
         keys = visible_keys(active, self.get_key_display, binding_group(self.screen))
         self.push_screen(HelpScreen(about, keys))
 
-    def _general_commands(self) -> list[ConsoleCommand]:
+    def _commands(self, screen: Screen[Any]) -> list[ConsoleCommand]:
         tabs = [
             ConsoleCommand(
                 f"{tab} [WORDS]",
@@ -235,6 +232,7 @@ class Console(TerminalApp[None]):
             for tab, name in TABS.items()
         ]
         return [
+            *(screen.commands() if isinstance(screen, ConsoleScreen) else ()),
             *tabs,
             ConsoleCommand("theme NAME", "Change the theme", self._theme, sorted(self.available_themes)),
             ConsoleCommand("help", "Show the keys that work now", lambda words: self.action_keys()),
@@ -243,8 +241,7 @@ class Console(TerminalApp[None]):
 
     def action_command_line(self, text: str = "") -> None:
         """Ask for a command, with a text to edit, and run it. A line with an error stays open."""
-        screen_commands = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
-        commands = [*screen_commands, *self._general_commands()]
+        commands = self._commands(self.screen)
 
         def run_line(line: str | None) -> None:
             if line:
@@ -264,12 +261,10 @@ class Console(TerminalApp[None]):
             self.action_command_line(line)
 
     def _theme(self, words: Sequence[str]) -> None:
-        if len(words) != 1 or words[0] not in self.available_themes:
-            raise SvcError(
-                f'unknown theme "{" ".join(words)}"',
-                f"Available: {', '.join(sorted(self.available_themes))}.",
-            )
-        self.theme = words[0]
+        if (name := " ".join(words)) not in self.available_themes:
+            hint = f"Available: {', '.join(sorted(self.available_themes))}."
+            raise SvcError(f'unknown theme "{name}"', hint)
+        self.theme = name
 
     def palette_entries(self) -> list[PaletteEntry]:
         """Return the entries of the palette: actions with their keys, then commands with their values."""
@@ -289,14 +284,10 @@ class Console(TerminalApp[None]):
         entries = [
             PaletteEntry(title, " ".join(dict.fromkeys(keys)), run) for title, (run, keys) in rows.items()
         ]
-        commands = [
-            *(screen.commands() if isinstance(screen, ConsoleScreen) else ()),
-            *self._general_commands(),
-        ]
         theme = PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
         values = [
             PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
-            for command in commands
+            for command in self._commands(screen)
             for value in (command.values if command.word != "theme" else ())
         ]
         return [*entries, theme, *values]
@@ -332,9 +323,8 @@ class Console(TerminalApp[None]):
             self.exit()
             return
         edits = "1 edit is" if pending == 1 else f"{pending} edits are"
-        question = self._quit_question = ConfirmDialog(
-            f"{edits} not applied", "If you quit now, pending edits are lost.", "quit and discard"
-        )
+        text = "If you quit now, pending edits are lost."
+        question = self._quit_question = ConfirmDialog(f"{edits} not applied", text, "quit and discard")
         self.push_screen(question, lambda yes: self.exit() if yes else None)
         while self.screen is question and self._is_working(APPLYING):  # noqa: ASYNC110
             await asyncio.sleep(APPLY_CHECK_SECONDS)

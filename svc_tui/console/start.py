@@ -35,10 +35,8 @@ class LoginActions:
     def is_claimed(self, url: str) -> bool:
         """Return whether the service at a URL has an owner. Raises `SvcError` if SVC_TOKEN is set."""
         if os.environ.get("SVC_TOKEN"):
-            raise SvcError(
-                "SVC_TOKEN is set and overrides saved sessions",
-                "Unset SVC_TOKEN and start svc again to log in.",
-            )
+            hint = "Unset SVC_TOKEN and start svc again to log in."
+            raise SvcError("SVC_TOKEN is set and overrides saved sessions", hint)
         with login_client(_checked(url)) as client:
             return client.is_claimed()
 
@@ -120,9 +118,8 @@ def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
     except OSError as error:
         raise SvcError(f"cannot read {path}: {error.strerror}", "Check its owner and permissions.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SvcError(
-            f"{path} is not valid TOML: {error}", 'Write one line per key: "board.connect" = "c"'
-        ) from error
+        hint = 'Write one line per key: "board.connect" = "c"'
+        raise SvcError(f"{path} is not valid TOML: {error}", hint) from error
     for name, keys in keymap.items():
         if name not in known:
             hint = did_you_mean(name, sorted(known)) or "Press ? in the Console to list the keys."

@@ -147,9 +147,8 @@ async def serve_page(
     try:
         engine.start(_report)
         threading.Thread(target=watch_access, name="access", daemon=True).start()
-        serving = asyncio.create_task(
-            serve(asgi_handler(app), list(sockets), stop=stop, grace=SHUTDOWN_SECONDS)
-        )
+        server = serve(asgi_handler(app), list(sockets), stop=stop, grace=SHUTDOWN_SECONDS)
+        serving = asyncio.create_task(server)
         stderr.progress(
             "open the address in a browser; each address admits one browser; press ctrl+c to stop"
         )
