@@ -53,7 +53,8 @@ def resource_card(
         card = (_line(width, name), _line(width, (("  ", ""), access)), _line(width, _headline(health)))
     else:
         left: Line = (("  ", ""), access)
-        others, room = (), width - len(access[0]) - 3
+        others: Line = ()
+        room = width - len(access[0]) - 3
         if health.domains:
             left, others = _domains(health.domains)
             room = width // 2

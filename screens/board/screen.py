@@ -138,8 +138,11 @@ class BoardScreen(ConsoleScreen):
         self._poll()
         self.query_one(FleetLine).fetch()
 
+    def on_resize(self) -> None:
+        self._redraw()
+
     @work(group="draw")
-    async def on_resize(self) -> None:
+    async def _redraw(self) -> None:
         await self._draw()
 
     @property
@@ -592,17 +595,16 @@ class BoardScreen(ConsoleScreen):
         self._show_draft()
         await self._load()
 
-    @work(group="edit")
-    async def action_undo(self) -> None:
-        await self._restage(self._draft.undo)
+    def action_undo(self) -> None:
+        self._restage(self._draft.undo)
 
-    @work(group="edit")
-    async def action_redo(self) -> None:
-        await self._restage(self._draft.redo)
+    def action_redo(self) -> None:
+        self._restage(self._draft.redo)
 
     def action_nothing(self, name: str) -> None:
         self.notify(f"nothing to {name}", timeout=3)
 
+    @work(group="edit")
     async def _restage(self, change: Callable[[], Awaitable[None]]) -> None:
         edits = self._draft.edits
         with self.shown_errors():

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from screens.board.cards import UNICODE_SIGNS
 from screens.board.diagram import Use, build_diagram, door_of
 from screens.board.layout import BoardColumn, Hit
 from screens.board.model import BoardModel
@@ -127,7 +126,7 @@ def test_selected_fallback_is_explained_and_dim() -> None:
     hit = Hit("edge", "web fallback")
     assert model.mount(hit) is None and model.requested(hit) == "ticks"
     assert "".join(text for text, _ in model.summary(hit)) == "web → ticks  as fallback"
-    title, lines = model.details(hit, 60, UNICODE_SIGNS) or ("", [])
+    title, lines = model.details(hit, 60) or ("", [])
     text = "\n".join("".join(text for text, _ in line) for line in lines)
     assert title == "web → ticks" and "without a mount and a file" in text and "svc.toml" in text
     assert model.tones() == {"web fallback": "dim"}
