@@ -5,7 +5,7 @@ import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from rich.cells import cell_len
 from textual.app import App, ComposeResult, SuspendNotSupported
@@ -22,6 +22,7 @@ from textual.worker import WorkerError
 
 from screens.project_client import LinkState, ProjectClient
 from screens.terminal_app import TerminalApp
+from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
 LAST_KEYS = 2
@@ -44,13 +45,18 @@ class KeyFooter(Footer):
         self._room = 0
 
     def compose(self) -> ComposeResult:
-        keys = [key for key in super().compose() if _is_offered(key)]
-        self._room = self.size.width
+        app, self._room = self.app, self.size.width
+        keys = [
+            key
+            for key in super().compose()
+            if isinstance(key, FooterKey) and (not isinstance(app, TerminalApp) or app.is_offered(key.action))
+        ]
         narrow = self._room < SHORT_CELLS
         self.set_class(narrow, "-narrow")
         gap = 1 if narrow else 2
-        while len(keys) > LAST_KEYS and sum(_cells(key) + gap for key in keys) - gap > self._room:
-            del keys[-LAST_KEYS - 1]
+        cells = [cell_len(f"{key.key_display} {key.description}") + gap for key in keys]
+        while len(keys) > LAST_KEYS and sum(cells) - gap > self._room:
+            del keys[-LAST_KEYS - 1], cells[-LAST_KEYS - 1]
         yield from keys
 
     def bindings_changed(self, screen: Screen[object]) -> None:
@@ -64,24 +70,8 @@ class KeyFooter(Footer):
             self.call_after_refresh(self.recompose)
 
 
-def _is_offered(key: Widget) -> bool:
-    return (
-        not isinstance(key, FooterKey)
-        or not isinstance(key.app, TerminalApp)
-        or key.app.is_offered(key.action)
-    )
-
-
-def _cells(key: Widget) -> int:
-    assert isinstance(key, FooterKey)
-    return cell_len(f"{key.key_display} {key.description}")
-
-
 async def open_in_browser(app: App[Any], address: str) -> None:
-    """Open a URL. Raises `SvcError` if this machine has no browser.
-
-    A terminal browser suspends the Console until it exits.
-    """
+    """Open a URL; a terminal browser suspends the Console. Raises `SvcError` if there is no browser."""
     if app.is_web:
         app.open_url(address)
         return
@@ -100,13 +90,7 @@ async def open_in_browser(app: App[Any], address: str) -> None:
 
 
 Tab = Literal["board", "tables", "logs", "jobs", "files"]
-TABS: dict[Tab, str] = {
-    "board": "Board",
-    "tables": "Tables",
-    "logs": "Logs",
-    "jobs": "Jobs",
-    "files": "Files",
-}
+TABS: dict[Tab, str] = {tab: tab.capitalize() for tab in get_args(Tab)}
 _STATES: dict[LinkState, tuple[str, str]] = {
     "starting": ("◌ starting", "$text-warning"),
     "live": ("● live", "$text-success"),
@@ -161,64 +145,6 @@ class StopWorkersFirst(Widget):
                 await worker.wait()
 
 
-class TopBar(Horizontal):
-    """The top line: project, mode, connection state and tabs."""
-
-    DEFAULT_CSS = """
-    TopBar { height: 1; background: $panel; }
-    TopBar #where { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    TopBar #tabs { width: auto; height: 1; link-style: none; link-color: $foreground; }
-    """
-
-    def __init__(self, client: ProjectClient, tab: Tab) -> None:
-        super().__init__()
-        self._client = client
-        self._tab = tab
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="where")
-        yield Static(id="tabs")
-
-    def on_mount(self) -> None:
-        self.update_status()
-
-    def on_resize(self) -> None:
-        self.update_status()
-
-    def update_status(self) -> None:
-        """Show the current state, which stays visible: address, tabs and project are shortened to fit."""
-        width, info = self.size.width, self._client.info
-        text, tone = _STATES[self._client.state]
-        key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if width >= WIDE_CELLS else ""
-        tabs = self._content(f"{self._tabs(short=False)}{key} ")
-        room = width - cell_len(f" svc   ─ {info.kind} ")
-        if cell_len(info.project + text) + tabs.cell_length > room:
-            tabs = self._content(self._tabs(short=True))
-        if cell_len(info.project + text) + tabs.cell_length > room:
-            text = text.partition(",")[0]
-        room -= cell_len(text) + tabs.cell_length
-        project = Content(info.project).truncate(max(room, 1), ellipsis=True).plain
-        address = f" {info.address}" if info.address else ""
-        if cell_len(project + address) > room:
-            address = ""
-        markup = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {info.kind}$address[/] [{tone}]{text}[/]"
-        self.query_one("#where", Static).update(self._content(markup, project=project, address=address))
-        self.query_one("#tabs", Static).update(tabs)
-
-    def _tabs(self, *, short: bool) -> str:
-        """Return the markup of the tabs; `short` omits the names of those that are not shown."""
-        return "".join(
-            f"{_CHIP} {number} {name} [/]"
-            if tab == self._tab
-            else f"[@click=app.tab('{tab}')][dim] {number}{'' if short else f' {name} '}[/][/]"
-            for number, (tab, name) in enumerate(TABS.items(), 1)
-        )
-
-    @staticmethod
-    def _content(markup: str, **values: str) -> Content:
-        return Content.from_markup(markup, **values)
-
-
 class ConsoleScreen(StopWorkersFirst, Screen[None]):
     """A tab of the Console, or a screen pushed over one. Subclasses yield their widgets in `body`."""
 
@@ -228,6 +154,9 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         display: none; height: auto; max-height: 4; padding: 0 1;
         background: $error-muted; color: $text-error;
     }
+    ConsoleScreen #top { height: 1; background: $panel; }
+    ConsoleScreen #where { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    ConsoleScreen #tabs { width: auto; height: 1; link-style: none; link-color: $foreground; }
     """
     TAB: ClassVar[Tab]
     GROUP: ClassVar[str] = ""
@@ -244,7 +173,14 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
             self.words = words
 
     class LoginRequired(Message):
-        """The service rejected the session: it has expired or was revoked."""
+        """The service rejected the session, which has expired or was revoked; or the user wants to log in.
+
+        `retry` is called after the login. Without it, the Console connects again.
+        """
+
+        def __init__(self, retry: Callable[[], Any] | None = None) -> None:
+            super().__init__()
+            self.retry = retry
 
     class PendingChanged(Message):
         """The number of pending edits changed."""
@@ -259,13 +195,20 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         self.client = client
 
     def compose(self) -> ComposeResult:
-        yield TopBar(self.client, self.TAB)
+        with Horizontal(id="top"):
+            yield Static(id="where")
+            yield Static(id="tabs")
         yield Static(id="banner")
         yield from self.body()
         yield KeyFooter()
 
     def body(self) -> ComposeResult:
         raise NotImplementedError
+
+    @property
+    def rows(self) -> VirtualRows:
+        """The list of the screen, if it has one."""
+        return self.query_one(VirtualRows)
 
     def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of this screen, in addition to the global ones."""
@@ -275,15 +218,49 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         """Show what the arguments of a command select, as in `:tables users`. Raises `SvcError`."""
 
     def on_mount(self) -> None:
+        self.update_top()
         if self.client.state == "live":
             self.engine_connected()
+
+    def on_resize(self) -> None:
+        self.update_top()
+
+    def update_top(self) -> None:
+        """Show project, mode, state and tabs; all but the state are shortened to fit."""
+        width, info = self.size.width, self.client.info
+        text, tone = _STATES[self.client.state]
+        key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if width >= WIDE_CELLS else ""
+        tabs = Content.from_markup(f"{self._tabs(short=False)}{key} ")
+        room = width - cell_len(f" svc   ─ {info.kind} ")
+        if cell_len(info.project + text) + tabs.cell_length > room:
+            tabs = Content.from_markup(self._tabs(short=True))
+        if cell_len(info.project + text) + tabs.cell_length > room:
+            text = text.partition(",")[0]
+        room -= cell_len(text) + tabs.cell_length
+        project = Content(info.project).truncate(max(room, 1), ellipsis=True).plain
+        address = f" {info.address}" if info.address else ""
+        if cell_len(project + address) > room:
+            address = ""
+        markup = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {info.kind}$address[/] [{tone}]{text}[/]"
+        content = Content.from_markup(markup, project=project, address=address)
+        self.query_one("#where", Static).update(content)
+        self.query_one("#tabs", Static).update(tabs)
+
+    def _tabs(self, *, short: bool) -> str:
+        """Return the markup of the tabs; `short` omits the names of those that are not shown."""
+        return "".join(
+            f"{_CHIP} {number} {name} [/]"
+            if tab == self.TAB
+            else f"[@click=app.tab('{tab}')][dim] {number}{'' if short else f' {name} '}[/][/]"
+            for number, (tab, name) in enumerate(TABS.items(), 1)
+        )
 
     def engine_connected(self) -> None:
         """Load or reload the screen. Called when the engine answers, possibly another engine than before."""
 
     def link_changed(self) -> None:
         """Update to the state of the connection. The application calls this on each change."""
-        self.query_one(TopBar).update_status()
+        self.update_top()
         if self.client.state == "live":
             self.engine_connected()
 

@@ -19,7 +19,7 @@ from screens.console_screen import StopWorkersFirst
 from screens.files import Chunks, complete_path, parse_path, write_file
 from screens.terminal_app import BrowserDriver, downloads_of
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import size
 
@@ -61,13 +61,18 @@ class ChoiceDialog(ModalScreen[str]):
     }
     ChoiceDialog .keys { dock: bottom; padding-top: 1; background: $surface; link-style: none; }
     """
-    CHOICES: ClassVar[tuple[tuple[str, str, str], ...]]
-    """Key, result and label of each choice."""
 
     def compose(self) -> ComposeResult:
+        display = self.app.get_key_display
         with VerticalScroll():
             yield FittedLines(self.lines)
-            yield key_hints(*((key, f"dismiss('{choice}')", label) for key, choice, label in self.CHOICES))
+            yield key_hints(
+                *((display(each), each.action, each.description.lower()) for each in self.choices())
+            )
+
+    def choices(self) -> list[Binding]:
+        """Return the keys of the choices."""
+        return [each for each, *_ in self._bindings.key_to_bindings.values() if each.id]
 
     def lines(self, room: int) -> Iterable[Line]:
         """Return the lines above the choices, for `room` cells."""
@@ -385,12 +390,23 @@ class ExportForm(FileForm[Path]):
         yield Static(id="progress")
 
     async def work(self) -> Path:
-        """Write the file. Raises `SvcError`."""
+        """Write the file, after a confirmation if it exists. Raises `SvcError`, also if the user declines."""
         require_filled([("file", self.value("file"))])
         path, chunks = self.target(), self._content(self, self.value("file"))
-        await self._confirm_overwrite(path)
-        written = await asyncio.to_thread(self._write, path, chunks)
-        self._show_exported(self.outcome(written), path)
+        is_local = downloads_of(self.app) is None
+        if is_local and path.is_dir():
+            raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
+        if is_local and path.exists():
+            text = "It is replaced after all data has been written."
+            dialog = ConfirmDialog(f"{path} already exists", text, "replace it")
+            if not await self.app.push_screen_wait(dialog):
+                raise SvcError("nothing was written")
+        what = self.outcome(await asyncio.to_thread(self._write, path, chunks))
+        if is_local:
+            self.app.notify(f"exported {what} to {path}", markup=False)
+        elif isinstance(self.app._driver, BrowserDriver):
+            self.app._driver.write_meta({"type": "download", "name": path.name})
+            self.app.notify(f"exported {what}; your browser downloads {path.name}", markup=False)
         return path
 
     def outcome(self, written: int) -> str:
@@ -402,32 +418,9 @@ class ExportForm(FileForm[Path]):
 
         def limited(done: int, total: int) -> None:
             if limit is not None and done > limit:
-                raise SvcError(
-                    f"a download has at most {size(limit)}",
-                    "Use `svc tables export`, `svc logs` or `svc files get` on your machine.",
-                )
+                hint = "Use `svc tables export`, `svc logs` or `svc files get` on your machine."
+                raise SvcError(f"a download has at most {size(limit)}", hint)
             self.progress = f"{size(done)} written"
 
         with closing(chunks):
             return write_file(path, chunks, limited, self.stopped)
-
-    def _show_exported(self, what: str, path: Path) -> None:
-        """Notify of the written file; have the browser download it if it is for another machine."""
-        if downloads_of(self.app) is None:
-            self.app.notify(f"exported {what} to {path}", markup=False)
-        elif isinstance(self.app._driver, BrowserDriver):
-            self.app._driver.send_download(path.name)
-            self.app.notify(f"exported {what}; your browser downloads {path.name}", markup=False)
-
-    async def _confirm_overwrite(self, path: Path) -> None:
-        """Ask before replacing a file. Raises `SvcError` if the user declines or the path is a folder."""
-        if downloads_of(self.app) is not None:
-            return
-        if path.is_dir():
-            raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
-        if path.exists():
-            dialog = ConfirmDialog(
-                f"{path} already exists", "It is replaced after all data has been written.", "replace it"
-            )
-            if not await self.app.push_screen_wait(dialog):
-                raise SvcError("nothing was written")

@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
@@ -18,27 +17,13 @@ from screens.dialog import Completion
 from screens.files import common_prefix
 from screens.project_client import ActivityLog
 from screens.terminal_app import EVERYWHERE
-from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
+from screens.widgets.rows import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualRows
 
-_MOVEMENTS = frozenset(
-    {
-        "bottom",
-        "down",
-        "end",
-        "jump",
-        "move",
-        "move_sideways",
-        "next_edge",
-        "next_match",
-        "next_of_request",
-        "page",
-        "scroll",
-        "scroll_details",
-        "top",
-        "up",
-    }
-)
+_MOVEMENT_ACTIONS = """
+bottom down end jump move move_sideways next_edge next_match next_of_request page scroll scroll_details top up
+"""
+_MOVEMENTS = frozenset(_MOVEMENT_ACTIONS.split())
 """Actions that only move the cursor or the view."""
 
 
@@ -49,11 +34,6 @@ class PaletteEntry:
     title: str
     keys: str
     run: Callable[[], Awaitable[object] | None]
-
-
-class _Source(Protocol):
-    def palette_entries(self) -> Sequence[PaletteEntry]:
-        """Return the entries of the application in their order."""
 
 
 def is_movement(binding: Binding) -> bool:
@@ -70,7 +50,7 @@ class EntryProvider(Provider):
     """Provides the entries of an application to Textual's palette."""
 
     def _displayed(self) -> list[tuple[PaletteEntry, int]]:
-        entries = cast(_Source, self.app).palette_entries()
+        entries: Sequence[PaletteEntry] = cast(Any, self.app).palette_entries()
         width = max((len(entry.title) for entry in entries), default=0)
         return [(entry, width) for entry in entries]
 
@@ -92,22 +72,12 @@ def _line(title: Content, keys: str, width: int) -> Content:
     return Content.assemble(title, blanks, (keys, "$primary")) if keys else title
 
 
-def command_entries(commands: Sequence[ConsoleCommand]) -> list[PaletteEntry]:
-    return [
-        PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
-        for command in commands
-        for value in command.values
-    ]
-
-
 Keys = dict[str, list[tuple[str, str]]]
 """Pairs of keys and description by group, in the order of the key bindings."""
 
 
 WIDE_CELLS = 116
 """Minimum screen width for two columns of keys."""
-FormatKey = Callable[[Binding], str]
-"""Returns how a key is displayed."""
 
 
 def binding_group(node: object) -> str:
@@ -130,22 +100,16 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen .half { width: 1fr; height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,f1", "dismiss", "Back", id="help.back"),
+        Binding("escape,q,question_mark,f1", "dismiss", "Back", id="help.back")
     ]
 
     def __init__(self, about: str, keys: Keys) -> None:
         super().__init__()
         self._about, self._keys = about, keys
 
-    @property
-    def _wide(self) -> bool:
-        """True if there is space for two columns."""
-        return self.app.size.width >= WIDE_CELLS
-
-    def on_mount(self) -> None:
-        self.set_class(self._wide, "wide")
-
     def compose(self) -> ComposeResult:
+        is_wide = self.app.size.width >= WIDE_CELLS
+        self.set_class(is_wide, "wide")
         width = max((len(key) for rows in self._keys.values() for key, _ in rows), default=0)
         halves: tuple[list[Content], list[Content]] = ([], [])
         total, filled = sum(map(len, self._keys.values())), 0
@@ -155,7 +119,7 @@ class HelpScreen(ModalScreen[None]):
                 for key, description in rows
             ]
             heading = Content.from_markup("[dim]$group[/]", group=group)
-            half = halves[bool(filled) and self._wide and 2 * filled >= total]
+            half = halves[bool(filled) and is_wide and 2 * filled >= total]
             half.append(Content("\n").join([heading, *lines]))
             filled += len(rows)
         with VerticalScroll():
@@ -166,7 +130,7 @@ class HelpScreen(ModalScreen[None]):
                     yield Static(Content("\n\n").join(half), classes="half")
 
 
-def visible_keys(active: Iterable[ActiveBinding], display: FormatKey, first: str = "") -> Keys:
+def visible_keys(active: Iterable[ActiveBinding], display: Callable[[Binding], str], first: str = "") -> Keys:
     """Return the described bindings by group; keys with the same description share a row.
 
     The group `first` is the first one, and the group of the application the last one. Movements are last in
@@ -266,9 +230,7 @@ class CommandLine(ModalScreen[str]):
         width = max((len(command.usage) for command in matching), default=0)
         lines = [
             Content.from_markup(
-                "[$primary]$usage[/]  $summary",
-                usage=command.usage.ljust(width),
-                summary=command.summary,
+                "[$primary]$usage[/]  $summary", usage=command.usage.ljust(width), summary=command.summary
             )
             for command in matching
         ]
@@ -288,9 +250,7 @@ class ActivityScreen(StopWorkersFirst, Screen[None]):
     ActivityScreen > #title { height: 1; background: $panel; padding: 0 1; text-style: bold; }
     ActivityScreen > VirtualRows { height: 1fr; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,at", "dismiss", "Back", id="activity.back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,at", "dismiss", "Back", id="activity.back")]
 
     def __init__(self, activity: ActivityLog) -> None:
         super().__init__()

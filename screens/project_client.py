@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from screens.files import Chunks
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line, Tone
+from screens.widgets.rows import Line, Tone, sanitize
 from svc_tui.client import Client, SvcError, Unreachable
 from svc_tui.tables_syntax import ColumnTypes
 from svc_tui.terminal.units import clock, duration
@@ -22,21 +21,14 @@ _READS = ("/grid", "/import/preview", "/logs", "/manifest/plan")
 """Beginnings of paths that change nothing, whatever the method."""
 
 
-@dataclass(frozen=True, slots=True)
-class _LoggedAction:
-    time_ns: int
-    text: str
-    tone: Tone
-
-
 class ActivityLog:
     """The last actions. Its methods may be called from any thread."""
 
     def __init__(self) -> None:
-        self._actions: deque[_LoggedAction] = deque(maxlen=MAX_ACTIONS)
+        self._actions: deque[tuple[int, str, Tone]] = deque(maxlen=MAX_ACTIONS)
 
     def add(self, text: str, tone: Tone = "") -> None:
-        self._actions.append(_LoggedAction(time.time_ns(), text, tone))
+        self._actions.append((time.time_ns(), text, tone))
 
     @contextmanager
     def call(self, method: str, path: str, body: Any) -> Iterator[None]:
@@ -54,11 +46,8 @@ class ActivityLog:
     def lines(self) -> list[Line]:
         """Return the actions, newest first."""
         return [
-            [
-                (f"{clock(action.time_ns)}  ", "dim"),
-                (sanitize(" · ".join(action.text.splitlines())), action.tone),
-            ]
-            for action in reversed(tuple(self._actions))
+            [(f"{clock(time_ns)}  ", "dim"), (sanitize(" · ".join(text.splitlines())), tone)]
+            for time_ns, text, tone in reversed(tuple(self._actions))
         ]
 
 
@@ -184,9 +173,8 @@ class ProjectClient:
         client = self._client
         if client is None:
             problem = "starts" if self.state == "starting" else "does not answer"
-            raise Unreachable(
-                f"the engine {problem}; nothing was changed", "Try again when the top line shows `live`."
-            )
+            hint = "Try again when the top line shows `live`."
+            raise Unreachable(f"the engine {problem}; nothing was changed", hint)
         return client
 
     def reconnect(self) -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from rich.table import Table
 from rich.text import Text
@@ -67,21 +66,11 @@ class LoginScreen(Form[str]):
         return await asyncio.to_thread(self._log_in, url, user, password, claim)
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
-    """A project was created in a folder of this name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class OpenDeployed:
-    """A deployed project was selected."""
+class Choice(NamedTuple):
+    """A project: one that was `created` in a folder of its name, or a deployed one."""
 
     project: str
-
-
-Choice = Created | OpenDeployed
+    created: bool
 
 
 class StartChoices(Protocol):
@@ -106,7 +95,7 @@ def _template_row(name: str, about: str, width: int) -> Table:
     return row
 
 
-class CreateScreen(Form[Created]):
+class CreateScreen(Form[Choice]):
     """Asks for name and template of a new project."""
 
     TITLE_TEXT: ClassVar[str] = "Create a project"
@@ -131,13 +120,13 @@ class CreateScreen(Form[Created]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.action_submit()
 
-    async def submit(self) -> Created:
+    async def submit(self) -> Choice:
         """Create the project."""
         options = self.query_one(OptionList)
         name = self.value("name").strip()
         template = str(options.get_option_at_index(options.highlighted or 0).id)
         await asyncio.to_thread(self._choices.create, name, template)
-        return Created(name)
+        return Choice(name, created=True)
 
 
 _LOG_IN = "l  log in to a service"
@@ -161,7 +150,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "create", "Create a project", id="start.new"),
         Binding("l", "login", "Log in", id="start.login"),
-        Binding("slash", "search", "Search", key_display="/", id="start.search"),
+        Binding("slash", "search", "Search", id="start.search"),
         Binding("q,escape", "leave", "Quit", id="start.quit"),
     ]
 
@@ -243,12 +232,11 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         elif option_id == "login":
             self.action_login()
         else:
-            self._on_choice(OpenDeployed(option_id.removeprefix("open ")))
+            self._on_choice(Choice(option_id.removeprefix("open "), created=False))
 
     def action_create(self) -> None:
-        self.app.push_screen(
-            CreateScreen(self._choices), lambda created: created and self._on_choice(created)
-        )
+        form = CreateScreen(self._choices)
+        self.app.push_screen(form, lambda created: created and self._on_choice(created))
 
     def action_login(self) -> None:
         self.app.push_screen(self._login(), lambda key: self._load_deployed() if key else None)

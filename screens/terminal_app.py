@@ -15,7 +15,7 @@ import termios
 import threading
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -152,25 +152,17 @@ class TerminalDriver(LinuxDriver):
 
 
 class _ClosedTerminal:
-    """A terminal file that ignores write errors."""
+    """A terminal file that ignores errors."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
-    def fileno(self) -> int:
-        return self._file.fileno()
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with suppress(OSError):
+                return getattr(self._file, name)(*arguments)
 
-    def isatty(self) -> bool:
-        return self._file.isatty()
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            return self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.flush()
+        return call
 
 
 Result = TypeVar("Result")
@@ -211,9 +203,7 @@ class TerminalApp(App[Result]):
     SUSPENDED_SCREEN_CLASS = "-covered"
     """The class of screens below another one, whose keys do nothing."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop"
-        ),
+        Binding("ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop")
     ]
 
     def __init__(self, keymap: dict[str, str] | None = None, downloads: Path | None = None) -> None:
@@ -227,9 +217,10 @@ class TerminalApp(App[Result]):
         self.downloads = downloads
         for driver in (linux_driver, web_driver):
             setattr(driver, XTermParser.__name__, PasteParser)
-        self._control_chars = ControlCharFilter()
         self._keys = KeySequencer(self)
-        self._ascii = AsciiFilter(enabled=not supports_unicode())
+        self._filters = [TextFilter(without_controls)]
+        if not supports_unicode():
+            self._filters.append(TextFilter(to_ascii))
         for theme in THEMES:
             self.register_theme(adapted(theme, self.console.color_system))
         self.theme = DARK.name
@@ -242,8 +233,7 @@ class TerminalApp(App[Result]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters applied to each rendered line."""
-        filters = (self._control_chars, self._ascii) if self._ascii.enabled else (self._control_chars,)
-        return [*super().get_line_filters(), *filters]
+        return [*super().get_line_filters(), *self._filters]
 
     def on_mount(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -322,14 +312,16 @@ _ASCII_LOCALES = ("C", "POSIX")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200f\u202a-\u202e\u2066-\u2069]")
 """C0, C1 and DEL; marks, embeddings, overrides and isolates (Unicode TR 9). They take no cells."""
 _SIGNS = {
-    **dict.fromkeys("─━╌┄┈╴╶╸╺–—−▔▁▂▄▀", "-"),
-    **dict.fromkeys("│┃┊┆╵╷╹╻▌▎▏▍▕▐❚", "|"),
-    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┣┫┳┻╋", "+"),
-    **dict.fromkeys("●◆•⬤█■▪", "*"),
-    **dict.fromkeys("○◌◇□", "o"),
+    **dict.fromkeys("─╌┄╴╶–—−▔▀", "-"),
+    **dict.fromkeys("│┆╵╷▌▎▏▍▕▐❚", "|"),
+    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
+    **dict.fromkeys("━┃╸╺╹╻┏┓┗┛┣┫┳┻╋◆", "#"),
+    **dict.fromkeys("●•⬤■▪", "*"),
+    **dict.fromkeys("○◇□", "o"),
+    **dict(zip("┊┈◌▲▁▂▃▄▅▆▇█", ":.~!_.-:=+*#", strict=True)),
     **dict.fromkeys("→▶▸›⏵", ">"),
     **dict.fromkeys("←◀◂‹⏴", "<"),
-    **dict.fromkeys("↑▲△⇧⏶", "^"),
+    **dict.fromkeys("↑△⇧⏶", "^"),
     **dict.fromkeys("↓▼▾⏷", "v"),
     **dict.fromkeys("‘’", "'"),
     **dict.fromkeys("“”„", '"'),
@@ -349,33 +341,31 @@ _SIGNS = {
 }
 
 
-class ControlCharFilter(LineFilter):
-    """Removes control characters. Columns stay aligned, since they take no cells."""
+class TextFilter(LineFilter):
+    """Replaces the text of segments."""
+
+    def __init__(self, replaced: Callable[[str], str]) -> None:
+        """Create the filter. `replaced` returns a text itself if it stays as it is."""
+        super().__init__()
+        self._replaced = replaced
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments with their texts replaced, except those of control codes."""
+        texts = [segment.text if segment.control else self._replaced(segment.text) for segment in segments]
         return [
-            segment
-            if segment.control or segment.text.isprintable() or not _CONTROL.search(segment.text)
-            else Segment(_CONTROL.sub("", segment.text), segment.style)
-            for segment in segments
+            segment if text is segment.text else Segment(text, segment.style)
+            for segment, text in zip(segments, texts, strict=True)
         ]
 
 
-class AsciiFilter(LineFilter):
-    """Replaces every character outside of ASCII."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [
-            segment
-            if segment.text.isascii() or segment.control
-            else Segment(to_ascii(segment.text), segment.style)
-            for segment in segments
-        ]
+def without_controls(text: str) -> str:
+    """Return a text without control characters. Columns stay aligned, since they take no cells."""
+    return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def to_ascii(text: str) -> str:
     """Return ASCII text of the same width; characters without a replacement become `?`."""
-    return "".join(map(_sign, text))
+    return text if text.isascii() else "".join(map(_sign, text))
 
 
 @lru_cache(4096)
@@ -422,14 +412,6 @@ class BrowserDriver(WebDriver):
         else:
             super().on_meta(packet_type, payload)
 
-    def send_pending(self, edits: int) -> None:
-        """Send the number of edits that would be lost by exiting."""
-        self.write_meta({"type": "pending", "edits": edits})
-
-    def send_download(self, name: str) -> None:
-        """Send the name of a file in the folder of downloads, which the browser then downloads."""
-        self.write_meta({"type": "download", "name": name})
-
     def _restore_screen(self) -> None:
         """Initialize the terminal of a new page and redraw everything."""
         self.write("\x1b[?1049h\x1b[?25l")
@@ -447,18 +429,18 @@ def _write(number: int, data: bytes) -> int:
     return len(data)
 
 
+_HUES = ("primary", "secondary", "accent", "success", "warning", "error")
+
+
+def _palette(colors: str) -> dict[str, Any]:
+    """Return the colors of a theme: its hues, then foreground, background, surface and panel."""
+    names = (*_HUES, "foreground", "background", "surface", "panel")
+    return dict(zip(names, colors.split(), strict=True))
+
+
 DARK = Theme(
-    name="svc-dark",
-    primary="#7aa2f7",
-    secondary="#73c9c4",
-    accent="#bb9af7",
-    success="#9ece6a",
-    warning="#e0af68",
-    error="#f7768e",
-    foreground="#c8d0e8",
-    background="#12141c",
-    surface="#171a24",
-    panel="#1c202c",
+    "svc-dark",
+    **_palette("#7aa2f7 #73c9c4 #bb9af7 #9ece6a #e0af68 #f7768e #c8d0e8 #12141c #171a24 #1c202c"),
     dark=True,
     variables={
         "footer-background": "#171a24",
@@ -470,17 +452,8 @@ DARK = Theme(
     },
 )
 LIGHT = Theme(
-    name="svc-light",
-    primary="#2455c3",
-    secondary="#0b6f6c",
-    accent="#7340b5",
-    success="#35702b",
-    warning="#8a5a00",
-    error="#b3203f",
-    foreground="#2a2f3d",
-    background="#fbfbfd",
-    surface="#f2f3f7",
-    panel="#e8eaf1",
+    "svc-light",
+    **_palette("#2455c3 #0b6f6c #7340b5 #35702b #8a5a00 #b3203f #2a2f3d #fbfbfd #f2f3f7 #e8eaf1"),
     dark=False,
     variables={
         "footer-background": "#f2f3f7",
@@ -489,56 +462,25 @@ LIGHT = Theme(
     },
 )
 THEMES = (DARK, LIGHT)
-
-
-_STANDARD_DARK = {
-    "primary": "#55ffff",
-    "secondary": "#00aaaa",
-    "accent": "#ff55ff",
-    "success": "#55ff55",
-    "warning": "#ffff55",
-    "error": "#ff5555",
-    "foreground": "#aaaaaa",
-    "background": "#000000",
-    "surface": "#000000",
-    "panel": "#555555",
-}
-_STANDARD_LIGHT = {
-    "primary": "#0000aa",
-    "secondary": "#00aaaa",
-    "accent": "#aa00aa",
-    "success": "#00aa00",
-    "warning": "#aa5500",
-    "error": "#aa0000",
-    "foreground": "#000000",
-    "background": "#ffffff",
-    "surface": "#ffffff",
-    "panel": "#aaaaaa",
-}
+_STANDARD_DARK = "#55ffff #00aaaa #ff55ff #55ff55 #ffff55 #ff5555 #aaaaaa #000000 #000000 #555555"
+_STANDARD_LIGHT = "#0000aa #00aaaa #aa00aa #00aa00 #aa5500 #aa0000 #000000 #ffffff #ffffff #aaaaaa"
 """Colors of a terminal of 16 colors, which would show pastel hues as gray."""
 
 
 def adapted(theme: Theme, color_system: str | None) -> Theme:
     """Return a theme for a terminal; `color_system` is `truecolor`, `256`, `standard` or None."""
     if color_system == "standard":
-        return _with_standard_hues(theme)
-    return _with_gray_surfaces(theme) if color_system == "256" else theme
-
-
-def _with_standard_hues(theme: Theme) -> Theme:
-    colors: dict[str, Any] = dict(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
-    texts = ("primary", "secondary", "accent", "success", "warning", "error")
-    variables = {
-        **{f"text-{name}": colors[name] for name in texts},
-        "footer-background": colors["surface"],
-        "footer-key-foreground": colors["primary"],
-        "footer-description-foreground": colors["foreground"],
-    }
-    return replace(theme, **colors, variables=variables)
-
-
-def _with_gray_surfaces(theme: Theme) -> Theme:
-    """Return a theme for a terminal of 256 colors, which would show different surfaces as one."""
+        colors = _palette(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
+        variables = {
+            **{f"text-{name}": colors[name] for name in _HUES},
+            "footer-background": colors["surface"],
+            "footer-key-foreground": colors["primary"],
+            "footer-description-foreground": colors["foreground"],
+        }
+        return replace(theme, **colors, variables=variables)
+    if color_system != "256":
+        return theme
+    # 256 colors would show different surfaces as one.
     grays = ("#121212", "#1c1c1c", "#262626") if theme.dark else ("#ffffff", "#eeeeee", "#e4e4e4")
     background, surface, panel = grays
     variables = {

@@ -23,25 +23,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from screens.board.cards import Line, Signs
+from screens.board.cards import Line, fleet_details, fleet_line
 from screens.board.diagram import EMPTY, Diagram, Direction, first_node, nearest, next_edge, next_in_direction
-from screens.board.fleet import fleet_details, fleet_line
-from screens.board.layout import (
-    ASCII,
-    DIMMED,
-    DIMMED_ASCII,
-    HEAVY,
-    HEAVY_ASCII,
-    UNICODE,
-    DiagramCell,
-    Hit,
-    Point,
-    route_masks,
-)
+from screens.board.layout import DIMMED, HEAVY, UNICODE, DiagramCell, Hit, Point, route_masks
 from screens.console_screen import is_working
 from screens.project_client import ProjectClient
-from screens.widgets.component_styles import ComponentStyles, to_content, tone_rules
-from screens.widgets.row_source import TONES, Tone
+from screens.widgets.component_styles import ComponentStyles, to_content
+from screens.widgets.rows import Tone
 from svc_tui.client import SvcError
 from svc_tui.client.fleet import ObservedFleet
 
@@ -59,9 +47,12 @@ class Canvas(ScrollView, can_focus=True):
         & > .canvas--selected { color: $primary; text-style: bold; }
         & > .canvas--dimmed { color: $foreground 25%; }
     }
-    """ + tone_rules("Canvas", "canvas")
+    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"canvas--{name}" for name in ("line", "label", "selected", "dimmed", *TONES) if name
+        "canvas--line",
+        "canvas--label",
+        "canvas--selected",
+        "canvas--dimmed",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h,left", "move('left')", "Left", show=False, id="board.left"),
@@ -75,11 +66,8 @@ class Canvas(ScrollView, can_focus=True):
     class Selected(Message):
         """Another node or edge was selected."""
 
-    @dataclass
     class Opened(Message):
         """The selection was opened by a double click."""
-
-        hit: Hit
 
     @dataclass
     class Dragged(Message):
@@ -99,29 +87,23 @@ class Canvas(ScrollView, can_focus=True):
 
         target: str | None
 
-    def __init__(self, *, unicode: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._glyphs, self._heavy, self._dotted = (
-            (UNICODE, HEAVY, DIMMED) if unicode else (ASCII, HEAVY_ASCII, DIMMED_ASCII)
-        )
-        self._dots = "·" if unicode else "."
         self.diagram = EMPTY
         self._cards: Mapping[str, tuple[Line, ...]] = {}
         self._tones: Mapping[str, Tone] = {}
-        self._selected: Hit | None = None
+        self.selected: Hit | None = None
         self._selected_route: Mapping[Point, int] = {}
+        """The complete route of the selected edge, which may share parts with other edges."""
         self._pressed: str | None = None
-        self._source: str | None = None
+        self.source: str | None = None
+        """The node from which a line is being drawn."""
         self._targets: frozenset[str] = frozenset()
         self.aim: str | None = None
         """The node to which the line being drawn points."""
         self._styles = ComponentStyles(self, "canvas--")
         self._lines: dict[int, Strip] = {}
         self._rows: dict[int, dict[int, DiagramCell]] = {}
-
-    @property
-    def selected(self) -> Hit | None:
-        return self._selected
 
     def set_diagram(self, diagram: Diagram) -> None:
         """Show another diagram; the selection is preserved if it still exists."""
@@ -130,15 +112,14 @@ class Canvas(ScrollView, can_focus=True):
         for (x, y), cell in diagram.layout.cells.items():
             self._rows.setdefault(y, {})[x] = cell
         self.virtual_size = Size(diagram.layout.width, diagram.layout.height)
-        if self._source not in diagram.layout.boxes:
-            self._source = None
+        if self.source not in diagram.layout.boxes:
+            self.source = None
         if self.aim not in diagram.layout.boxes:
             self.aim = None
+        if not self._contains(self.selected):
+            self.selected = None
         self._invalidate()
-        if not self._contains(self._selected):
-            self._selected = None
-        self._update_selected_route()
-        self.select(self._selected or first_node(diagram))
+        self.select(self.selected or first_node(diagram))
 
     def set_content(self, cards: Mapping[str, tuple[Line, ...]], tones: Mapping[str, Tone]) -> None:
         if (cards, tones) != (self._cards, self._tones):
@@ -152,9 +133,8 @@ class Canvas(ScrollView, can_focus=True):
         """Select a node or edge of the diagram and scroll to it."""
         if hit is None or not self._contains(hit):
             return
-        if hit != self._selected:
-            self._selected = hit
-            self._update_selected_route()
+        if hit != self.selected:
+            self.selected = hit
             self._invalidate()
             self.post_message(self.Selected())
         self._scroll_to_current()
@@ -166,17 +146,12 @@ class Canvas(ScrollView, can_focus=True):
 
     def _scroll_to_current(self) -> None:
         """Scroll to the target of the line being drawn, or to the selection."""
-        hit = Hit("node", self.aim) if self.aim is not None else self._selected
+        hit = Hit("node", self.aim) if self.aim is not None else self.selected
         if hit is not None:
             region = self._region(hit)
             free = self.scrollable_content_region.size - region.size
             spacing = Spacing.unpack((min(1, free.height // 2), min(1, free.width // 2)))
             self.scroll_to_region(region, spacing=spacing, animate=False, immediate=True)
-
-    def _update_selected_route(self) -> None:
-        """Compute the complete route of the selected edge; it may share parts with other edges."""
-        route = self.diagram.layout.routes.get(self._selected.key) if self._selected is not None else None
-        self._selected_route = route_masks(route) if route is not None else {}
 
     def _region(self, hit: Hit) -> Region:
         if hit.kind == "node":
@@ -186,18 +161,20 @@ class Canvas(ScrollView, can_focus=True):
         return Region(*route.label_at, max(len(route.label), 1), 1)
 
     def _invalidate(self) -> None:
+        route = self.diagram.layout.routes.get(self.selected.key) if self.selected is not None else None
+        self._selected_route = route_masks(route) if route is not None else {}
         self._lines.clear()
         self.refresh()
 
     def start_connecting(self, source: str, targets: frozenset[str], aim: str | None) -> None:
         """Start drawing a line from a node; all nodes except the targets are dimmed."""
-        self._source, self._targets = source, targets
+        self.source, self._targets = source, targets
         self._set_aim(aim)
         self._invalidate()
 
     def stop_connecting(self) -> None:
         """Stop drawing a line."""
-        self._source = self._pressed = self.aim = None
+        self.source = self._pressed = self.aim = None
         self._invalidate()
 
     def _set_aim(self, key: str | None) -> None:
@@ -208,20 +185,20 @@ class Canvas(ScrollView, can_focus=True):
 
     def action_move(self, direction: Direction) -> None:
         """Select the next item in a direction, or the next target while a line is drawn."""
-        if self._source is not None:
-            keys = self.diagram.layout.boxes.keys() - {self._source}
-            at = nearest(self.diagram, keys, self.aim or self._source, direction)
-            self._set_aim(at if at != self._source else self.aim)
+        if self.source is not None:
+            keys = self.diagram.layout.boxes.keys() - {self.source}
+            at = nearest(self.diagram, keys, self.aim or self.source, direction)
+            self._set_aim(at if at != self.source else self.aim)
         else:
-            hit = next_in_direction(self.diagram, self._selected, direction)
-            if hit == self._selected and direction == "down":
+            hit = next_in_direction(self.diagram, self.selected, direction)
+            if hit == self.selected and direction == "down":
                 self.post_message(self.Ended())
             self.select(hit)
 
     def action_next_edge(self, by: int) -> None:
         """Select the next or previous edge, or target while a line is drawn."""
-        if self._source is None:
-            self.select(next_edge(self.diagram, self._selected, by))
+        if self.source is None:
+            self.select(next_edge(self.diagram, self.selected, by))
         elif self._targets:
             keys = [key for key in self.diagram.layout.boxes if key in self._targets]
             at = keys.index(self.aim) if self.aim in keys else -1
@@ -242,7 +219,7 @@ class Canvas(ScrollView, can_focus=True):
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Select the item below the mouse; dragging may start here."""
         hit = self._at(event)
-        if self._source is not None:
+        if self.source is not None:
             return
         if hit is not None:
             self.select(hit)
@@ -253,23 +230,23 @@ class Canvas(ScrollView, can_focus=True):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         hit = self._at(event)
         key = hit.key if hit is not None and hit.kind == "node" else None
-        if self._source is None and self._pressed is not None and key != self._pressed:
+        if self.source is None and self._pressed is not None and key != self._pressed:
             self.post_message(self.Dragged(self._pressed))
             self._pressed = None
-        elif self._source is not None and key not in (None, self._source, self.aim):
+        elif self.source is not None and key not in (None, self.source, self.aim):
             self._set_aim(key)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         self.release_mouse()
         self._pressed = None
-        if self._source is not None:
+        if self.source is not None:
             hit = self._at(event)
-            is_target = hit is not None and hit.kind == "node" and hit.key != self._source
+            is_target = hit is not None and hit.kind == "node" and hit.key != self.source
             self.post_message(self.Joined(hit.key if hit is not None and is_target else None))
 
     def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self._source is None and (hit := self._at(event)) is not None:
-            self.post_message(self.Opened(hit))
+        if event.chain == 2 and self.source is None and self._at(event) is not None:
+            self.post_message(self.Opened())
 
     def notify_style_update(self) -> None:
         """Clear cached lines and styles."""
@@ -305,9 +282,12 @@ class Canvas(ScrollView, can_focus=True):
             pieces.append((" " * (x - end), ""))
             end = x + 1
             if x in rubber:
-                pieces.append((self._dots, "selected"))
+                pieces.append(("·", "selected"))
                 continue
-            pieces.append(self._cell(self._restrict_to_selected(row[x], (x, y))))
+            cell = row[x]
+            if self.selected is not None and cell.hit.kind == "edge" and (x, y) in self._selected_route:
+                cell = cell._replace(mask=self._selected_route[x, y], hit=self.selected)
+            pieces.append(self._cell(cell))
             if x in inside:
                 key, box = inside[x]
                 end = x + box.width
@@ -319,26 +299,19 @@ class Canvas(ScrollView, can_focus=True):
         ]
         return Strip(segments, diagram.layout.width)
 
-    def _restrict_to_selected(self, cell: DiagramCell, point: Point) -> DiagramCell:
-        """Return a cell, showing only the selected edge where its route passes."""
-        mask = self._selected_route.get(point)
-        if mask is None or self._selected is None or cell.hit.kind == "node":
-            return cell
-        return DiagramCell(mask, self._selected, cell.arrow, cell.text)
-
     def _cell(self, cell: DiagramCell) -> tuple[str, str]:
         hit = cell.hit
-        is_selected = hit == self._selected if self._source is None else hit.key in (self._source, self.aim)
+        is_selected = hit == self.selected if self.source is None else hit.key in (self.source, self.aim)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
         if is_selected:
-            wrong = self._source is not None and self._is_dimmed(hit)
-            return cell.glyph(self._heavy), "warn" if wrong else tone or "selected"
+            wrong = self.source is not None and self._is_dimmed(hit)
+            return cell.glyph(HEAVY), "warn" if wrong else tone or "selected"
         if self._is_dimmed(hit):
-            return cell.glyph(self._dotted if hit.kind == "node" else self._glyphs), "dimmed"
-        return cell.glyph(self._glyphs), tone or ("label" if cell.text else "line")
+            return cell.glyph(DIMMED if hit.kind == "node" else UNICODE), "dimmed"
+        return cell.glyph(), tone or ("label" if cell.text else "line")
 
     def _is_dimmed(self, hit: Hit) -> bool:
-        return self._source is not None and hit.key != self._source and hit.key not in self._targets
+        return self.source is not None and hit.key != self.source and hit.key not in self._targets
 
     def _card_line(self, key: str, line: int) -> list[tuple[str, str]]:
         """Return one line of a node's text, padded to the width of the node."""
@@ -352,9 +325,9 @@ class Canvas(ScrollView, can_focus=True):
 
     def _rubber_band(self) -> set[Offset]:
         """Return the cells of the line being drawn: horizontal, vertical beside its target, horizontal."""
-        if self._source is None or self.aim is None or self.aim == self._source:
+        if self.source is None or self.aim is None or self.aim == self.source:
             return set()
-        begin, end = (self.diagram.layout.boxes[key] for key in (self._source, self.aim))
+        begin, end = (self.diagram.layout.boxes[key] for key in (self.source, self.aim))
         ay, by = begin.y + begin.height // 2, end.y + end.height // 2
         if end.x > begin.x:
             ax, bx = begin.x + begin.width, end.x - 1
@@ -387,15 +360,12 @@ class DetailsPanel(Vertical):
         border-title-background: $background; padding: 0 1;
         &.fills { height: 1fr; max-height: 100%; }
         &.fills > VerticalScroll { height: 1fr; }
-        & > Input { border: none; height: 1; padding: 0; background: $background; }
-        & > Input:focus { border: none; background-tint: $foreground 0%; }
+        & > Input { display: none; background: $background; }
+        & > Input:focus { background-tint: $foreground 0%; }
         & > VerticalScroll { height: auto; max-height: 100%; scrollbar-size-vertical: 1; }
         & Static { height: auto; }
     }
     """
-
-    class Text(VerticalScroll, can_focus=False):
-        """The text of the panel; scrolled by the keys of the screen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -403,11 +373,8 @@ class DetailsPanel(Vertical):
 
     def compose(self) -> ComposeResult:
         yield PanelInput(compact=True, select_on_focus=False)
-        with self.Text():
+        with VerticalScroll(can_focus=False):  # The keys of the screen scroll it.
             yield Static()
-
-    def on_mount(self) -> None:
-        self.query_one(PanelInput).display = False
 
     @property
     def prompting(self) -> bool:
@@ -449,7 +416,7 @@ class DetailsPanel(Vertical):
 
     def page(self, pages: int) -> bool:
         """Scroll the text by pages. Return False if all of it is visible."""
-        text = self.query_one(self.Text)
+        text = self.query_one(VerticalScroll)
         if not self.display or not text.max_scroll_y:
             return False
         text.scroll_to(y=text.scroll_y + pages * max(text.size.height - 1, 1), animate=False)
@@ -483,9 +450,9 @@ class FleetLine(Static, can_focus=True):
     class Updated(Message):
         """The state of the fleet was fetched."""
 
-    def __init__(self, client: ProjectClient, signs: Signs) -> None:
+    def __init__(self, client: ProjectClient) -> None:
         super().__init__()
-        self._client, self._signs = client, signs
+        self._client = client
         self.fleet: ObservedFleet | None = None
         """The fleet that serves the project."""
 
@@ -513,10 +480,10 @@ class FleetLine(Static, can_focus=True):
     def _draw(self) -> None:
         if self.fleet is not None:
             room = self.screen.size.width - PADDING
-            self.update(to_content([fleet_line(self.fleet, room, self._signs)]))
+            self.update(to_content([fleet_line(self.fleet, room)]))
 
     def details(self, room: int) -> tuple[str, list[Line]] | None:
-        return fleet_details(self.fleet, room, self._signs) if self.fleet is not None else None
+        return fleet_details(self.fleet, room) if self.fleet is not None else None
 
     async def on_click(self, event: Click) -> None:
         event.stop()

@@ -1,24 +1,15 @@
-"""Text of the Board: nodes, details of an item, and the formatting of numbers. Does not import Textual."""
+"""Text of the Board: nodes, details of an item, the fleet, and numbers. Does not import Textual."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from rich.cells import cell_len, chop_cells
 
-from screens.board.edits import DrawnMount
-from screens.board.project import (
-    BoardDoor,
-    BoardMount,
-    BoardResource,
-    Health,
-    ProjectStatus,
-    Rates,
-    Stage,
-)
-from screens.widgets.columns import PlacedColumn, fit_cell, sanitize
-from screens.widgets.row_source import Piece, Tone
+from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, ProjectStatus, Stage
+from screens.widgets.rows import Piece, PlacedColumn, Tone, fit_cell, sanitize
+from svc_tui.client.fleet import ObservedFleet, ObservedNode, lag_text
 from svc_tui.deploy.format import domain_state, local_time
 from svc_tui.terminal.units import duration, plural, size
 
@@ -30,18 +21,9 @@ NARROW, NARROW_DOOR = 22, 18
 MIN_WIDTH = 16
 """Width below which a resource card has one value per line."""
 
-
-@dataclass(frozen=True, slots=True)
-class Signs:
-    """One-cell signs for the states of a node, distinguishable without colors, and the levels of a bar."""
-
-    stages: dict[Stage, str]
-    door: str
-    levels: str
-
-
-UNICODE_SIGNS = Signs({"waiting": "○", "building": "◌", "ready": "●", "failed": "▲"}, "◆", "▁▂▃▄▅▆▇█")
-ASCII_SIGNS = Signs({"waiting": "o", "building": "~", "ready": "*", "failed": "!"}, "#", "_.-:=+*#")
+SIGNS: dict[Stage, str] = {"waiting": "○", "building": "◌", "ready": "●", "failed": "▲"}
+"""Signs of the states of a node, distinguishable without colors."""
+_LEVELS = "▁▂▃▄▅▆▇█"
 TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good", "failed": "bad"}
 MANY_ERRORS = 0.1
 """The share of failed requests from which a resource counts as failing."""
@@ -49,62 +31,52 @@ MANY_ERRORS = 0.1
 
 def health_tone(health: Health) -> Tone:
     """Return the tone of a resource's state; a ready one warns of failed requests."""
-    if health.stage == "ready" and health.rates.errors:
-        return "bad" if health.rates.errors >= MANY_ERRORS else "warn"
-    return TONES[health.stage]
+    if health.state == "ready" and health.failures:
+        return "bad" if health.failures >= MANY_ERRORS else "warn"
+    return TONES[health.state]
 
 
 def resource_card(
-    resource: BoardResource, health: Health, width: int, signs: Signs, lines: int = CARD_LINES
+    resource: BoardResource, health: Health, width: int, lines: int = CARD_LINES
 ) -> tuple[Line, ...]:
-    """Return the card of a resource: name and lane, visibility and request rate, health.
+    """Return the card of a resource: name and lane, visibility or domain and request rate, health.
 
     A narrow card has the name, the visibility, and the rate or the most important problem. A card of
     `TALL_CARD_LINES` lines ends with the requests of the last minute.
     """
-    card = _resource_lines(resource, health, width, signs)
-    if lines < TALL_CARD_LINES:
-        return card
-    return (*card, (("  ", ""), *sparkline(health.history, width - 2, signs.levels)))
+    narrow = width < NARROW
+    name: Line = ((f"{SIGNS[health.state]} ", health_tone(health)), (resource.name, "bold"))
+    access: Piece = ("public", "") if resource.public else ("private", "dim")
+    if resource.fallback and not narrow:
+        access = (f"{access[0]} → {resource.fallback}"[: width - 12], access[1])
+    if width < MIN_WIDTH:
+        card = (_line(width, name), _line(width, (("  ", ""), access)), _line(width, _headline(health)))
+    else:
+        left: Line = (("  ", ""), access)
+        others: Line = ()
+        room = width - len(access[0]) - 3
+        if health.domains:
+            left, others = _domains(health.domains)
+            room = width // 2
+        rate: Piece = (_rate(health.requests, room), "" if health.requests else "dim")
+        card = (
+            _line(width, name, ((resource.lane, resource.tone),)),
+            _line(width, left, (*others, rate)),
+            _line(width, *_third(health, narrow=narrow)),
+        )
+    return card if lines < TALL_CARD_LINES else (*card, (("  ", ""), *sparkline(health.history, width - 2)))
 
 
-def sparkline(history: Sequence[int], cells: int, levels: str) -> Line:
+def sparkline(history: Sequence[int], cells: int) -> Line:
     """Return bars of the last numbers of a history; several numbers may share a cell."""
     share = max(len(history) // cells, 1)
     ends = range(len(history), 0, -share)[:cells]
     sums = [sum(history[max(end - share, 0) : end]) for end in reversed(ends)]
-    peak, highest = max(sums, default=0) or 1, len(levels) - 1
+    peak, highest = max(sums, default=0) or 1, len(_LEVELS) - 1
     bars: list[Piece] = [
-        (levels[-(-count * highest // peak)], "teal" if count else "faint") for count in sums
+        (_LEVELS[-(-count * highest // peak)], "teal" if count else "faint") for count in sums
     ]
-    return ((levels[0] * (cells - len(bars)), "faint"), *bars)
-
-
-def _resource_lines(resource: BoardResource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
-    stage, narrow = health.stage, width < NARROW
-    name: Sequence[Piece] = ((f"{signs.stages[stage]} ", health_tone(health)), (resource.name, "bold"))
-    tone: Tone = "" if health.rates.per_second else "dim"
-    access: Piece = ("public", "") if resource.public else ("private", "dim")
-    if resource.fallback and not narrow:
-        access = (f"{access[0]} → {resource.fallback}"[: width - 12], access[1])
-    if health.domains and width >= MIN_WIDTH:
-        domain, others = _domains(health.domains, signs)
-        return (
-            _line(width, name, ((resource.lane, resource.tone),)),
-            _line(width, domain, (*others, (_rate(health.rates, width // 2), tone))),
-            _line(width, *_third(health, narrow=narrow)),
-        )
-    if width < MIN_WIDTH:
-        return (
-            _line(width, name, ()),
-            _line(width, (("  ", ""), access), ()),
-            _line(width, _headline(health), ()),
-        )
-    return (
-        _line(width, name, ((resource.lane, resource.tone),)),
-        _line(width, (("  ", ""), access), ((_rate(health.rates, width - len(access[0]) - 3), tone),)),
-        _line(width, *_third(health, narrow=narrow)),
-    )
+    return ((_LEVELS[0] * (cells - len(bars)), "faint"), *bars)
 
 
 _DOMAIN_STAGES: dict[str, Stage] = {"valid": "ready", "waiting": "building", "failed": "failed"}
@@ -116,53 +88,51 @@ def lacking_domains(health: Health) -> list[str]:
     return [each["name"] for each in health.domains if each["state"] != "valid"]
 
 
-def _domain(domain: Mapping[str, Any], signs: Signs) -> Line:
+def _domain(domain: Mapping[str, Any]) -> Line:
     stage = _DOMAIN_STAGES[domain_state(domain)[0]]
-    return (f"{signs.stages[stage]} ", TONES[stage]), (sanitize(domain["name"]), "")
+    return (f"{SIGNS[stage]} ", TONES[stage]), (sanitize(domain["name"]), "")
 
 
-def _domains(domains: Sequence[Mapping[str, Any]], signs: Signs) -> tuple[Line, Line]:
+def _domains(domains: Sequence[Mapping[str, Any]]) -> tuple[Line, Line]:
     """Return the domain that needs attention most, else the first, and the number of the others."""
     order = ("failed", "waiting", "valid")
     shown = min(domains, key=lambda domain: order.index(domain_state(domain)[0]))
     others = f"+{len(domains) - 1} " if len(domains) > 1 else ""
-    return (("  ", ""), *_domain(shown, signs)), ((others, "dim"),)
+    return (("  ", ""), *_domain(shown)), ((others, "dim"),)
 
 
-def _headline(health: Health) -> Sequence[Piece]:
+def _headline(health: Health) -> Line:
     """Return the most important problem of a resource for a narrow card."""
-    rates = health.rates
-    if health.stage == "failed":
+    if health.state == "failed":
         return (("  failed", "bad"),)
-    if rates.p95_ms is None:
-        return ((f"  {'building' if health.stage == 'building' else health.stage}", "dim"),)
-    if rates.errors:
-        return ((f"! {format_percent(rates.errors)}", "bad"),)
-    return (("  ", ""), (format_rate(rates.per_second), "" if rates.per_second else "dim"))
+    if health.p95_ms is None:
+        return ((f"  {health.state}", "dim"),)
+    if health.failures:
+        return ((f"! {format_percent(health.failures)}", "bad"),)
+    return (("  ", ""), (format_rate(health.requests), "" if health.requests else "dim"))
 
 
-def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[Piece]]:
-    rates = health.rates
-    if health.stage == "failed":
+def _third(health: Health, *, narrow: bool) -> tuple[Line, Line]:
+    if health.state == "failed":
         return (("  build failed", "bad"),), ()
-    if health.stage == "building" and rates.p95_ms is None:
-        return (("  building", "warn"),), ()
-    if rates.p95_ms is None:
-        return (("  ready" if health.stage == "ready" else "  not built yet", "dim"),), ()
-    right: Piece = (size(rates.peak_memory), "dim") if rates.peak_memory else ("", "")
-    if rates.errors and narrow:
-        return ((f"  {format_percent(rates.errors)} failed", "bad"),), ()
-    if rates.errors:
-        right = (f"{format_percent(rates.errors)} failed", "bad")
-    return (("  " if narrow else "  p95 ", "dim"), (duration(int(rates.p95_ms * 1e6)), "")), (right,)
+    if health.p95_ms is None:
+        if health.state == "building":
+            return (("  building", "warn"),), ()
+        return (("  ready" if health.state == "ready" else "  not built yet", "dim"),), ()
+    failed: Piece = (f"{format_percent(health.failures)} failed", "bad")
+    if health.failures and narrow:
+        return (("  ", ""), failed), ()
+    right: Piece = (size(health.peak_memory), "dim") if health.peak_memory else ("", "")
+    left: Line = (("  " if narrow else "  p95 ", "dim"), (duration(int(health.p95_ms * 1e6)), ""))
+    return left, (failed if health.failures else right,)
 
 
-def _rate(rates: Rates, room: int) -> str:
-    text = format_rate(rates.per_second)
-    return text if len(text) <= room else format_frequency(rates.per_second, "")
+def _rate(per_second: float, room: int) -> str:
+    text = format_rate(per_second)
+    return text if len(text) <= room else format_frequency(per_second, "")
 
 
-def door_card(name: str, door: BoardDoor, width: int, signs: Signs) -> tuple[Line, ...]:
+def door_card(name: str, door: BoardDoor, width: int) -> tuple[Line, ...]:
     """Return the card of a Door: its name, and its size, rate or calls."""
     left = right = ""
     if door.count is not None:
@@ -174,16 +144,16 @@ def door_card(name: str, door: BoardDoor, width: int, signs: Signs) -> tuple[Lin
         texts = [format_frequency(door.records, unit) for unit in (" records", " rec", "")]
         left = next((text for text in texts if len(text) <= width - 2), texts[-1])
     return (
-        _line(width, ((f"{signs.door} ", "violet"), (name, "bold")), ()),
+        _line(width, (("◆ ", "violet"), (name, "bold"))),
         _line(width, ((f"  {left}", "dim"),), ((right, "dim"),)),
     )
 
 
-def _line(width: int, left: Sequence[Piece], right: Sequence[Piece]) -> Line:
+def _line(width: int, left: Line, right: Line = ()) -> Line:
     """Align pieces to both ends of a line; the left part is truncated if both do not fit."""
-    right_width = sum(cell_len(text) for text, _ in right)
+    right_width = _width(right)
     gap = 1 if right_width else 0
-    pieces = fit_cell(tuple(left), PlacedColumn(0, max(width - right_width - gap, 0), False))
+    pieces = fit_cell(left, PlacedColumn(0, max(width - right_width - gap, 0), False))
     return (*pieces, (" " * gap, ""), *right)
 
 
@@ -234,13 +204,11 @@ def resource_summary(resource: BoardResource, health: Health) -> Line:
     address: Piece = (health.address or "", "")
     if not resource.public:
         address = ("private, reached through its mounts", "dim")
-    stage: Piece = (_stage(health), TONES[health.stage] if health.stage != "ready" else "dim")
+    text = _STAGES[health.state]
+    if health.state == "failed":
+        text = f"{text}: {sanitize(health.failure['message'])}"
+    stage: Piece = (text, TONES[health.state] if health.state != "ready" else "dim")
     return (resource.name, "bold"), ("  ", ""), address, ("  ", ""), stage
-
-
-def _stage(health: Health) -> str:
-    text = _STAGES[health.stage]
-    return f"{text}: {sanitize(health.failure)}" if health.stage == "failed" else text
 
 
 def service_limits(status: ProjectStatus) -> list[str]:
@@ -255,30 +223,10 @@ def service_limits(status: ProjectStatus) -> list[str]:
     return lines
 
 
-def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
-    """Return the summary of a mount: source, pattern, target and request rate."""
-    mount = edge.mount
-    state: Piece = (
-        (f"{edge.mark}, not saved yet", "accent") if edge.mark else (format_rate(per_second or 0.0), "")
-    )
-    return (
-        (mount.source, "bold"),
-        (f"{mount.pattern}", "accent"),
-        (" → ", "dim"),
-        (mount.target, "bold"),
-        ("   ", ""),
-        state,
-    )
-
-
-def fallback_summary(fallback: BoardMount) -> Line:
-    return (fallback.source, "bold"), (" → ", "dim"), (fallback.target, "bold"), ("  as fallback", "dim")
-
-
 def fallback_details(fallback: BoardMount, room: int) -> list[Line]:
     return _table(
         room,
-        ("requests", [((f"to {fallback.source}, without a mount and a file", ""),)]),
+        ("requests", [f"to {fallback.source}, without a mount and a file"]),
         ("answered by", [((fallback.target, "bold"),)]),
         ("", [((f"a line of [resource.{fallback.source}] in svc.toml", "dim"),)]),
     )
@@ -291,44 +239,35 @@ def resource_details(
     addresses: Sequence[str],
     service: Sequence[str],
     room: int,
-    signs: Signs,
 ) -> list[Line]:
     """Return the details of a resource; `addresses` are the routes at which it is mounted.
 
     `service` has the lines of `service_limits`.
     """
+    error = health.failure
     return _table(
         room,
         ("state", [((_stage_line(health), health_tone(health)),)]),
-        ("", [((line, "bad"),) for line in health.failure.splitlines()]),
-        ("", [((line, ""),) for line in health.output.splitlines()]),
-        ("", [(("e opens the first error in your editor", "dim"),)] if health.source else []),
-        ("", [((line, ""),) for line in health.hint.splitlines()]),
+        ("", [((line, "bad"),) for line in error["message"].splitlines()]),
+        ("", error["output"].splitlines()),
+        ("", [(("e opens the first error in your editor", "dim"),)] if error["file"] else []),
+        ("", error["hint"].splitlines()),
         ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
         (
             "domains",
-            [
-                (*_domain(each, signs), (f"  {sanitize(domain_state(each)[1])}", "dim"))
-                for each in health.domains
-            ],
+            [(*_domain(each), (f"  {sanitize(domain_state(each)[1])}", "dim")) for each in health.domains],
         ),
-        (
-            "",
-            [(("Y copies the DNS records to set", "dim"),)] if lacking_domains(health) else [],
-        ),
-        ("mounted at", [((address, ""),) for address in addresses]),
+        ("", [(("Y copies the DNS records to set", "dim"),)] if lacking_domains(health) else []),
+        ("mounted at", addresses),
         ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
-        ("fallback", [((f"→ {resource.fallback}", ""),)] if resource.fallback else []),
+        ("fallback", [f"→ {resource.fallback}"] if resource.fallback else []),
         ("schedules", [*map(_schedule, health.schedules)]),
-        ("last minute", [_rates(health.rates)]),
-        (
-            "limits",
-            [((f"{resource.run_limit_secs} s per request, {resource.memory_limit_mb} MiB of memory", ""),)],
-        ),
-        ("service", [((line, ""),) for line in service]),
-        ("egress", [((origin, ""),) for origin in resource.egress] or [(("none", "dim"),)]),
-        ("env", [((", ".join(resource.env), ""),)] if resource.env else []),
-        ("secrets", [((", ".join(resource.secrets), ""),)] if resource.secrets else []),
+        ("last minute", [_rates(health)]),
+        ("limits", [f"{resource.run_limit_secs} s per request, {resource.memory_limit_mb} MiB of memory"]),
+        ("service", service),
+        ("egress", resource.egress or [(("none", "dim"),)]),
+        ("env", [", ".join(resource.env)] if resource.env else []),
+        ("secrets", [", ".join(resource.secrets)] if resource.secrets else []),
     )
 
 
@@ -344,30 +283,20 @@ def _schedule(schedule: Mapping[str, Any]) -> Line:
 
 
 def _stage_line(health: Health) -> str:
-    if health.stage == "failed":
-        return (
-            "build failed; the previous version is serving"
-            if health.serves
-            else "build failed; no version is serving"
-        )
-    if health.stage == "ready" and health.seconds is not None:
-        return f"ready, built in {duration(int(health.seconds * 1e9))}"
-    return _STAGES[health.stage]
+    if health.state == "failed":
+        return f"build failed; {'the previous' if health.serves else 'no'} version is serving"
+    if health.state == "ready" and health.build_seconds is not None:
+        return f"ready, built in {duration(int(health.build_seconds * 1e9))}"
+    return _STAGES[health.state]
 
 
-def _rates(rates: Rates) -> Line:
-    if rates.p95_ms is None:
+def _rates(health: Health) -> Line:
+    if health.p95_ms is None:
         return (("no requests", "dim"),)
-    pieces: list[Piece] = [(f"{format_rate(rates.per_second)}, p95 {duration(int(rates.p95_ms * 1e6))}", "")]
-    if rates.peak_memory is not None:
-        pieces.append((f", peak memory {size(rates.peak_memory)}", ""))
-    if rates.errors:
-        pieces.append((f", {format_percent(rates.errors)} failed", "bad"))
-    return tuple(pieces)
-
-
-def door_summary(name: str, door: BoardDoor) -> Line:
-    return (name, "bold"), ("  ", ""), (f"Door, an API for your code: {door.purpose}", "dim")
+    memory = f", peak memory {size(health.peak_memory)}" if health.peak_memory is not None else ""
+    failed = f", {format_percent(health.failures)} failed" if health.failures else ""
+    rate = f"{format_rate(health.requests)}, p95 {duration(int(health.p95_ms * 1e6))}"
+    return (rate + memory, ""), (failed, "bad")
 
 
 def door_tab(name: str) -> DoorTab:
@@ -384,10 +313,10 @@ def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
     contents += "" if door.log_bytes is None else f", history {size(door.log_bytes)}"
     return _table(
         room,
-        ("Door", [((door.purpose, ""),)]),
-        ("address", [((f"in the variable {door.variables[0]}", ""),)]),
-        (f"{door.unit}s", [((contents, ""),)] if contents else []),
-        ("records", [((format_frequency(door.records, ""), ""),)] if door.records is not None else []),
+        ("Door", [door.purpose]),
+        ("address", [f"in the variable {door.variables[0]}"]),
+        (f"{door.unit}s", [contents] if contents else []),
+        ("records", [format_frequency(door.records, "")] if door.records is not None else []),
         (
             "called by",
             [((f"{user:<{width}}  ", ""), (f"{count:,}", "teal")) for user, count in calls]
@@ -397,29 +326,16 @@ def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
     )
 
 
-def use_summary(resource: str, door: str, calls: int) -> Line:
-    """Return the summary of a resource's use of a Door."""
-    times = "once" if calls == 1 else f"{calls:,} times"
-    return (
-        (resource, "bold"),
-        (" → ", "dim"),
-        (door, "bold"),
-        ("   ", ""),
-        (f"called {times} since the start", ""),
-    )
-
-
-def mount_details(edge: DrawnMount, per_second: float | None, room: int) -> list[Line]:
+def mount_details(mount: BoardMount, per_second: float, room: int) -> list[Line]:
     """Return the details of a mount."""
-    mount = edge.mount
-    exact = not mount.pattern.endswith("/*")
-    prefix = mount.pattern if exact else mount.pattern[:-2]
-    paths = f"the path {mount.pattern}" if exact else f"{prefix or '/'} and all paths below it"
+    paths = f"the path {mount.pattern}"
+    if mount.pattern.endswith("/*"):
+        paths = f"{mount.pattern[:-2] or '/'} and all paths below it"
     return _table(
         room,
-        ("requests", [((f"to {mount.source}, for {paths}", ""),)]),
+        ("requests", [f"to {mount.source}, for {paths}"]),
         ("answered by", [((mount.target, "bold"),)]),
-        ("last minute", [((format_rate(per_second or 0.0), ""),)]),
+        ("last minute", [format_rate(per_second)]),
     )
 
 
@@ -438,15 +354,16 @@ def error_lines(message: str, hint: str) -> list[Line]:
 
 def with_hint(line: Line, hint: str, width: int) -> Line:
     """Return a line of a width with a hint at its right; without the hint if there is no room for both."""
-    gap = width - sum(cell_len(text) for text, _ in line) - cell_len(hint)
+    gap = width - _width(line) - cell_len(hint)
     return (*line, (" " * gap, ""), (hint, "dim")) if gap >= MIN_HINT_GAP else line
 
 
-def _table(room: int, *rows: tuple[str, Sequence[Line]]) -> list[Line]:
+def _table(room: int, *rows: tuple[str, Sequence[Line | str]]) -> list[Line]:
     """Return labeled lines; values longer than `room` are wrapped."""
     lines: list[Line] = []
     for key, values in rows:
-        parts = [part for value in values for part in fold_line(value, room - _KEY - 2)]
+        folded: Iterable[Line] = (((each, ""),) if isinstance(each, str) else each for each in values)
+        parts = [part for value in folded for part in fold_line(value, room - _KEY - 2)]
         lines += [((f"{key if at == 0 else '':<{_KEY}}  ", "dim"), *part) for at, part in enumerate(parts)]
     return lines
 
@@ -466,3 +383,86 @@ def fold_line(line: Line, room: int) -> list[Line]:
                 lines[-1].append((part, tone))
                 free -= cell_len(part)
     return [tuple(pieces) for pieces in lines]
+
+
+_FLEET_GAP = 2
+_FLEET_HEADS = ("  node", "state", "tables", "role", "svc", "address")
+
+
+def fleet_line(fleet: ObservedFleet, room: int) -> Line:
+    """Return one line: the nodes, whether there is a quorum, and the lag of the tables.
+
+    Where the nodes do not fit, it has the number of those that are present, and names the others.
+    """
+    if not fleet.serving:
+        return (("fleet  ", "dim"), (fleet.summary(), "warn"))
+    some = [node for node in fleet.nodes if not node.good]
+    good: Line = ((f"{SIGNS['ready']} {len(fleet.nodes) - len(some)} present", "good"), ("  ", ""))
+    end: Line = (("quorum yes", "dim"),) if fleet.quorum else (("quorum no", "bad"),)
+    if fleet.lag_ms is not None:
+        lag: Piece = (f"tables {lag_text(fleet.lag_ms)}", "warn" if fleet.lag_ms else "dim")
+        end = (*end, (", ", "dim"), lag)
+    for head in ((("fleet  ", "dim"),), ()):
+        for first, nodes in (((), fleet.nodes), (good, some)):
+            line = (*head, *first, *(piece for node in nodes for piece in _node_piece(node)), *end)
+            if _width(line) <= room:
+                return line
+    others = f"{len(some)} {'not ready' if any(node.reached for node in some) else 'away'}"
+    return (*good, (f"{SIGNS['waiting']} {others}", "bad"), ("  ", ""), *end)
+
+
+def fleet_details(fleet: ObservedFleet, room: int) -> tuple[str, list[Line]]:
+    """Return title and lines about all nodes; the last columns are left out where they do not fit."""
+    heads: list[Line] = [((head, "dim"),) for head in _FLEET_HEADS]
+    rows = [heads, *map(_node_cells, fleet.nodes)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    while len(widths) > 2 and sum(widths) + _FLEET_GAP * (len(widths) - 1) > room:
+        widths.pop()
+    lines: list[Line] = []
+    for row in rows:
+        padded = (
+            (*cell, (" " * (width - _width(cell) + _FLEET_GAP), ""))
+            for cell, width in zip(row, widths, strict=False)
+        )
+        lines.append(tuple(chain.from_iterable(padded)))
+    note: Line = (("quorum yes", "good"), ("  most keepers answer: writes are stored", "dim"))
+    if not fleet.serving:
+        note = ((fleet.summary(), "warn"),)
+    elif not fleet.quorum:
+        failing = "  most keepers do not answer: writes, deploys and logins fail"
+        note = (("quorum no", "bad"), (failing, ""))
+    return f"fleet {fleet.fleet}", [*lines, (), note]
+
+
+def _node_cells(node: ObservedNode) -> list[Line]:
+    return [
+        _marked(node, node.id),
+        ((node.state(), "" if node.good else _node_tone(node)),),
+        ((node.tables, "warn" if node.lag_ms else "dim"), (", leads" if node.leads else "", "dim")),
+        ((node.role, "dim"),),
+        ((node.version, "dim"),),
+        ((node.address, "dim"),),
+    ]
+
+
+def _node_piece(node: ObservedNode) -> Line:
+    state = "" if node.good else f" {node.state() if node.reached else 'away'}"
+    return (*_marked(node, node.name), (state, _node_tone(node)), ("  ", ""))
+
+
+def _marked(node: ObservedNode, name: str) -> Line:
+    """Return the sign of a node's state and its name."""
+    stage: Stage = "waiting" if not node.present else "ready" if node.good else "building"
+    return (
+        (f"{SIGNS[stage]} ", _node_tone(node)),
+        (name, "bold" if node.this else ""),
+        (" here" if node.this else "", "dim"),
+    )
+
+
+def _node_tone(node: ObservedNode) -> Tone:
+    return "good" if node.good else "warn" if node.reached else "bad"
+
+
+def _width(line: Line) -> int:
+    return sum(cell_len(text) for text, _ in line)

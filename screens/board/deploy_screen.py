@@ -1,18 +1,17 @@
 """Screens of deploys: the plan of one and its run, and the history with rollback."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.message import Message
 from textual.widgets import Input, Static
 
-from screens.board.canvas import DetailsPanel, PanelInput
+from screens.board.canvas import DetailsPanel
 from screens.board.cards import Line, error_lines
 from screens.board.deployment import (
     BoardDeployer,
@@ -24,9 +23,8 @@ from screens.board.deployment import (
 )
 from screens.console_screen import ConsoleScreen, Tab, open_in_browser
 from screens.project_client import ProjectClient
-from screens.widgets.columns import ListColumn
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import ItemRows, Piece, Row
+from screens.widgets.rows import ItemRows, ListColumn, Piece, Row
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.deploy.format import differences, local_time, location, rollback_text
@@ -64,13 +62,6 @@ class DeployScreen(ConsoleScreen):
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
     ]
 
-    class LoginRequested(Message):
-        """A request to log in to a service; `retry` is called after the login."""
-
-        def __init__(self, retry: Callable[[], Any]) -> None:
-            super().__init__()
-            self.retry = retry
-
     def __init__(self, client: ProjectClient, deployer: BoardDeployer, unsaved_edits: int = 0) -> None:
         """Create the screen. `unsaved_edits` is the number of edits not yet written to svc.toml."""
         super().__init__(client)
@@ -94,12 +85,13 @@ class DeployScreen(ConsoleScreen):
 
     def _on_progress(self, progress: DeployProgress) -> None:
         """Show a progress event, which comes from the thread of the deploy."""
-        self.call_later(self._show_progress, progress)
 
-    def _show_progress(self, progress: DeployProgress) -> None:
-        self._set_log(self.deploy_log.add(progress))
-        if self.deploy_log.phase == "running":
-            self.query_one(VerticalScroll).scroll_end(animate=False)
+        def show() -> None:
+            self._set_log(self.deploy_log.add(progress))
+            if self.deploy_log.phase == "running":
+                self.query_one(VerticalScroll).scroll_end(animate=False)
+
+        self.call_later(show)
 
     def action_plan(self) -> None:
         self._set_log(DeployLog(message=self.deploy_log.message, unsaved_edits=self.deploy_log.unsaved_edits))
@@ -115,7 +107,7 @@ class DeployScreen(ConsoleScreen):
             self._set_log(replace(self.deploy_log, phase="planned", plan=plan))
 
     def action_log_in(self) -> None:
-        self.post_message(self.LoginRequested(self.action_plan))
+        self.post_message(self.LoginRequired(self.action_plan))
 
     def action_allow(self) -> None:
         self._set_log(replace(self.deploy_log, allowed=True))
@@ -176,11 +168,8 @@ class DeployScreen(ConsoleScreen):
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        log, prompting = (
-            self.deploy_log,
-            bool(self.query(PanelInput)) and self.query_one(DetailsPanel).prompting,
-        )
-        plan = log.plan
+        log, plan = self.deploy_log, self.deploy_log.plan
+        prompting = any(panel.prompting for panel in self.query(DetailsPanel))
         return {
             "go_live": log.ready and not prompting and plan is not None and not plan.up_to_date,
             "message": log.phase == "planned" and not prompting,
@@ -228,14 +217,14 @@ class HistoryScreen(ConsoleScreen):
         super().__init__(client)
         self._deployer = deployer
         self._columns: tuple[ListColumn, ...] = COLUMNS
-        self._rows = ItemRows[Document](self._row)
+        self._history = ItemRows[Document](self._row)
         self._activations: Sequence[Document] = ()
         self._plan: Document | None = None
         self._login_required = False
 
     def body(self) -> ComposeResult:
         """Yield the deployments and the details of one."""
-        yield VirtualRows(self._rows, COLUMNS)
+        yield VirtualRows(self._history, COLUMNS)
         yield DetailsPanel()
 
     def on_mount(self) -> None:
@@ -256,30 +245,27 @@ class HistoryScreen(ConsoleScreen):
         columns = COLUMNS if self.size.width >= WIDE else NARROW
         if columns != self._columns:
             self._columns = columns
-            self.query_one(VirtualRows).set_columns(columns)
+            self.rows.set_columns(columns)
 
     @property
     def _selected(self) -> Document | None:
-        at = self.query_one(VirtualRows).cursor_row
-        return self._rows.items[at] if at < self._rows.count() else None
+        at = self.rows.cursor_row
+        return self._history.items[at] if at < self._history.count() else None
 
     @work(group="history", exclusive=True)
     async def action_reload(self) -> None:
-        await self._load()
-
-    async def _load(self) -> None:
         self._login_required = False
         try:
             history = await asyncio.to_thread(self._deployer.call, "GET", "/deployments")
         except SvcError as error:
             self._show_failure("Could not load the deployment history", error)
             return
-        selected, rows = self._selected, self.query_one(VirtualRows)
-        self._rows.items, self._activations = history["deployments"], history["activations"]
-        rows.set_source(self._rows)
-        ids = [each["id"] for each in self._rows.items]
+        selected, rows = self._selected, self.rows
+        self._history.items, self._activations = history["deployments"], history["activations"]
+        rows.set_source(self._history)
+        ids = [each["id"] for each in self._history.items]
         rows.cursor_row = ids.index(selected["id"]) if selected and selected["id"] in ids else 0
-        await self._compare()
+        self._compare()
 
     def _show_failure(self, title: str, error: SvcError) -> None:
         error = with_login_key(error)
@@ -289,12 +275,9 @@ class HistoryScreen(ConsoleScreen):
 
     def on_virtual_rows_moved(self) -> None:
         if not self.query_one(DetailsPanel).prompting:
-            self._start_compare()
+            self._compare()
 
     @work(group="compare", exclusive=True)
-    async def _start_compare(self) -> None:
-        await self._compare()
-
     async def _compare(self) -> None:
         deployment, panel = self._selected, self.query_one(DetailsPanel)
         self._plan = None
@@ -322,7 +305,7 @@ class HistoryScreen(ConsoleScreen):
         self.refresh_bindings()
 
     def action_log_in(self) -> None:
-        self.post_message(DeployScreen.LoginRequested(self.action_reload))
+        self.post_message(self.LoginRequired(self.action_reload))
 
     def action_roll_back(self) -> None:
         if (plan := self._plan) is not None:
@@ -334,7 +317,7 @@ class HistoryScreen(ConsoleScreen):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.query_one(DetailsPanel).hide_input()
-        self.query_one(VirtualRows).focus()
+        self.rows.focus()
         if (plan := self._plan) is not None:
             self._roll_back(plan, event.value.strip())
 
@@ -350,13 +333,13 @@ class HistoryScreen(ConsoleScreen):
             self.notify(f"rolled back: {live['deployment']['id']} is live", timeout=5, markup=False)
         finally:
             self.pending = 0
-        await self._load()
+        self.action_reload()
 
     def action_back(self) -> None:
         panel = self.query_one(DetailsPanel)
         if panel.prompting:
             panel.hide_input()
-            self.query_one(VirtualRows).focus()
+            self.rows.focus()
             self.on_virtual_rows_moved()
         elif self.pending:
             self.notify("the rollback is in progress", timeout=3)

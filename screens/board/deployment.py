@@ -5,8 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from screens.board.cards import Line, error_lines
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Tone
+from screens.widgets.rows import Tone, sanitize
 from svc_tui.client import SvcError
 from svc_tui.deploy.format import Difference, location, project_address
 from svc_tui.terminal.units import plural, size
@@ -126,27 +125,21 @@ class DeployLog:
             if number == at and self.phase in ("planning", "running"):
                 tone = "accent"
             head: Line = ((f"{number + 1} ", "dim"), (f"{step:<{_STEP_CELLS}}", tone))
-            first = self._event_text(step, events[:1])
-            lines.append((*head, *first))
-            lines += [
-                ((" " * (_STEP_CELLS + 2), ""), *self._event_text(step, [event])) for event in events[1:]
+            none: Line = (("…", "dim"),) if step == "build" and self.phase == "planning" else ()
+            texts: list[Line] = [
+                ((sanitize(event.text), "dim" if event.transient else ""),) for event in events
             ]
+            for text in texts or [none]:
+                lines.append((*head, *text))
+                head = ((" " * (_STEP_CELLS + 2), ""),)
         return lines
-
-    def _event_text(self, step: Step, events: Sequence[DeployProgress]) -> Line:
-        if not events:
-            return (("…", "dim"),) if step == "build" and self.phase == "planning" else ()
-        return ((sanitize(events[0].text), "dim" if events[0].transient else ""),)
 
     def _planned(self) -> list[Line]:
         plan = self.plan
         if plan is None or self.phase not in ("planned", "running", "failed"):
             return []
-        title = (
-            f"deploy to {plan.service}, replacing {plan.live}"
-            if plan.live
-            else f"first deploy to {plan.service}"
-        )
+        replaced = f", replacing {plan.live}" if plan.live else ""
+        title = f"{'deploy' if plan.live else 'first deploy'} to {plan.service}{replaced}"
         upload = f"{plural(plan.files, 'file')}, {size(plan.size)} to upload"
         lines: list[Line] = [(), ((title, "bold"),), *difference_lines(plan.differences)]
         if plan.up_to_date:
@@ -159,12 +152,9 @@ class DeployLog:
         if self.message:
             lines.append((("message  ", "dim"), (sanitize(self.message), "")))
         if self.unsaved_edits:
-            edits = (
-                "1 edit of svc.toml is"
-                if self.unsaved_edits == 1
-                else f"{self.unsaved_edits} edits of svc.toml are"
-            )
-            lines.append(((f"{edits} unsaved and not part of this deploy", "warn"),))
+            are = "is" if self.unsaved_edits == 1 else "are"
+            edits = f"{plural(self.unsaved_edits, 'edit')} of svc.toml {are} unsaved"
+            lines.append(((f"{edits} and not part of this deploy", "warn"),))
         if plan.needs_approval and not self.allowed:
             text = "lines with ! are new capabilities, or mounts that it would undo; press A to allow them"
             lines.append(((text, "warn"),))

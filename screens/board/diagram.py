@@ -5,26 +5,19 @@ Does not import Textual.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, NamedTuple
+from itertools import product
+from typing import Literal, NamedTuple, TypeVar
 
 from screens.board.cards import CARD_LINES, TALL_CARD_LINES
-from screens.board.edits import DrawnMount, Mark, MountEdit, mounts_to_draw
 from screens.board.layout import BoardColumn, Box, Edge, Graph, GraphLayout, Hit, Node, Point, Route, layout
-from screens.board.project import BoardMount, Manifest
+from screens.board.project import BoardMount, DrawnMount, Manifest, Mark, MountEdit, mounts_to_draw
 
 WIDTHS = ((28, 20, 1), (22, 18, 1), (17, 12, 1), (16, 11, 1), (12, 11, 1), (10, 11, 0))
 """Widths of a resource card, a Door card, and their padding. The first triple that fits is used, or the last.
 """
 MAX_SPREAD = 24
 """Maximum extra cells between two columns."""
-SPACINGS = (
-    (TALL_CARD_LINES, 4),
-    (TALL_CARD_LINES, 2),
-    (TALL_CARD_LINES, 0),
-    (CARD_LINES, 4),
-    (CARD_LINES, 2),
-    (CARD_LINES, 0),
-)
+SPACINGS = tuple(product((TALL_CARD_LINES, CARD_LINES), (4, 2, 0)))
 """Lines per resource card and extra rows between nodes, tried in this order."""
 TALL_ROWS = 15
 """Minimum height of the diagram, in rows, for tall cards."""
@@ -140,8 +133,10 @@ EMPTY = build_diagram(Manifest({}, ()), (), {}, 0)
 
 
 Direction = Literal["left", "right", "up", "down"]
+_STEPS: Mapping[Direction, Point] = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 _ROW_WEIGHT = 3
 """Weight of a row relative to a cell: cells are about twice as high as wide."""
+T = TypeVar("T")
 
 
 def next_in_direction(diagram: Diagram, at: Hit | None, direction: Direction) -> Hit | None:
@@ -152,15 +147,15 @@ def next_in_direction(diagram: Diagram, at: Hit | None, direction: Direction) ->
     anchors = _anchors(diagram.layout)
     if at is None or at not in anchors:
         return first_node(diagram)
-    candidates = {hit: point for hit, point in anchors.items() if _is_ahead(anchors[at], point, direction)}
+    distances = _distances(anchors, at, direction)
     if direction in ("left", "right") and at.kind == "edge":
         edge = next(edge for edge in diagram.graph.edges if edge.key == at.key)
         ends = {Hit("node", edge.source), Hit("node", edge.target)}
-        nodes = {hit: point for hit, point in candidates.items() if hit.kind == "node"}
-        candidates = {hit: point for hit, point in nodes.items() if hit in ends} or nodes
+        nodes = {hit: distance for hit, distance in distances.items() if hit.kind == "node"}
+        distances = {hit: distance for hit, distance in nodes.items() if hit in ends} or nodes
     elif direction in ("up", "down"):
-        candidates = {hit: point for hit, point in candidates.items() if hit.kind == at.kind} or candidates
-    return min(candidates, key=lambda hit: _distance(anchors[at], candidates[hit], direction), default=at)
+        distances = {hit: away for hit, away in distances.items() if hit.kind == at.kind} or distances
+    return min(distances, key=distances.__getitem__, default=at)
 
 
 def first_node(diagram: Diagram) -> Hit | None:
@@ -169,10 +164,7 @@ def first_node(diagram: Diagram) -> Hit | None:
 
 
 def next_edge(diagram: Diagram, at: Hit | None, by: int) -> Hit | None:
-    """Return the next or previous edge from top to bottom; from a node, one of its own edges.
-
-    Without any edges, return the next node.
-    """
+    """Return the next or previous edge, from top to bottom; from a node, its own. Without edges, a node."""
     anchors = _anchors(diagram.layout)
     edges = _reading_order([hit for hit in anchors if hit.kind == "edge"], anchors)
     if not edges:
@@ -187,11 +179,9 @@ def next_edge(diagram: Diagram, at: Hit | None, by: int) -> Hit | None:
 
 def nearest(diagram: Diagram, keys: Iterable[str], at: str, direction: Direction) -> str:
     """Return the nearest of some nodes in a direction, or the current one."""
-    anchors = {key: _middle(diagram.layout.boxes[key]) for key in {*keys, at}}
-    candidates = [key for key in anchors if key != at and _is_ahead(anchors[at], anchors[key], direction)]
-    return min(
-        sorted(candidates), key=lambda key: _distance(anchors[at], anchors[key], direction), default=at
-    )
+    anchors = {key: _middle(diagram.layout.boxes[key]) for key in sorted({*keys, at})}
+    distances = _distances(anchors, at, direction)
+    return min(distances, key=distances.__getitem__, default=at)
 
 
 def _reading_order(hits: Iterable[Hit], anchors: Mapping[Hit, Point]) -> list[Hit]:
@@ -216,16 +206,12 @@ def _middle(box: Box) -> Point:
     return box.x + box.width // 2, box.y + box.height // 2
 
 
-def _is_ahead(begin: Point, end: Point, direction: Direction) -> bool:
-    return {
-        "left": end[0] < begin[0],
-        "right": end[0] > begin[0],
-        "up": end[1] < begin[1],
-        "down": end[1] > begin[1],
-    }[direction]
-
-
-def _distance(begin: Point, end: Point, direction: Direction) -> int:
-    """Return the perceived distance; an offset across the direction counts twice."""
-    across, down = abs(end[0] - begin[0]), abs(end[1] - begin[1]) * _ROW_WEIGHT
-    return across + 2 * down if direction in ("left", "right") else down + 2 * across
+def _distances(anchors: Mapping[T, Point], at: T, direction: Direction) -> dict[T, int]:
+    """Return the perceived distances of the points ahead; an offset across the direction counts twice."""
+    (ahead_x, ahead_y), (x, y) = _STEPS[direction], anchors[at]
+    distances = {}
+    for key, (to_x, to_y) in anchors.items():
+        right, down = to_x - x, (to_y - y) * _ROW_WEIGHT
+        if (ahead := right * ahead_x + down * ahead_y) > 0:
+            distances[key] = ahead + 2 * abs(right * ahead_y + down * ahead_x)
+    return distances

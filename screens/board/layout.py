@@ -14,7 +14,7 @@ A cell stores in which directions its line continues. Lines that meet in a cell 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from statistics import fmean
 from typing import Literal, NamedTuple
 
@@ -63,6 +63,15 @@ class Graph:
 
 _SWEEPS = 4
 """Passes that order the nodes by their neighbors on the left, then on the right."""
+MAX_LABEL = 24
+_OUT, _IN = 1, 2
+"""Cells between a node and a track: at the source, and at the target with its arrow."""
+_STEP = 2
+"""Cells between two tracks."""
+_MIN_GAP_WIDTH = 4
+"""Minimum width of a gap in cells."""
+Point = tuple[int, int]
+"""Column and row of a cell, from 0."""
 
 
 class Side(Enum):
@@ -72,8 +81,7 @@ class Side(Enum):
     RIGHT = 0
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """One end of an edge: the node, its side, and the gap there (gap 0 is to the right of column 0)."""
 
     node: str
@@ -83,10 +91,11 @@ class End:
 
 TrackOwner = tuple[str, ...]
 """The owner of a row at a node and of a track in a gap: one edge, or a trunk of several."""
+OwnedEnd = tuple[End, TrackOwner]
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeEnds:
+class Link:
     """An edge and its ends. An edge with both ends in one gap stays in that gap."""
 
     edge: Edge
@@ -94,21 +103,25 @@ class EdgeEnds:
     target: End
 
     @property
-    def ends(self) -> tuple[tuple[End, TrackOwner], tuple[End, TrackOwner]]:
+    def ends(self) -> tuple[OwnedEnd, OwnedEnd]:
         """Both ends with their owner: the edge, or the trunk that it shares with others."""
-        own = (self.edge.key,)
-        return (
-            (self.source, self._trunk(self.source) if self.edge.trunk == "source" else own),
-            (self.target, self._trunk(self.target) if self.edge.trunk == "target" else own),
-        )
-
-    def _trunk(self, end: End) -> TrackOwner:
-        return self.edge.trunk, end.node, end.side.name
+        trunk, own = self.edge.trunk, (self.edge.key,)
+        source = (trunk, self.source.node, self.source.side.name) if trunk == "source" else own
+        target = (trunk, self.target.node, self.target.side.name) if trunk == "target" else own
+        return (self.source, source), (self.target, target)
 
     def track(self, end: End) -> TrackOwner:
         """Return the owner of the track used in the gap of an end."""
         names = [name for node_end, name in self.ends if node_end.gap == end.gap]
         return next((name for name in names if name != (self.edge.key,)), names[0])
+
+    @property
+    def label(self) -> str:
+        """The label, truncated to the maximum length, with a blank on both sides; "" without a label."""
+        label = self.edge.label
+        if len(label) > MAX_LABEL:
+            label = f"{label[: MAX_LABEL - 1]}…"
+        return f" {label} " if label else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,33 +141,27 @@ class Rows:
         return (self.top + self.bottom) / 2
 
 
-def order_nodes(graph: Graph) -> list[list[str]]:
-    """Return the nodes of each column in an order that puts neighbors level (barycenter method)."""
-    present = sorted({node.column for node in graph.nodes})
-    columns = [[node.key for node in graph.nodes if node.column is column] for column in present]
-    neighbors = _neighbors(graph.edges)
-    for _ in range(_SWEEPS):
-        for sweep in (range(1, len(columns)), range(len(columns) - 2, -1, -1), range(1, len(columns))):
-            for index in sweep:
-                fixed = columns[:index] if sweep.step > 0 else columns[index + 1 :]
-                columns[index] = _by_barycenter(columns[index], fixed, neighbors)
-    return columns
+@dataclass(frozen=True, slots=True)
+class VerticalSegment:
+    """A vertical part of an edge in a gap, from row `begin` to row `end` in the direction of the edge.
+
+    `turns` is True if it comes from the left and returns there.
+    """
+
+    track: TrackOwner
+    gap: int
+    begin: int
+    end: int
+    turns: bool = False
 
 
-def _by_barycenter(
-    column: list[str], fixed: Sequence[Sequence[str]], neighbors: Mapping[str, Sequence[str]]
-) -> list[str]:
-    positions_of = {
-        key: index / len(other_column) for other_column in fixed for index, key in enumerate(other_column)
-    }
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The layout of a gap: its tracks, the cell after them (labels on the right start there), its width."""
 
-    def weight(key: str) -> float:
-        positions = [
-            positions_of[neighbor] for neighbor in neighbors.get(key, ()) if neighbor in positions_of
-        ]
-        return fmean(positions) if positions else column.index(key) / len(column)
-
-    return sorted(column, key=weight)
+    tracks: Mapping[TrackOwner, int]
+    tracks_end: int
+    width: int
 
 
 def _neighbors(edges: Iterable[Edge]) -> dict[str, list[str]]:
@@ -166,43 +173,61 @@ def _neighbors(edges: Iterable[Edge]) -> dict[str, list[str]]:
     return neighbors
 
 
-def edge_ends(graph: Graph, columns: Sequence[Sequence[str]]) -> list[EdgeEnds]:
-    """Return each edge with the facing sides of its nodes.
+def _order_nodes(graph: Graph, neighbors: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return the nodes of each column in an order that puts neighbors level (barycenter method)."""
+    present = sorted({node.column for node in graph.nodes})
+    columns = [[node.key for node in graph.nodes if node.column is column] for column in present]
+    for _ in range(_SWEEPS):
+        for sweep in (range(1, len(columns)), range(len(columns) - 2, -1, -1), range(1, len(columns))):
+            for index in sweep:
+                column, fixed = columns[index], columns[:index] if sweep.step > 0 else columns[index + 1 :]
+                places = {key: at / len(other) for other in fixed for at, key in enumerate(other)}
+                weights: dict[str, float] = {}
+                for at, key in enumerate(column):
+                    level = [places[neighbor] for neighbor in neighbors.get(key, ()) if neighbor in places]
+                    weights[key] = fmean(level) if level else at / len(column)
+                columns[index] = sorted(column, key=weights.__getitem__)
+    return columns
 
-    Within a column, both ends are on the right.
-    """
-    column_of = {key: index for index, column in enumerate(columns) for key in column}
-    links = []
-    for edge in graph.edges:
-        source, target = column_of[edge.source], column_of[edge.target]
-        source_side = Side.RIGHT if source <= target else Side.LEFT
-        target_side = Side.LEFT if source < target else Side.RIGHT
-        ends = ((edge.source, source, source_side), (edge.target, target, target_side))
-        links.append(EdgeEnds(edge, *(End(key, side, column + side.value) for key, column, side in ends)))
-    return links
+
+def _link(edge: Edge, column_of: Mapping[str, int]) -> Link:
+    """Return an edge with the facing sides of its nodes. Within a column, both ends are on the right."""
+    source, target = column_of[edge.source], column_of[edge.target]
+    source_side = Side.RIGHT if source <= target else Side.LEFT
+    target_side = Side.LEFT if source < target else Side.RIGHT
+    return Link(
+        edge,
+        End(edge.source, source_side, source + source_side.value),
+        End(edge.target, target_side, target + target_side.value),
+    )
 
 
-def assign_rows(
-    graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[EdgeEnds], row_gap: int = 0
+def _assign_rows(
+    graph: Graph,
+    columns: Sequence[Sequence[str]],
+    neighbors: Mapping[str, Sequence[str]],
+    links: Iterable[Link],
+    row_gap: int,
 ) -> dict[str, Rows]:
     """Return the rows of each node: level with its neighbors on the left, below the previous node.
 
-    Nodes that would overlap are spread around their position. A node starts in an even row and has as many
-    inner rows as `edge_routing` needs for its ends.
+    Nodes that would overlap are spread around their position. A node starts in an even row and has enough
+    inner rows for its ends: those on the same side use every second row.
     """
     heights = {node.key: node.height for node in graph.nodes}
-    for key, min_rows in _min_inner_rows(links).items():
-        heights[key] = max(heights[key], min_rows)
-    neighbors = _neighbors(graph.edges)
+    owners: dict[tuple[str, Side], set[TrackOwner]] = {}
+    for end, name in chain.from_iterable(link.ends for link in links):
+        owners.setdefault((end.node, end.side), set()).add(name)
+    for (key, side), names in owners.items():
+        heights[key] = max(heights[key], 2 * len(names) - (side is Side.RIGHT))
     rows: dict[str, Rows] = {}
     for column in columns:
         top = min((node_rows.top for node_rows in rows.values()), default=0)
         bottom = max((node_rows.bottom for node_rows in rows.values()), default=0)
-        middle = (top + bottom) / 2
         targets = []
         for key in column:
             middles = [rows[neighbor].middle for neighbor in neighbors.get(key, ()) if neighbor in rows]
-            targets.append((fmean(middles) if middles else middle) - (heights[key] + 1) / 2)
+            targets.append((fmean(middles) if middles else (top + bottom) / 2) - (heights[key] + 1) / 2)
         tops = _stack(targets, [heights[key] + 2 + row_gap for key in column])
         rows |= {key: Rows(top, top + heights[key] + 1) for key, top in zip(column, tops, strict=True)}
     top_row = min((node_rows.top for node_rows in rows.values()), default=0)
@@ -226,153 +251,54 @@ def _stack(targets: Sequence[float], heights: Sequence[int]) -> list[int]:
     return [top + offset for top, offset in zip(tops, offsets, strict=False)]
 
 
-def _min_inner_rows(links: Iterable[EdgeEnds]) -> dict[str, int]:
-    """Return the minimum inner rows per node: ends on the same side use every second row."""
-    ends: dict[tuple[str, Side], set[TrackOwner]] = {}
-    for link in links:
-        for end, name in link.ends:
-            ends.setdefault((end.node, end.side), set()).add(name)
-    min_rows: dict[str, int] = {}
-    for (key, side), names in ends.items():
-        min_rows[key] = max(2 * len(names) - (side is Side.RIGHT), min_rows.get(key, 0))
-    return min_rows
+def _assign_ports(links: Sequence[Link], rows: Mapping[str, Rows]) -> dict[OwnedEnd, int]:
+    """Return the row of each end.
 
-
-Point = tuple[int, int]
-"""Column and row of a cell, from 0."""
-MAX_LABEL = 24
-_OUT, _IN = 1, 2
-"""Cells between a node and a track: at the source, and at the target with its arrow."""
-_STEP = 2
-"""Cells between two tracks."""
-_MIN_GAP_WIDTH = 4
-"""Minimum width of a gap in cells."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The rows in which an edge starts and ends."""
-
-    source: int
-    target: int
-
-
-@dataclass(frozen=True, slots=True)
-class VerticalSegment:
-    """A vertical part of an edge in a gap, from row `begin` to row `end` in the direction of the edge.
-
-    `turns` is True if it comes from the left and returns there.
+    An edge that can be straight has a row near the middle of both nodes. The other ends have rows near the
+    middle of their node, in the order of the connected nodes.
     """
-
-    track: TrackOwner
-    gap: int
-    begin: int
-    end: int
-    turns: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """The layout of a gap: its tracks, the cell after them (labels on the right start there), its width."""
-
-    tracks: Mapping[TrackOwner, int]
-    tracks_end: int
-    width: int
-
-
-def assign_ports(links: Sequence[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, Ports]:
-    """Return the rows in which each edge starts and ends."""
-    end_rows: dict[tuple[End, TrackOwner], int] = {}
+    ports: dict[OwnedEnd, int] = {}
+    used: set[tuple[int, int]] = set()
     for link in sorted(
         links, key=lambda link: abs(rows[link.source.node].middle - rows[link.target.node].middle)
     ):
-        if not any(end in end_rows for end in link.ends):
-            used = {(end.gap, row) for (end, _), row in end_rows.items()}
-            row = _straight_row(link, rows, used)
-            if row is not None:
-                end_rows |= dict.fromkeys(link.ends, row)
-    end_rows |= _spread_rows(links, rows, end_rows)
-    return {link.edge.key: Ports(*(end_rows[end] for end in link.ends)) for link in links}
-
-
-def _spread_rows(
-    links: Sequence[EdgeEnds], rows: Mapping[str, Rows], end_rows: Mapping[tuple[End, TrackOwner], int]
-) -> dict[tuple[End, TrackOwner], int]:
-    """Assign each remaining end a row near the middle of its node, in the order of the connected nodes."""
-    used = {(end.gap, row) for (end, _), row in end_rows.items()}
+        facing = link.source.gap == link.target.gap and link.source.side is not link.target.side
+        if facing and not any(end in ports for end in link.ends):
+            source, target = rows[link.source.node], rows[link.target.node]
+            middle = (source.middle + target.middle) / 2
+            common = [row for row in source.inner if row in target.inner]
+            free = [row for row in common if (link.source.gap, row) not in used]
+            if free:
+                row = min(free, key=lambda row: abs(row - middle))
+                ports |= dict.fromkeys(link.ends, row)
+                used.add((link.source.gap, row))
     unassigned: dict[End, dict[TrackOwner, list[float]]] = {}
     for link in links:
         for (end, name), (other, _) in zip(link.ends, link.ends[::-1], strict=True):
-            if (end, name) not in end_rows:
+            if (end, name) not in ports:
                 unassigned.setdefault(end, {}).setdefault(name, []).append(rows[other.node].middle)
-    assigned: dict[tuple[End, TrackOwner], int] = {}
     for end, middles in unassigned.items():
         odd = end.side is Side.RIGHT
         free = [row for row in rows[end.node].inner if row % 2 == odd and (end.gap, row) not in used]
         first = (len(free) - len(middles)) // 2
         names = sorted(middles, key=lambda name: (fmean(middles[name]), name))
-        assigned |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
-    return assigned
+        ports |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
+    return ports
 
 
-def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], used: set[tuple[int, int]]) -> int | None:
-    """Return a row in which the edge can be straight, near the middle of both nodes."""
-    if link.source.gap != link.target.gap or link.source.side is link.target.side:
-        return None
-    source, target = rows[link.source.node], rows[link.target.node]
-    middle = (source.middle + target.middle) / 2
-    common = [row for row in source.inner if row in target.inner and (link.source.gap, row) not in used]
-    return min(common, key=lambda row: abs(row - middle), default=None)
-
-
-def assign_lanes(links: Iterable[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, int]:
-    """Return the lane, a row below all nodes, of each edge that passes a column."""
-    first_lane = max((node_rows.bottom for node_rows in rows.values()), default=0) + 2
-    long_edges = [link.edge.key for link in links if link.source.gap != link.target.gap]
-    return {key: first_lane + index for index, key in enumerate(long_edges)}
-
-
-def vertical_segments(
-    links: Iterable[EdgeEnds], rows: Mapping[str, Ports], lanes: Mapping[str, int]
-) -> dict[str, list[VerticalSegment]]:
-    """Return the vertical parts of each edge: none, one, or two."""
-    segments: dict[str, list[VerticalSegment]] = {}
-    for link in links:
-        key, source, target = link.edge.key, link.source, link.target
-        begin, end = rows[key].source, rows[key].target
-        if key in lanes:
-            lane = lanes[key]
-            edge_segments = [
-                VerticalSegment(link.track(source), source.gap, begin, lane, turns=False),
-                VerticalSegment(link.track(target), target.gap, lane, end, turns=False),
-            ]
-        elif begin != end:
-            turns = source.side is target.side
-            edge_segments = [VerticalSegment(link.track(source), source.gap, begin, end, turns)]
-        else:
-            edge_segments = []
-        segments[key] = edge_segments
-    return segments
-
-
-def divide_gaps(
-    links: Sequence[EdgeEnds], segments: Mapping[str, Sequence[VerticalSegment]], count: int
-) -> list[Gap]:
+def _divide_gaps(links: Sequence[Link], segments: Iterable[VerticalSegment], count: int) -> list[Gap]:
     """Return the layout of each of `count` gaps; the last one has no column on its right."""
     sides = {link.track(end): link.source.side for link in links for end in (link.source, link.target)}
+    by_gap: list[dict[TrackOwner, list[VerticalSegment]]] = [{} for _ in range(count)]
+    for segment in segments:
+        by_gap[segment.gap].setdefault(segment.track, []).append(segment)
     gaps = []
-    for gap in range(count):
-        left_labels = [_IN + len(label_text(link)) for link in links if _ends_in(link, gap, Side.RIGHT)]
-        right_labels = [
-            _IN + len(f"─{text}") if (text := label_text(link)) else _IN
-            for link in links
-            if _ends_in(link, gap, Side.LEFT)
-        ]
-        left_margin, right_margin = max(left_labels, default=_OUT), max(right_labels, default=_IN)
-        by_track: dict[TrackOwner, list[VerticalSegment]] = {}
-        for segment in chain.from_iterable(segments.values()):
-            if segment.gap == gap:
-                by_track.setdefault(segment.track, []).append(segment)
+    for gap, by_track in enumerate(by_gap):
+        ends = [(link.target.side, len(link.label)) for link in links if link.target.gap == gap]
+        left_margin = max((_IN + label for side, label in ends if side is Side.RIGHT), default=_OUT)
+        right_margin = max(
+            (_IN + label + bool(label) for side, label in ends if side is Side.LEFT), default=_IN
+        )
         order = sorted(by_track, key=lambda name: _rank(by_track[name], sides[name]))
         tracks = {name: left_margin + _STEP * index for index, name in enumerate(order)}
         tracks_end = left_margin + (_STEP * len(order) - 1 if order else 0)
@@ -392,18 +318,6 @@ def _rank(segments: Sequence[VerticalSegment], side: Side) -> tuple[int, float]:
     return (1, left) if right < left else (2, -left)
 
 
-def _ends_in(link: EdgeEnds, gap: int, side: Side) -> bool:
-    return link.target.gap == gap and link.target.side is side
-
-
-def label_text(link: EdgeEnds) -> str:
-    """Return the label, truncated to the maximum length, with a blank on both sides; "" without a label."""
-    label = link.edge.label
-    if len(label) > MAX_LABEL:
-        label = f"{label[: MAX_LABEL - 1]}…"
-    return f" {label} " if label else ""
-
-
 N, E, S, W = 1, 2, 4, 8
 """Bits for the directions in which a line leaves a cell."""
 UNICODE = " ╵╶╰╷│╭├╴╯─┴╮┤┬┼"
@@ -412,11 +326,7 @@ HEAVY = " ╹╺┗╻┃┏┣╸┛━┻┓┫┳╋"
 """The characters of selected items."""
 DIMMED = UNICODE.replace("│", "┊").replace("─", "┈")
 """The characters of nodes that cannot be selected."""
-ASCII = " |-+||++-+-++++++"
-HEAVY_ASCII = " #=######=#=#####"
-DIMMED_ASCII = ASCII.replace("|", ":").replace("-", ".")
-_ARROWS = {E: {UNICODE: "▶", HEAVY: "▶"}, W: {UNICODE: "◀", HEAVY: "◀"}}
-_ASCII_ARROWS = {E: ">", W: "<"}
+_ARROWS = {E: "▶", W: "◀"}
 
 
 class Hit(NamedTuple):
@@ -454,12 +364,8 @@ class DiagramCell(NamedTuple):
     text: str = ""
 
     def glyph(self, glyphs: str = UNICODE) -> str:
-        """Return the character of the cell in one of the four glyph sets."""
-        if self.text:
-            return self.text
-        if self.arrow:
-            return _ARROWS[self.arrow].get(glyphs, _ASCII_ARROWS[self.arrow])
-        return glyphs[self.mask]
+        """Return the character of the cell in one of the glyph sets."""
+        return self.text or _ARROWS.get(self.arrow) or glyphs[self.mask]
 
 
 def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, DiagramCell]:
@@ -470,9 +376,12 @@ def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Po
     masks: dict[Point, int] = {}
     hits: dict[Point, Hit] = {}
     for key, box in boxes.items():
-        hit = Hit("node", key)
-        for point, mask in _box(box):
-            masks[point], hits[point] = mask, hit
+        hit, x, y = Hit("node", key), box.x, box.y
+        right, bottom = x + box.width - 1, y + box.height - 1
+        for point in product(range(x, right + 1), range(y, bottom + 1)):
+            masks[point], hits[point] = 0, hit
+        for point, mask in _line(((x, y), (right, y), (right, bottom), (x, bottom), (x, y))):
+            masks[point] |= mask
     arrows: dict[Point, int] = {}
     for key, route in routes.items():
         for point, mask in route_masks(route).items():
@@ -505,18 +414,6 @@ def _arrow(route: Route) -> tuple[Point, int]:
     """Return the cell before the target node and the direction of the arrow."""
     (from_x, _), (x, y) = route.points[-2:]
     return ((x - 1, y), E) if from_x < x else ((x + 1, y), W)
-
-
-def _box(box: Box) -> Iterator[tuple[Point, int]]:
-    right, bottom = box.x + box.width - 1, box.y + box.height - 1
-    for y in range(box.y, bottom + 1):
-        for x in range(box.x, right + 1):
-            mask = 0
-            if y in (box.y, bottom):
-                mask |= (E if x < right else 0) | (W if x > box.x else 0)
-            if x in (box.x, right):
-                mask |= (S if y < bottom else 0) | (N if y > box.y else 0)
-            yield (x, y), mask
 
 
 def _line(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
@@ -556,27 +453,39 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
 
     `spread` is added to the distance of columns, `row_gap` (an even number) to the distance of nodes.
     """
-    columns = order_nodes(graph)
-    links = edge_ends(graph, columns)
-    rows = assign_rows(graph, columns, links, row_gap)
-    ports = assign_ports(links, rows)
-    lanes = assign_lanes(links, rows)
-    segments = vertical_segments(links, ports, lanes)
-    gaps = divide_gaps(links, segments, len(columns))
+    neighbors = _neighbors(graph.edges)
+    columns = _order_nodes(graph, neighbors)
+    column_of = {key: index for index, column in enumerate(columns) for key in column}
+    links = [_link(edge, column_of) for edge in graph.edges]
+    rows = _assign_rows(graph, columns, neighbors, links, row_gap)
+    ports = _assign_ports(links, rows)
+    lane = max((node_rows.bottom for node_rows in rows.values()), default=0) + 2
+    segments: dict[str, list[VerticalSegment]] = {}
+    for link in links:
+        source, target = link.source, link.target
+        begin, end = (ports[owned] for owned in link.ends)
+        segments[link.edge.key] = parts = []
+        if source.gap != target.gap:  # It passes a column in a lane of its own, a row below all nodes.
+            parts.append(VerticalSegment(link.track(source), source.gap, begin, lane))
+            parts.append(VerticalSegment(link.track(target), target.gap, lane, end))
+            lane += 1
+        elif begin != end:
+            turns = source.side is target.side
+            parts.append(VerticalSegment(link.track(source), source.gap, begin, end, turns))
+    gaps = _divide_gaps(links, [*chain.from_iterable(segments.values())], len(columns))
     boxes, gap_at = _horizontal(graph, columns, rows, gaps, spread)
     routes = {}
     for link in links:
-        key, begin, end = link.edge.key, ports[link.edge.key].source, ports[link.edge.key].target
+        begin, end = (ports[owned] for owned in link.ends)
         corners = [
-            (gap_at[segment.gap] + spread // 2 + gaps[segment.gap].tracks[segment.track], row)
-            for segment in segments[key]
-            for row in (segment.begin, segment.end)
+            (gap_at[part.gap] + spread // 2 + gaps[part.gap].tracks[part.track], row)
+            for part in segments[link.edge.key]
+            for row in (part.begin, part.end)
         ]
         points = ((_border(boxes, link.source), begin), *corners, (_border(boxes, link.target), end))
-        label_offset = spread // 2 + gaps[link.target.gap].tracks_end if link.target.side is Side.LEFT else 0
-        label = label_text(link)
-        label_at = (gap_at[link.target.gap] + label_offset + 1, end) if label else points[0]
-        routes[key] = Route(points, label, label_at)
+        offset = spread // 2 + gaps[link.target.gap].tracks_end if link.target.side is Side.LEFT else 0
+        label_at = (gap_at[link.target.gap] + offset + 1, end) if link.label else points[0]
+        routes[link.edge.key] = Route(points, link.label, label_at)
     cells = draw_cells(boxes, routes)
     width = max((x for x, _ in cells), default=-1) + 1
     height = max((y for _, y in cells), default=-1) + 1
@@ -584,11 +493,7 @@ def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
 
 
 def _horizontal(
-    graph: Graph,
-    columns: Sequence[Sequence[str]],
-    rows: Mapping[str, Rows],
-    gaps: Sequence[Gap],
-    spread: int,
+    graph: Graph, columns: Sequence[Sequence[str]], rows: Mapping[str, Rows], gaps: Sequence[Gap], spread: int
 ) -> tuple[dict[str, Box], list[int]]:
     """Return the box of each node and the first cell of each gap; boxes of a column have the same width."""
     widths = {node.key: node.width + 2 for node in graph.nodes}

@@ -11,29 +11,32 @@ from typing import Any
 
 from screens.board.cards import (
     Line,
-    Signs,
     door_card,
     door_details,
-    door_summary,
     fallback_details,
-    fallback_summary,
+    format_rate,
     mount_details,
-    mount_summary,
     resource_card,
     resource_details,
     resource_summary,
     service_limits,
     sparkline,
-    use_summary,
 )
 from screens.board.diagram import DOOR_ROWS, EMPTY, Use, build_diagram, door_key, door_of
-from screens.board.edits import DrawnMount, MountEdit
 from screens.board.layout import Hit
-from screens.board.project import BoardDoor, BoardMount, Health, Manifest, ProjectStatus
+from screens.board.project import (
+    BoardDoor,
+    BoardMount,
+    BoardResource,
+    DrawnMount,
+    Health,
+    Manifest,
+    MountEdit,
+    ProjectStatus,
+)
 from screens.logs.format import began, method, status
 from screens.project_client import ProjectClient
-from screens.widgets.columns import PlacedColumn, fit_cell
-from screens.widgets.row_source import Tone
+from screens.widgets.rows import Piece, PlacedColumn, Tone, fit_cell
 from svc_tui.terminal.units import clock, duration
 
 REQUEST_CELLS = 46
@@ -76,6 +79,7 @@ _READ_ONLY = "You can view this live version. Changing its mounts requires the r
 _ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml"
 RECENT_SECONDS = 4
 """Age of requests that may not have been fetched yet."""
+_ARROW: Piece = (" → ", "dim")
 _NO_MOUNTS = "No mounts yet. Press c, or drag from one resource to another, to mount it under a path."
 
 
@@ -103,10 +107,7 @@ class BoardModel:
         return changed
 
     async def fetch_requests(self, client: ProjectClient, hit: Hit | None, count: int) -> bool:
-        """Fetch the last requests of an item's resource; return False if there are no new ones.
-
-        Raises `SvcError`.
-        """
+        """Fetch the last requests of an item; return whether there are new ones. Raises `SvcError`."""
         name = self.requested(hit)
         if name is None:
             return False
@@ -158,29 +159,32 @@ class BoardModel:
     def mount(self, hit: Hit | None) -> DrawnMount | None:
         return self.diagram.mounts.get(hit.key) if hit is not None else None
 
-    def fallback(self, hit: Hit | None) -> BoardMount | None:
-        """Return the fallback of an edge, with its label as pattern."""
-        return self.diagram.fallbacks.get(hit.key) if hit is not None else None
-
     def resource(self, hit: Hit | None) -> str | None:
         return hit.key if hit is not None and hit.key in self.manifest.resources else None
 
+    def _item(self, hit: Hit | None) -> DrawnMount | BoardMount | Use | BoardResource | str | None:
+        """Return a mount, a fallback with its label as pattern, a use, a resource, or the name of a Door."""
+        if hit is None:
+            return None
+        kinds: tuple[Mapping[str, DrawnMount | BoardMount | Use | BoardResource], ...]
+        kinds = self.diagram.mounts, self.diagram.fallbacks, self.diagram.uses, self.manifest.resources
+        return next((items[hit.key] for items in kinds if hit.key in items), door_of(hit.key))
+
     def requested(self, hit: Hit | None) -> str | None:
         """Return the resource whose requests belong to an item: itself, the target or user of an edge."""
-        if (edge := self.mount(hit)) is not None:
-            return edge.mount.target
-        if (fallback := self.fallback(hit)) is not None:
-            return fallback.target
-        if (use := self.use(hit)) is not None:
-            return use.resource
-        return self.resource(hit)
+        match self._item(hit):
+            case DrawnMount(BoardMount(target=name)) | BoardMount(target=name):
+                return name
+            case Use(name) | BoardResource(name=name):
+                return name
+        return None
 
-    def use(self, hit: Hit | None) -> Use | None:
-        return self.diagram.uses.get(hit.key) if hit is not None else None
-
-    def door_name(self, hit: Hit) -> str | None:
+    def door_name(self, hit: Hit | None) -> str | None:
         """Return the name of the Door of a node, or of the Door use of an edge."""
-        return use.door if (use := self.use(hit)) is not None else door_of(hit.key)
+        match self._item(hit):
+            case Use(door=name) | str(name):
+                return name
+        return None
 
     def health(self, name: str) -> Health:
         return self.status.resources.get(name, Health())
@@ -190,16 +194,16 @@ class BoardModel:
 
     def address(self, hit: Hit | None) -> str | None:
         """Return the URL of an item. A private resource has the URL of its first mount."""
-        if (edge := self.mount(hit)) is not None:
-            return self._mount_address(edge.mount)
-        if (fallback := self.fallback(hit)) is not None:
-            return self.health(fallback.source).address
-        if (name := self.resource(hit)) is None:
-            return self.status.address
-        if address := self.health(name).address:
-            return address
-        mounted = (self._mount_address(mount) for mount in self.manifest.mounts if mount.target == name)
-        return next((address for address in mounted if address), None)
+        match self._item(hit):
+            case DrawnMount(mount):
+                return self._mount_address(mount)
+            case BoardMount(source):
+                return self.health(source).address
+            case BoardResource(name=name):
+                mounts = (each for each in self.manifest.mounts if each.target == name)
+                addresses = [self.health(name).address, *map(self._mount_address, mounts)]
+                return next(filter(None, addresses), None)
+        return self.status.address
 
     def _mount_address(self, mount: BoardMount) -> str | None:
         address = self.health(mount.source).address
@@ -209,79 +213,85 @@ class BoardModel:
 
     def summary(self, hit: Hit | None) -> Line:
         """Return the status line of an item."""
-        if (edge := self.mount(hit)) is not None:
-            return mount_summary(edge, self._mount_rate(edge.mount))
-        if (fallback := self.fallback(hit)) is not None:
-            return fallback_summary(fallback)
-        if (name := self.resource(hit)) is not None:
-            return resource_summary(self.manifest.resources[name], self.health(name))
-        if (use := self.use(hit)) is not None:
-            calls = self._door(use.door).users.get(use.resource, 0)
-            return use_summary(use.resource, use.door, calls)
-        if hit is not None and (door := door_of(hit.key)) is not None:
-            return door_summary(door, self._door(door))
+        match self._item(hit):
+            case DrawnMount(mount, mark):
+                rate = format_rate(self._mount_rate(mount))
+                state: Piece = (f"   {mark}, not saved yet", "accent") if mark else (f"   {rate}", "")
+                pattern: Piece = (mount.pattern, "accent")
+                return (mount.source, "bold"), pattern, _ARROW, (mount.target, "bold"), state
+            case BoardMount(source, _, target):
+                return (source, "bold"), _ARROW, (target, "bold"), ("  as fallback", "dim")
+            case BoardResource(name=name) as resource:
+                return resource_summary(resource, self.health(name))
+            case Use(name, door):
+                calls = self._door(door).users.get(name, 0)
+                times = "once" if calls == 1 else f"{calls:,} times"
+                return (name, "bold"), _ARROW, (door, "bold"), (f"   called {times} since the start", "")
+            case str(door):
+                purpose = self._door(door).purpose
+                return (door, "bold"), (f"  Door, an API for your code: {purpose}", "dim")
         return ()
 
-    def details(self, hit: Hit | None, width: int, signs: Signs) -> tuple[str, list[Line]] | None:
-        """Return title and text of an item with its last requests, or None without an item.
-
-        `signs` are those of domains and bars.
-        """
+    def details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
+        """Return title and text of an item with its last requests, or None without an item."""
         name = self.requested(hit)
         left = width
         is_wide = width >= 2 * REQUEST_CELLS + GAP
-        if name is not None and is_wide and self.health(name).stage != "failed":
+        if name is not None and is_wide and self.health(name).state != "failed":
             left = width // 2 - GAP
-        if (content := self._details(hit, left, signs)) is None or name is None:
+        if (content := self._details(hit, left)) is None or name is None:
             return content
         title, lines = content
         if left < width:
-            return title, beside(lines, self._activity(name, width - left - GAP, signs.levels), left)
-        return title, [*lines, (), *self._activity(name, width, signs.levels)]
+            return title, beside(lines, self._activity(name, width - left - GAP), left)
+        return title, [*lines, (), *self._activity(name, width)]
 
-    def _activity(self, name: str, room: int, levels: str) -> list[Line]:
+    def _activity(self, name: str, room: int) -> list[Line]:
         """Return the request rate of a resource in the last minute, and its last requests."""
         history = self.health(name).history
         label = f"{name}, last minute  "
-        bars = sparkline(history, max(min(len(history) or 60, room - len(label)), 1), levels)
+        bars = sparkline(history, max(min(len(history) or 60, room - len(label)), 1))
         requests = self._requests[1] if self._requests[0] == name else None
         lines: list[Line] = [((label, "dim"), *bars), ()]
         return lines if requests is None else [*lines, *request_lines(requests, room)]
 
-    def _details(self, hit: Hit | None, width: int, signs: Signs) -> tuple[str, list[Line]] | None:
-        if (edge := self.mount(hit)) is not None:
-            lines = mount_details(edge, self._mount_rate(edge.mount), width)
-            return f"{edge.mount.source}{edge.mount.pattern}", lines
-        if (fallback := self.fallback(hit)) is not None:
-            return f"{fallback.source} → {fallback.target}", fallback_details(fallback, width)
-        if (use := self.use(hit)) is not None:
-            return f"{use.resource} → {use.door}", door_details(use.door, self._door(use.door), width)
-        if hit is not None and (door := door_of(hit.key)) is not None:
-            return f"{door}  Door", door_details(door, self._door(door), width)
-        if (name := self.resource(hit)) is None:
-            return None
-        resource, mounts = self.manifest.resources[name], self.manifest.mounts
+    def _details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
+        match self._item(hit):
+            case DrawnMount(mount):
+                lines = mount_details(mount, self._mount_rate(mount), width)
+                return f"{mount.source}{mount.pattern}", lines
+            case BoardMount() as fallback:
+                return f"{fallback.source} → {fallback.target}", fallback_details(fallback, width)
+            case Use(name, door):
+                return f"{name} → {door}", door_details(door, self._door(door), width)
+            case str(door):
+                return f"{door}  Door", door_details(door, self._door(door), width)
+            case BoardResource() as resource:
+                return f"{resource.name}  {resource.lane}", self._resource_details(resource, width)
+        return None
+
+    def _resource_details(self, resource: BoardResource, width: int) -> list[Line]:
+        name, mounts = resource.name, self.manifest.mounts
         outgoing = [mount for mount in mounts if mount.source == name]
         routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
         routes += [
             f"{other} as fallback" for other, each in self.manifest.resources.items() if each.fallback == name
         ]
         limits = service_limits(self.status)
-        lines = resource_details(resource, self.health(name), outgoing, routes, limits, width, signs)
-        return f"{name}  {resource.lane}", lines
+        return resource_details(resource, self.health(name), outgoing, routes, limits, width)
 
-    def _mount_rate(self, mount: BoardMount) -> float | None:
-        return self.status.mounts.get((mount.source, mount.pattern))
+    def _mount_rate(self, mount: BoardMount) -> float:
+        return self.status.mounts.get((mount.source, mount.pattern), 0.0)
 
-    def cards(self, signs: Signs) -> Mapping[str, tuple[Line, ...]]:
+    def cards(self) -> Mapping[str, tuple[Line, ...]]:
         """Return the text of each node of the diagram."""
         cards: dict[str, tuple[Line, ...]] = {}
         for node in self.diagram.graph.nodes:
             width = node.width - 2 * self.diagram.padding
             if (door := door_of(node.key)) is not None:
-                cards[node.key] = door_card(door, self._door(door), width, signs)
+                cards[node.key] = door_card(door, self._door(door), width)
             elif (resource := self.manifest.resources.get(node.key)) is not None:
-                cards[node.key] = resource_card(resource, self.health(node.key), width, signs, node.height)
+                cards[node.key] = resource_card(resource, self.health(node.key), width, node.height)
         return cards
 
     def tones(self) -> Mapping[str, Tone]:

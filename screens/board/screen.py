@@ -1,6 +1,6 @@
 """The Board: the view of a project as a diagram, with polling, selection, details and edits of mounts.
 
-`BoardModel` has the data, `Canvas` draws the diagram, and `MountEditor` has the edits of mounts.
+`BoardModel` has the data, `Canvas` draws the diagram, and `MountDraft` has the unsaved edits.
 """
 
 import os
@@ -15,46 +15,29 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
 from screens.board.canvas import Canvas, DetailsPanel, FleetLine
-from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_tab, lacking_domains, with_hint
+from screens.board.cards import Line, diff_lines, door_tab, error_lines, lacking_domains, with_hint
 from screens.board.deploy_screen import DeployScreen, HistoryScreen
 from screens.board.deployment import BoardDeployer
-from screens.board.diagram import edge_key
-from screens.board.edits import DrawnMount, MountEdit
+from screens.board.diagram import door_of, edge_key
 from screens.board.layout import Hit
 from screens.board.model import BoardModel
-from screens.board.mount_editor import MountEditor
+from screens.board.project import (
+    BoardMount,
+    DrawnMount,
+    MountDraft,
+    MountEdit,
+    apply_edits,
+    default_pattern,
+    target_problems,
+)
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab, is_working, open_in_browser
 from screens.files import edit_file, editor_command
 from screens.project_client import ProjectClient
-from screens.terminal_app import supports_unicode
 from screens.widgets.component_styles import to_content
+from screens.widgets.rows import Piece
 from svc_tui.client import SvcError, Unreachable
 from svc_tui.deploy.format import record_line
-
-BOARD_BINDINGS: list[BindingType] = [
-    Binding("c", "connect", "Connect", id="board.connect"),
-    Binding("enter", "join", "Connect to", id="board.join"),
-    Binding("enter", "open", "Open", id="board.open"),
-    Binding("e", "pattern", "Edit", id="board.pattern"),
-    Binding("e", "edit_source", "Edit source", id="board.edit-source"),
-    Binding("d", "remove", "Remove", id="board.remove"),
-    Binding("ctrl+s", "write", "Save mounts", id="board.write"),
-    Binding("u", "undo", "Undo", id="board.undo"),
-    Binding("U", "redo", "Redo", id="board.redo"),
-    Binding("u", "nothing('undo')", "Undo", show=False, id="board.undo"),
-    Binding("U", "nothing('redo')", "Redo", show=False, id="board.redo"),
-    Binding("escape", "back", "Back", id="board.back"),
-    Binding("D", "deploy", "Deploy", id="board.deploy"),
-    Binding("H", "history", "History", show=False, id="board.history"),
-    Binding("n", "nodes", "Nodes", id="board.nodes"),
-    Binding("o", "browse", "Open in browser", show=False, id="board.browse"),
-    Binding("y", "copy", "Copy address", show=False, id="board.copy"),
-    Binding("Y", "copy_records", "Copy DNS records", show=False, id="board.copy-records"),
-    Binding("L", "logs", "Logs", show=False, id="board.logs"),
-    Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="board.page-down"),
-    Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="board.page-up"),
-]
-
+from svc_tui.terminal.units import plural
 
 POLL_SECONDS = 1.0
 """Interval of the requests for manifest and status."""
@@ -88,22 +71,40 @@ class BoardScreen(ConsoleScreen):
         & #status { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = BOARD_BINDINGS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "connect", "Connect", id="board.connect"),
+        Binding("enter", "join", "Connect to", id="board.join"),
+        Binding("enter", "open", "Open", id="board.open"),
+        Binding("e", "pattern", "Edit", id="board.pattern"),
+        Binding("e", "edit_source", "Edit source", id="board.edit-source"),
+        Binding("d", "remove", "Remove", id="board.remove"),
+        Binding("ctrl+s", "write", "Save mounts", id="board.write"),
+        Binding("u", "undo", "Undo", id="board.undo"),
+        Binding("U", "redo", "Redo", id="board.redo"),
+        Binding("u", "nothing('undo')", "Undo", show=False, id="board.undo"),
+        Binding("U", "nothing('redo')", "Redo", show=False, id="board.redo"),
+        Binding("escape", "back", "Back", id="board.back"),
+        Binding("D", "deploy", "Deploy", id="board.deploy"),
+        Binding("H", "history", "History", show=False, id="board.history"),
+        Binding("n", "nodes", "Nodes", id="board.nodes"),
+        Binding("o", "browse", "Open in browser", show=False, id="board.browse"),
+        Binding("y", "copy", "Copy address", show=False, id="board.copy"),
+        Binding("Y", "copy_records", "Copy DNS records", show=False, id="board.copy-records"),
+        Binding("L", "logs", "Logs", show=False, id="board.logs"),
+        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="board.page-down"),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="board.page-up"),
+    ]
 
-    def __init__(
-        self, client: ProjectClient, deployer: BoardDeployer | None = None, *, unicode: bool | None = None
-    ) -> None:
-        """Create the screen. `unicode` None means what the locale supports."""
+    def __init__(self, client: ProjectClient, deployer: BoardDeployer | None = None) -> None:
         super().__init__(client)
         self._deployer = deployer
         self._deployed = client.info.kind == "service"
-        self._unicode = supports_unicode() if unicode is None else unicode
-        self._signs = UNICODE_SIGNS if self._unicode else ASCII_SIGNS
         self._model = BoardModel()
-        self._editor = MountEditor(
-            client, self._model, lambda: self.panel, lambda: self.canvas, self._edit_changed
-        )
-        self._draft = self._editor.draft
+        self._draft = MountDraft(client, lambda: self._model.manifest.mounts)
+        self._problems: dict[str, str] = {}
+        """Why the edge cannot lead to resources, by their names."""
+        self._prompt: tuple[BoardMount | None, BoardMount] | None = None
+        """The mount whose pattern is being edited, before (None: a new one) and after."""
         self._nodes_open = False
         self._shown_actions: dict[str, bool] = {}
         self._details_open: bool | None = None
@@ -112,11 +113,11 @@ class BoardScreen(ConsoleScreen):
 
     def body(self) -> ComposeResult:
         """Yield the diagram, and the lines below it."""
-        yield Canvas(unicode=self._unicode)
+        yield Canvas()
         yield Static(id="hint", classes="hint")
         yield Static(id="doors", classes="hint")
         yield DetailsPanel()
-        yield FleetLine(self.client, self._signs)
+        yield FleetLine(self.client)
         yield Static(id="status")
 
     def on_mount(self) -> None:
@@ -138,8 +139,11 @@ class BoardScreen(ConsoleScreen):
         self._poll()
         self.query_one(FleetLine).fetch()
 
+    def on_resize(self) -> None:
+        self._redraw()
+
     @work(group="draw")
-    async def on_resize(self) -> None:
+    async def _redraw(self) -> None:
         await self._draw()
 
     @property
@@ -202,8 +206,8 @@ class BoardScreen(ConsoleScreen):
             return  # The Console was closed meanwhile.
         self.banner = self._model.manifest.error
         if changed:
-            if self._editor.connecting is not None:
-                self._editor.stop_connecting()
+            if self.canvas.source is not None:
+                self._stop_connecting()
             plan = self._draft.plan
             if self._deployed and plan and plan["digest"] != self._model.manifest.digest:
                 with suppress(SvcError):  # The next save names it too if the edits no longer apply.
@@ -231,7 +235,7 @@ class BoardScreen(ConsoleScreen):
         width, rows = self.canvas.size.width - SCROLLBAR_CELLS, int(self.size.height * share)
         if await self._model.layout(self._draft.edits, width, rows):
             self.canvas.set_diagram(self._model.diagram)
-        self.canvas.set_content(self._model.cards(self._signs), self._model.tones())
+        self.canvas.set_content(self._model.cards(), self._model.tones())
         self._update_status()
         hint = self.query_one("#hint", Static)
         hint.update(text := self._model.hint(edited=bool(self._draft.edits), deployed=self._deployed))
@@ -255,8 +259,7 @@ class BoardScreen(ConsoleScreen):
     @property
     def _door(self) -> str | None:
         """The name of the selected Door, or of the Door of the selected use."""
-        selected = self.canvas.selected
-        return self._model.door_name(selected) if selected is not None else None
+        return self._model.door_name(self.canvas.selected)
 
     @property
     def _source(self) -> tuple[str, int] | None:
@@ -264,15 +267,14 @@ class BoardScreen(ConsoleScreen):
         name = self._resource
         if name is None or not self.client.info.folder:
             return None
-        return self._model.health(name).source
+        error = self._model.health(name).failure
+        return (error["file"], error["line"]) if error["file"] else None
 
     def on_canvas_selected(self) -> None:
         self._nodes_open = False
         self._first_selected = self._first_selected or self.canvas.selected
         self._is_new = self._is_new and self.canvas.selected == self._first_selected
-        self._update_status()
-        self._show_panel()
-        self.refresh_bindings()
+        self._show_edit()
         self._follow_requests()
 
     @work(group="requests", exclusive=True)
@@ -281,7 +283,7 @@ class BoardScreen(ConsoleScreen):
 
     def _update_status(self) -> None:
         status = self.query_one("#status", Static)
-        line = self._editor.status_line()
+        line = self._edit_line()
         if not line:
             line = self._model.summary(self.canvas.selected)
             if self._is_new:
@@ -289,16 +291,11 @@ class BoardScreen(ConsoleScreen):
                 line = with_hint(line, hint, status.content_size.width)
         status.update(to_content([line]))
 
+    def on_canvas_opened(self) -> None:
+        self.action_open()
+
     def action_open(self) -> None:
-        if self.canvas.selected is not None:
-            self._open(self.canvas.selected)
-
-    def on_canvas_opened(self, event: Canvas.Opened) -> None:
-        self._open(event.hit)
-
-    def _open(self, hit: Hit) -> None:
-        door = self._model.door_name(hit)
-        if door is not None:
+        if (door := self._door) is not None:
             self.post_message(self.OpenTab(door_tab(door)))
         else:
             self._details_open = True
@@ -309,7 +306,7 @@ class BoardScreen(ConsoleScreen):
     @property
     def _details_shown(self) -> bool:
         """True if the panel shows details: by default on a tall screen without unsaved edits."""
-        if self._editor.prompt is not None:
+        if self._prompt is not None:
             return False
         if self._details_open is None:
             return self.size.height >= TALL_ROWS and not self._draft.edits
@@ -319,16 +316,29 @@ class BoardScreen(ConsoleScreen):
         """Show the details of the selected item or the unsaved edits, below the diagram."""
         content = self.query_one(FleetLine).details(self.panel.line_width) if self._nodes_open else None
         if content is None and self._details_shown:
-            content = self._model.details(self.canvas.selected, self.panel.line_width, self._signs)
+            content = self._model.details(self.canvas.selected, self.panel.line_width)
         if content is not None:
             self.panel.show(*content)
-        else:
-            self._editor.show_draft()
+        elif self._prompt is None:
+            self._show_diff()
         fills = self.panel.display and self.size.height >= TALL_ROWS
         self.panel.set_class(fills, "fills")
         self.query_one("#doors").display = bool(self._model.unused_doors) and fills >= self.panel.display
         rows = min(self._model.diagram.layout.height + 1, self.size.height // 2 + 2)
         self.canvas.styles.height = rows if fills else "1fr"
+
+    def _show_diff(self) -> None:
+        """Show the diff of the unsaved edits, or close the panel if there are none."""
+        count = len(self._draft.edits)
+        if not count:
+            self.panel.close()
+        elif (problem := self._draft.problem) is not None:
+            changed = "the live deployment has changed"
+            title = changed if self._deployed else "svc.toml was changed by another program"
+            self.panel.show(title, error_lines(problem.message, problem.hint))
+        elif (plan := self._draft.plan) is not None:
+            effect = "activates a deployment" if self._deployed else "writes svc.toml"
+            self.panel.show(f"{plural(count, 'unsaved edit')}: ctrl+s {effect}", diff_lines(plan["diff"]))
 
     def _close_details(self) -> None:
         """Return to the default, so that unsaved edits are shown."""
@@ -388,7 +398,8 @@ class BoardScreen(ConsoleScreen):
         if self._deployer is not None:
             self.app.push_screen(HistoryScreen(self.client, self._deployer))
 
-    def _edit_changed(self) -> None:
+    def _show_edit(self) -> None:
+        """Show the edit in progress, or what is selected."""
         self._update_status()
         self._show_panel()
         self.refresh_bindings()
@@ -402,11 +413,12 @@ class BoardScreen(ConsoleScreen):
         return self._available().get(action, True)
 
     def _available(self) -> dict[str, bool]:
-        idle, editable = self._editor.idle, self._model.manifest.editable
+        idle = self.canvas.source is None and self._prompt is None
+        editable = self._model.manifest.editable
         on_mount = self._mount is not None
         return {
             "connect": idle and editable and self._resource is not None,
-            "join": self._editor.connecting is not None,
+            "join": self.canvas.source is not None,
             "open": idle and (not self._details_shown or self._door is not None),
             "edit_source": idle and self._source is not None,
             "pattern": idle and editable and on_mount,
@@ -425,47 +437,121 @@ class BoardScreen(ConsoleScreen):
             "logs": idle and self._resource is not None,
         }
 
+    # The edge being drawn, and its pattern
+
     def action_connect(self) -> None:
         if (name := self._resource) is not None:
-            self._connect(name, dragged=False)
+            self._connect(name)
 
     def on_canvas_dragged(self, event: Canvas.Dragged) -> None:
         self._connect(event.source, dragged=True)
 
-    def _connect(self, source: str, *, dragged: bool) -> None:
-        if self._editor.can_connect(source):
-            self._close_details()
-            self._editor.connect(source, dragged=dragged)
+    def _mounts(self) -> list[BoardMount]:
+        """Return the mounts after the unsaved edits."""
+        return apply_edits(self._model.manifest.mounts, self._draft.edits)
 
-    def _ask_pattern(self, ends: tuple[str, str] | None) -> None:
-        if ends is not None:
-            self._close_details()
-            self._editor.ask_new(*ends)
+    def _connect(self, source: str, *, dragged: bool = False) -> None:
+        """Start drawing an edge. Aim at the likely target unless it is dragged with the mouse."""
+        manifest = self._model.manifest
+        if self._prompt is not None or not manifest.editable or source not in manifest.resources:
+            return
+        self._close_details()
+        mounts = self._mounts()
+        self._problems = target_problems(manifest, mounts, source)
+        valid = [name for name, problem in self._problems.items() if not problem]
+        targets = {mount.target for mount in mounts if mount.source == source}
+        likely = next((name for name in valid if name not in targets), next(iter(valid), None))
+        self.canvas.start_connecting(source, frozenset(valid), None if dragged else likely)
+        self._show_edit()
+
+    def _problem(self, target: str) -> str:
+        if door_of(target) is not None:
+            return "code reaches a Door at an address in its environment, not through a mount"
+        return self._problems.get(target, "")
+
+    def _edit_line(self) -> Line:
+        """Return the status line of the edit in progress; empty if there is none."""
+        if self._prompt is not None:
+            return (("/prefix/* matches all paths below it, /path only this path", "dim"),)
+        if self.canvas.source is None:
+            return ()
+        line: Line = ((self.canvas.source, "bold"), (" → ", "dim"))
+        target = self.canvas.aim
+        if target is None:
+            return (*line, ("…", "dim"))
+        problem = self._problem(target)
+        hint: Piece = (problem, "warn") if problem else ("enter mounts it, arrows choose another", "dim")
+        return (*line, (door_of(target) or target, "bold"), ("   ", ""), hint)
 
     def on_canvas_aimed(self) -> None:
         self._update_status()
 
     def action_join(self) -> None:
-        ends = self._editor.join(self.canvas.aim)
-        if ends is None:
+        if not self._join(self.canvas.aim):
             self.app.bell()
-        self._ask_pattern(ends)
 
     def on_canvas_joined(self, event: Canvas.Joined) -> None:
-        self._ask_pattern(self._editor.drop(event.target))
+        if not self._join(event.target):
+            self._stop_connecting()
+
+    def _join(self, target: str | None) -> bool:
+        """End the edge at a node, and ask for its pattern. Return False for an invalid target."""
+        source = self.canvas.source
+        if source is None or target is None or self._problem(target):
+            return False
+        self._stop_connecting()
+        self._ask(None, BoardMount(source, default_pattern(self._mounts(), source, target), target))
+        return True
+
+    def _stop_connecting(self) -> None:
+        """Cancel the edge being drawn."""
+        self.canvas.stop_connecting()
+        self._show_edit()
 
     def action_pattern(self) -> None:
         if (edge := self._mount) is not None:
-            self._close_details()
-            self._editor.ask(edge.mount, edge.mount)
+            self._ask(edge.mount, edge.mount)
+
+    def _ask(self, before: BoardMount | None, after: BoardMount) -> None:
+        """Ask for the pattern of `after`, which replaces `before`."""
+        self._close_details()
+        self._prompt = before, after
+        self.canvas.can_focus = False
+        self.panel.prompt(f"Mount {after.target} in {after.source} at", after.pattern)
+        self._show_edit()
+
+    def _prompted(self, pattern: str) -> list[MountEdit]:
+        """Return the edit that a typed pattern makes, or an empty list if it changes nothing."""
+        if self._prompt is None:
+            return []
+        before, after = self._prompt
+        mount = BoardMount(after.source, pattern.strip(), after.target)
+        return [] if mount == before else [MountEdit(before, mount)]
 
     @work(group="preview", exclusive=True)
     async def on_input_changed(self, event: Input.Changed) -> None:
-        await self._editor.preview(event.value)
+        """Show the diff of svc.toml for a typed pattern, or its error."""
+        if self._prompt is not None:
+            try:
+                plan = await self._draft.preview(*self._prompted(event.value))
+            except SvcError as error:
+                self.panel.set_lines(error_lines(error.message, error.hint))
+            else:
+                self.panel.set_lines(diff_lines(plan["diff"]))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Add the edit to the draft if it is valid."""
-        self._add(self._editor.prompted(event.value))
+        self._add(self._prompted(event.value))
+
+    def _close_prompt(self) -> None:
+        """Close the input and focus the canvas."""
+        self._prompt = None
+        self.panel.hide_input()
+        self.canvas.can_focus = True
+        self.canvas.focus()
+        self._show_edit()
+
+    # Unsaved edits
 
     def action_remove(self) -> None:
         if (edge := self._mount) is not None:
@@ -475,11 +561,14 @@ class BoardScreen(ConsoleScreen):
     @work(group="edit")
     async def _add(self, edits: Sequence[MountEdit]) -> None:
         try:
-            if not await self._editor.add(edits):
-                return
+            await self._draft.add(*edits)
         except SvcError as error:
-            self.show_error(error)
+            if self._prompt is None:
+                self.show_error(error)
+            else:
+                self.panel.set_lines(error_lines(error.message, error.hint))
             return
+        self._close_prompt()
         self._show_draft()
         await self._draw()
         self._select_last(edits)
@@ -507,17 +596,16 @@ class BoardScreen(ConsoleScreen):
         self._show_draft()
         await self._load()
 
-    @work(group="edit")
-    async def action_undo(self) -> None:
-        await self._restage(self._draft.undo)
+    def action_undo(self) -> None:
+        self._restage(self._draft.undo)
 
-    @work(group="edit")
-    async def action_redo(self) -> None:
-        await self._restage(self._draft.redo)
+    def action_redo(self) -> None:
+        self._restage(self._draft.redo)
 
     def action_nothing(self, name: str) -> None:
         self.notify(f"nothing to {name}", timeout=3)
 
+    @work(group="edit")
     async def _restage(self, change: Callable[[], Awaitable[None]]) -> None:
         edits = self._draft.edits
         with self.shown_errors():
@@ -528,10 +616,10 @@ class BoardScreen(ConsoleScreen):
 
     def action_back(self) -> None:
         """Close the input, the line being drawn or the details; otherwise remove the last edit."""
-        if self._editor.prompt is not None:
-            self._editor.close_prompt()
-        elif self._editor.connecting is not None:
-            self._editor.stop_connecting()
+        if self._prompt is not None:
+            self._close_prompt()
+        elif self.canvas.source is not None:
+            self._stop_connecting()
         elif self._nodes_open:
             self.action_nodes()
             self.canvas.focus()

@@ -8,18 +8,16 @@ import re
 import shlex
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.cells import set_cell_size
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from screens.logs.format import badge, size, status
 from screens.logs.trace import pretty_json
-from screens.widgets.columns import sanitize, wrap_lines
-from screens.widgets.row_source import Line, Piece, Tone
+from screens.widgets.rows import Line, Piece, Tone, sanitize, wrap_lines
 from svc_tui.terminal.units import duration
 
 _INDENT = "  "
@@ -28,58 +26,41 @@ MAX_ALIGNED = 2_000
 """Maximum elements of arrays that are aligned by content. Longer ones are compared by index."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinePair:
+class LinePair(NamedTuple):
     """One line of each value; an empty text if a value has no such line."""
 
     before: str
     after: str
-    differs: bool
+    differs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _DiffSide:
-    """Text around the lines of one value: indentation and name before the first, a comma after the last."""
+def compare_json(
+    before: Any, after: Any, indent: str = "", name: str = "", ends: tuple[str, str] = ("", "")
+) -> Iterator[LinePair]:
+    """Yield the lines of two values side by side. Raises `RecursionError` for deeply nested values.
 
-    indent: str
-    name: str
-    end: str
-
-
-def compare_json(before: Any, after: Any) -> list[LinePair]:
-    """Return the lines of two values side by side. Raises `RecursionError` for deeply nested values."""
-    side = _DiffSide("", "", "")
-    return list(_pairs(before, after, side, side))
-
-
-def _pairs(before: Any, after: Any, left: _DiffSide, right: _DiffSide) -> Iterator[LinePair]:
+    `name` stands before the first line, and each of `ends` after the last line of a value.
+    """
     if isinstance(before, dict) and isinstance(after, dict) and (before or after):
-        yield from _containers("{}", _members(before, after), left, right)
+        (opening, closing), children = "{}", _members(before, after)
     elif isinstance(before, list) and isinstance(after, list) and (before or after):
-        yield from _containers("[]", _elements(before, after), left, right)
+        (opening, closing), children = "[]", _elements(before, after)
     else:
         differs = before is _ABSENT or after is _ABSENT or _text(before) != _text(after)
-        for old, new in zip_longest(_lines(before, left), _lines(after, right), fillvalue=""):
+        sides = (_lines(value, indent, name, end) for value, end in zip((before, after), ends, strict=True))
+        for old, new in zip_longest(*sides, fillvalue=""):
             yield LinePair(old, new, differs)
-
-
-def _containers(
-    brackets: str, children: Sequence[tuple[str, Any, Any]], left: _DiffSide, right: _DiffSide
-) -> Iterator[LinePair]:
-    opening, closing = brackets[0], brackets[1]
-    yield LinePair(
-        f"{left.indent}{left.name}{opening}", f"{right.indent}{right.name}{opening}", differs=False
-    )
-    last_before = max((at for at, child in enumerate(children) if child[1] is not _ABSENT), default=-1)
-    last_after = max((at for at, child in enumerate(children) if child[2] is not _ABSENT), default=-1)
-    for at, (name, old, new) in enumerate(children):
-        yield from _pairs(
-            old,
-            new,
-            _DiffSide(left.indent + _INDENT, name, "," if at < last_before else ""),
-            _DiffSide(right.indent + _INDENT, name, "," if at < last_after else ""),
-        )
-    yield LinePair(f"{left.indent}{closing}{left.end}", f"{right.indent}{closing}{right.end}", differs=False)
+        return
+    first = f"{indent}{name}{opening}"
+    yield LinePair(first, first)
+    last = [
+        max((at for at, child in enumerate(children) if child[side] is not _ABSENT), default=-1)
+        for side in (1, 2)
+    ]
+    for at, (child, old, new) in enumerate(children):
+        commas = "," * (at < last[0]), "," * (at < last[1])
+        yield from compare_json(old, new, indent + _INDENT, child, commas)
+    yield LinePair(f"{indent}{closing}{ends[0]}", f"{indent}{closing}{ends[1]}")
 
 
 def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -108,14 +89,13 @@ def _text(value: Any) -> str:
     return dump_verbatim(value, sort_keys=True)
 
 
-def _lines(value: Any, side: _DiffSide) -> list[str]:
+def _lines(value: Any, indent: str, name: str, end: str) -> list[str]:
     if value is _ABSENT:
         return []
-    lines = dump_verbatim(value, indent=len(_INDENT)).splitlines()
-    first, *rest = lines
-    result = [f"{side.indent}{side.name}{first}", *(f"{side.indent}{line}" for line in rest)]
-    result[-1] += side.end
-    return result
+    first, *rest = dump_verbatim(value, indent=len(_INDENT)).splitlines()
+    lines = [f"{indent}{line}" for line in (name + first, *rest)]
+    lines[-1] += end
+    return lines
 
 
 Recorded = Mapping[str, Any]
@@ -159,12 +139,10 @@ def body_lines(message: Mapping[str, Any]) -> list[str]:
     body = b64decode(message["body"])
     types = (value for name, value in message.get("headers", ()) if name == "content-type")
     lines = _field_lines(next(types, ""), body) or _text_lines(body)
-    note = (
-        [f"… truncated: {size(len(body))} of {size(message['size'])} were recorded"]
-        if message["truncated"]
-        else []
-    )
-    return [*lines[:MAX_LINES], *(["… truncated"] if len(lines) > MAX_LINES else []), *note]
+    notes = ["… truncated"] if len(lines) > MAX_LINES else []
+    if message["truncated"]:
+        notes.append(f"… truncated: {size(len(body))} of {size(message['size'])} were recorded")
+    return [*lines[:MAX_LINES], *notes]
 
 
 def _text_lines(body: bytes) -> list[str]:
@@ -201,7 +179,7 @@ def _field_lines(content_type: str, body: bytes) -> list[str]:
 def _body_diff(old: Mapping[str, Any], new: Mapping[str, Any], room: int, same: Same) -> Iterator[Line]:
     """Yield bodies side by side: JSON by its structure, other bodies by their lines."""
     try:
-        pairs = compare_json(*(_json_body(message) for message in (old, new)))
+        pairs = [*compare_json(*map(_json_body, (old, new)))]
     except (ValueError, RecursionError):
         yield from _diff(body_lines(old), body_lines(new), room, same)
         return
@@ -232,12 +210,8 @@ def _answer(recorded: Recorded) -> Piece:
 
 
 def _usage(recorded: Recorded) -> str:
-    parts = (
-        duration(recorded["wall_ns"]),
-        f"{duration(recorded['compute_ns'])} cpu",
-        size(recorded["peak_memory"]),
-    )
-    return "   ".join(part for part in parts if part)
+    wall, compute = duration(recorded["wall_ns"]), f"{duration(recorded['compute_ns'])} cpu"
+    return "   ".join(filter(None, (wall, compute, size(recorded["peak_memory"]))))
 
 
 def _fields(message: Mapping[str, Any]) -> list[str]:

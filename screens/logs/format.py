@@ -4,15 +4,14 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from rich.cells import cell_len
 
-from screens.widgets.columns import ListColumn, sanitize
-from screens.widgets.row_source import Cell, Piece, Row, Tone
+from screens.widgets.rows import Cell, ListColumn, Piece, Row, Tone, sanitize
 from svc_tui.terminal import units
 from svc_tui.terminal.units import clock, duration, plural
 
@@ -70,7 +69,6 @@ _ATTRIBUTES = 400
 def row(
     document: Document,
     mounted: Sequence[Document] = (),
-    zone: tzinfo | None = None,
     *,
     room: int = 0,
     today: date | None = None,
@@ -79,22 +77,21 @@ def row(
     """Return the row of a record for `COLUMNS`, with its cursor as key.
 
     If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `mounted` has
-    the spans that a request called through mounts, innermost first. `zone` None means the local time zone. A
-    request is shown at its end, so that times ascend. A record that is not of `today` shows its date instead
-    of seconds. Matches of `search` are highlighted.
+    the spans that a request called through mounts, innermost first. A request is shown at its end, so that
+    times ascend. A record that is not of `today` shows its date instead of seconds. Matches of `search` are
+    highlighted.
     """
     request = document["request_id"]
     is_request = document["kind"] == "request"
-    sign, route, outcome, text, usage = (
-        _request_cells(document, mounted) if is_request else _log_cells(document)
-    )
+    parts = _request_cells(document, mounted) if is_request else _log_cells(document)
+    sign, route, outcome, text, usage = parts
     if room and is_request:
         text = _narrow(outcome, text, usage, room)
     if search:
         outcome, text, usage = (highlight(cell, search) for cell in (outcome, text, usage))
     time_ns = began(document) + (document["wall_ns"] if is_request else 0)
-    at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone)
-    shown = clock(time_ns, zone) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
+    at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone()
+    shown = clock(time_ns) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
     time: Cell = ((shown, "dim"),)
     cells: tuple[Cell, ...] = (time, sign, route, text)
     if not room:
@@ -159,6 +156,12 @@ def size(count: int | None) -> str:
     return units.size(count) if count is not None else ""
 
 
+def usage_text(document: Document) -> str:
+    """Return CPU time and memory of a request in 21 cells."""
+    compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
+    return f"{compute:>11}  {size(document['peak_memory']):>8}"
+
+
 def status(code: int) -> Piece:
     """Return the status of a response in 3 cells."""
     return f"{code:>3}", _STATUS.get(code // 100, "bold")
@@ -190,12 +193,10 @@ def _request_cells(document: Document, mounted: Sequence[Document]) -> tuple[Cel
     if code := inner["code"]:
         tone: Tone = "dim" if code in _QUIET else "bad" if document["status"] >= 500 else "warn"
         request = ((f"{code} ", tone), *request)
-    compute = f"{duration(inner['compute_ns'])} cpu" if inner["compute_ns"] else ""
     outcome: Cell = (status(document["status"]), (f"  {duration(document['wall_ns']):>7}", ""))
-    usage: Piece = (f"{compute:>11}  {size(inner['peak_memory']):>8}", "dim")
     name, hue = method(document["method"])
     sign: Piece = (name, "bad" if document["level"] in _BAD else hue)
-    return (sign,), ((route, "teal"),), outcome, request, (usage,)
+    return (sign,), ((route, "teal"),), outcome, request, ((usage_text(inner), "dim"),)
 
 
 def _log_cells(document: Document) -> tuple[Cell, ...]:

@@ -23,7 +23,7 @@ from screens.files import Chunks
 from screens.logs.format import line as text_line
 from screens.logs.format import removed_row, row
 from screens.project_client import ProjectClient
-from screens.widgets.row_source import Row, RowsUnavailable
+from screens.widgets.rows import Row, RowsUnavailable
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import age_seconds
 
@@ -37,10 +37,7 @@ _STATUS = re.compile(r"(>=)?[1-5](\d\d|xx)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSelection:
-    """A record matches if it matches every part that is not empty.
-
-    `since` and `until` are ages such as `10m`.
-    """
+    """The parts that a record has to match, unless they are empty. `since` and `until` are ages: `10m`."""
 
     resource: str = ""
     level: str = ""
@@ -64,10 +61,8 @@ class RecordSelection:
                 parts[key] = value
         since, until = (age_seconds(parts.get(key, "")) for key in TIMES)
         if since is not None and until is not None and since <= until:
-            raise SvcError(
-                f"since:{parts['since']} is not before until:{parts['until']}",
-                "Use an earlier time for since: since:1h until:10m",
-            )
+            hint = "Use an earlier time for since: since:1h until:10m"
+            raise SvcError(f"since:{parts['since']} is not before until:{parts['until']}", hint)
         return cls(**parts, text=" ".join(text))
 
     @classmethod
@@ -76,9 +71,8 @@ class RecordSelection:
         try:
             return cls.of(shlex.split(line))
         except ValueError as error:
-            raise SvcError(
-                f"unclosed quote in: {line}", "Close the quote, or put a backslash before it."
-            ) from error
+            hint = "Close the quote, or put a backslash before it."
+            raise SvcError(f"unclosed quote in: {line}", hint) from error
 
     def chips(self) -> list[tuple[str, str]]:
         """Return key and value of each part that is set."""
@@ -136,10 +130,8 @@ def is_text_file(path: Path) -> bool:
     """Return whether a file is for text lines, not JSON, by its suffix. Raises `SvcError` for others."""
     suffix = path.suffix.lower()
     if suffix not in LINES | JSON:
-        raise SvcError(
-            f"unknown file format: {path}",
-            "Use .jsonl for complete JSON records, or .txt or .log for text lines.",
-        )
+        hint = "Use .jsonl for complete JSON records, or .txt or .log for text lines."
+        raise SvcError(f"unknown file format: {path}", hint)
     return suffix in LINES
 
 
@@ -228,15 +220,15 @@ class RecordSource:
             self._start_thread(self._follow if self._history_read else self._read_history, self._generation)
 
     def _start_thread(self, read: Callable[[int], None], generation: int) -> None:
-        threading.Thread(target=self._reading, args=(read, generation), name="logs", daemon=True).start()
+        def run() -> None:
+            try:
+                read(generation)
+            except SvcError as error:
+                if generation == self._generation:
+                    self.stop()
+                    self._on_error(error)
 
-    def _reading(self, read: Callable[[int], None], generation: int) -> None:
-        try:
-            read(generation)
-        except SvcError as error:
-            if generation == self._generation:
-                self.stop()
-                self._on_error(error)
+        threading.Thread(target=run, name="logs", daemon=True).start()
 
     def stop(self) -> None:
         self._generation += 1
@@ -321,21 +313,19 @@ class RecordSource:
                 self._position, following = self._position or line["last"], True
                 self._start_thread(self._follow, generation)
             elif (offsets := line.get("offsets")) is not None:
-                self._prepend(line["after"], offsets)
+                after, lowest = line["after"], self._lowest
+                cursors = array("q", [after + offset for offset in offsets if after + offset < lowest])
+                with self._lock:
+                    self._lowest = min(lowest, after + 1)
+                    if self.ready:
+                        self._before.append(cursors)
+                    else:
+                        self._cursors[:0] = cursors
+                        self.ready = bool(self._cursors)
                 if self.read() >= MAX_RECORDS:
                     break
         if generation == self._generation:
             self.ready = self._history_read = True
-
-    def _prepend(self, after: int, offsets: Sequence[int]) -> None:
-        cursors = array("q", [after + offset for offset in offsets if after + offset < self._lowest])
-        with self._lock:
-            self._lowest = min(self._lowest, after + 1)
-            if self.ready:
-                self._before.append(cursors)
-            else:
-                self._cursors[:0] = cursors
-                self.ready = bool(self._cursors)
 
     def _follow(self, generation: int) -> None:
         params = {**self._params(), "follow": "true", "after": self._position}
@@ -368,12 +358,8 @@ class RecordSource:
             raise RowsUnavailable(error.message) from error
         records = {document["cursor"]: document for document in documents}
         to_row = partial(row, room=self.room, search=self.search, today=self._now().date())
-        return [
-            to_row(records[cursor], records[cursor].get("spans", ()))
-            if cursor in records
-            else removed_row(cursor)
-            for cursor in cursors
-        ]
+        found = ((cursor, records.get(cursor)) for cursor in cursors)
+        return [to_row(each, each.get("spans", ())) if each else removed_row(at) for at, each in found]
 
     def document(self, cursor: int) -> dict[str, Any] | None:
         """Return a record with its mounted spans, or None if it was deleted. Raises `SvcError`."""

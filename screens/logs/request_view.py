@@ -19,9 +19,8 @@ from screens.files import edit_text, editor_command
 from screens.logs.exchange import compare, curl_command, exchange_lines, parse_request, request_text
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
-from screens.row_history import RowsWritten
-from screens.widgets.columns import LINE_COLUMNS, TextLines, wrap_lines
-from screens.widgets.row_source import Line
+from screens.tables.dialogs import RowsWritten
+from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualList
 from svc_tui.client import SvcError
 
@@ -82,11 +81,10 @@ class RequestView(StopWorkersFirst, Screen[None]):
     async def _fetch(self) -> None:
         params = {"request": self._request}
         try:
-            documents = await asyncio.to_thread(
-                lambda: list(self._client.lines("GET", "/logs", params=params))
-            )
+            read = self._client.lines("GET", "/logs", params=params)
+            documents = await asyncio.to_thread(list, read)
         except SvcError as error:
-            self._show_failure(error)
+            self._show_text(error.message, error.hint)
             return
         self._records = [document for document in documents if "kind" in document]
         self._draw()
@@ -96,12 +94,11 @@ class RequestView(StopWorkersFirst, Screen[None]):
                 self._draw()
                 self.refresh_bindings()
 
-    def _draw(self) -> None:
-        if self._pair is not None or self._records:
-            self.run_worker(self._lay_out(), group="draw", exclusive=True)
-
-    async def _lay_out(self) -> None:
+    @work(group="draw", exclusive=True)
+    async def _draw(self) -> None:
         """Lay out the request or the comparison in a thread: it may have thousands of lines."""
+        if self._pair is None and not self._records:
+            return
         width, pair, records = self.size.width - MARGIN, self._pair, self._records
         exchange = self._exchange
 
@@ -118,12 +115,8 @@ class RequestView(StopWorkersFirst, Screen[None]):
         return self.query_one(VirtualList)
 
     def _show_text(self, *texts: str) -> None:
-        self._text.set_source(
-            TextLines(wrap_lines([[(text, "")] for text in texts if text], self.size.width - MARGIN))
-        )
-
-    def _show_failure(self, error: SvcError) -> None:
-        self._show_text(error.message, error.hint)
+        lines = wrap_lines([[(text, "")] for text in texts if text], self.size.width - MARGIN)
+        self._text.set_source(TextLines(lines))
 
     @work(exclusive=True, group="rows")
     async def action_rows(self) -> None:
@@ -143,11 +136,8 @@ class RequestView(StopWorkersFirst, Screen[None]):
             before = await self._client.call("GET", f"/requests/{self._request}")
             method, target = before["request"]["method"], before["request"]["target"]
             if method not in SAFE_METHODS:
-                question = ConfirmDialog(
-                    f"Send {method} {target} again?",
-                    "It can change data: it runs against the working copy and its tables.",
-                    "send",
-                )
+                text = "It can change data: it runs against the working copy and its tables."
+                question = ConfirmDialog(f"Send {method} {target} again?", text, "send")
                 if not await self.app.push_screen_wait(question):
                     if not self._records:
                         await self._fetch()
@@ -155,7 +145,7 @@ class RequestView(StopWorkersFirst, Screen[None]):
             self._show_text(f"{method} {target} …")
             after = await self._client.call("POST", f"/requests/{self._request}/replay")
         except SvcError as error:
-            self._show_failure(error)
+            self._show_text(error.message, error.hint)
             return
         self._pair = before, after
         self.query_one("#title", Static).update(Content(f"replay of {method} {target}"))

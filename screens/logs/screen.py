@@ -24,7 +24,7 @@ from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
 from screens.tables.sql_screen import TIMELINE, SqlScreen
 from screens.tables.sql_text import StatementHistory
-from screens.widgets.columns import LINE_COLUMNS, TextLines, layout_columns, wrap_lines
+from screens.widgets.rows import LINE_COLUMNS, TextLines, layout_columns, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualList, VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural, size
@@ -54,50 +54,6 @@ class FilterLine(Input):
     def action_cancel(self) -> None:
         self.display = False
         self.screen.query_one(VirtualRows).focus()
-
-
-class StatusBar(Horizontal):
-    """The parts of the filter, removable by a click, and the number of records."""
-
-    DEFAULT_CSS = """
-    StatusBar {
-        height: 1; padding: 0 1;
-        & > #parts { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
-        & > #state { width: auto; height: 1; color: $foreground-muted; link-style: none; }
-        & > #state { link-color: $background; }
-    }
-    """
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="parts")
-        yield Static(id="state")
-
-    def show_filter(self, chips: Sequence[tuple[str, str]], search: str) -> None:
-        """Show the parts of the filter and the search text."""
-        parts = [
-            Content.from_markup(_FILTER_CHIP.format(key=key), key=key, value=value) for key, value in chips
-        ]
-        if search:
-            parts.append(Content.from_markup(_SEARCH_CHIP, search=search))
-        self.query_one("#parts", Static).update(
-            Content(" ").join(parts) if parts else Content.from_markup(_HINT)
-        )
-
-    def show_state(self, source: RecordSource, *, live: bool, following: bool, unseen: int) -> None:
-        """Show the number of records, of those below the visible rows, and the state of the stream."""
-        count = source.read()
-        text = plural(count, "record")
-        if not source.complete:
-            text = f"loading {count:,}" if live else ""
-        elif source.waiting() or source.paused:
-            text = f"{text}   ❚❚ paused, {source.waiting():,} waiting"
-        elif source.follows:
-            text = f"{text}   {'following ●' if following else '○ G follows'}"
-        if source.dropped:
-            text = f"{source.dropped:,} dropped: too many   {text}"
-        new = "[b $background on $primary @click=screen.bottom] $unseen new ↓ [/]   " if unseen else ""
-        content = Content.from_markup(f"{new}$text", unseen=f"{unseen:,}", text=text)
-        self.query_one("#state", Static).update(content)
 
 
 class LogExportForm(ExportForm):
@@ -134,63 +90,6 @@ class GrantDialog(ConfirmDialog):
     DEFAULT_CSS = "GrantDialog > VerticalScroll { border-left: outer $primary; }"
 
 
-class Grants:
-    """The changes that a screen wrote, in order. Call the methods from a worker of the screen."""
-
-    def __init__(self, screen: ConsoleScreen, client: ProjectClient) -> None:
-        self._screen, self._client = screen, client
-        self._written: list[list[Mapping[str, Any]]] = []
-
-    async def offer(self, document: Mapping[str, Any]) -> None:
-        """Show the change that a record names, and make it if the user confirms. Raises `SvcError`."""
-        grant = document.get("grant")
-        if grant is None:
-            raise SvcError(
-                "nothing was denied in this record", "Select a record that names the line to add to svc.toml."
-            )
-        if not grant["edit"]:
-            await self._offer_copy("A command allows this", "Run it in a terminal:", grant["line"])
-        elif self._client.info.kind == "service":
-            text = f"Add it to [resource.{grant['edit']['resource']}] in svc.toml, then run svc deploy:"
-            await self._offer_copy("A line of svc.toml allows this", text, grant["line"])
-        elif await self._write([grant["edit"]], "Change svc.toml?"):
-            self._screen.notify("wrote svc.toml; u undoes it", markup=False, timeout=4)
-
-    async def undo(self) -> None:
-        """Show the change that undoes the last one, and make it if the user confirms. Raises `SvcError`."""
-        if not self._written:
-            raise SvcError("there is no change to undo", "A writes the change that a record names.")
-        changes = self._written.pop()
-        try:
-            written = await self._write(changes, "Undo the change of svc.toml?")
-        except SvcError:
-            self._written.append(changes)
-            raise
-        if written:
-            self._written.pop()  # What undoes the undoing.
-            self._screen.notify("wrote svc.toml", timeout=2)
-        else:
-            self._written.append(changes)
-
-    async def _write(self, changes: list[Mapping[str, Any]], title: str) -> bool:
-        plan = await self._client.call("POST", "/manifest/plan", {"changes": changes})
-        if not plan["diff"]:
-            raise SvcError("svc.toml allows this already", "Send the request again.")
-        dialog = GrantDialog(title, APPLIES, "write svc.toml", diff_lines(plan["diff"]))
-        if not await self._screen.app.push_screen_wait(dialog):
-            return False
-        body = {"changes": changes, "digest": plan["digest"]}
-        written = await self._client.call("POST", "/manifest/write", body)
-        self._written.append(written["inverse"])
-        return True
-
-    async def _offer_copy(self, title: str, text: str, line: str) -> None:
-        dialog = GrantDialog(title, text, "copy", [((line, "accent"),)])
-        if await self._screen.app.push_screen_wait(dialog):
-            self._screen.app.copy_to_clipboard(line)
-            self._screen.notify("copied", timeout=2)
-
-
 EMPTY = "no records yet · open the project's address or `curl` it"
 NO_MATCH = "No records match the filter. Press x to clear it."
 EXAMPLE = "resource:api level:warn status:5xx since:1h until:10m text"
@@ -216,6 +115,10 @@ class LogsScreen(ConsoleScreen):
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
     LogsScreen {
+        & #status { height: 1; padding: 0 1; }
+        & #parts { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
+        & #state { width: auto; height: 1; color: $foreground-muted; link-style: none; }
+        & #state { link-color: $background; }
         & VirtualRows { height: 1fr; }
         & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
         & FilterLine:focus { border: none; }
@@ -223,7 +126,7 @@ class LogsScreen(ConsoleScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/", id="logs.search"),
+        Binding("slash", "search", "Search", id="logs.search"),
         Binding("f", "filter", "Filter", id="logs.filter"),
         Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
         Binding("E", "jump(-1,'error')", "Previous error", show=False, id="logs.previous-error"),
@@ -257,11 +160,14 @@ class LogsScreen(ConsoleScreen):
         self._source = self._new_source(RecordSelection())
         self._anchor_cursor: int | None = None
         self._statements = StatementHistory(None)
-        self._grants = Grants(self, client)
+        self._written: list[list[Mapping[str, Any]]] = []
+        """The changes of svc.toml that were written, in order."""
 
     def body(self) -> ComposeResult:
         """Yield the records, the details of one, and the line of the filter."""
-        yield StatusBar()
+        with Horizontal(id="status"):
+            yield Static(id="parts")
+            yield Static(id="state")
         yield VirtualRows(self._source, COLUMNS, head=False, live=True)
         yield VirtualList(TextLines(), LINE_COLUMNS, head=False, id="details")
         yield FilterLine(select_on_focus=False)
@@ -271,11 +177,9 @@ class LogsScreen(ConsoleScreen):
         self._update_filter_bar()
 
     def on_resize(self) -> None:
-        room = (
-            layout_columns(NARROW, self.size.width - GUTTER - SCROLLBAR)[-1].width
-            if self.size.width < WIDE_CELLS
-            else 0
-        )
+        width, room = self.size.width, 0
+        if width < WIDE_CELLS:
+            room = layout_columns(NARROW, width - GUTTER - SCROLLBAR)[-1].width
         old_room, self._source.room = self._source.room, room
         if bool(old_room) != bool(room):
             self.rows.set_columns(NARROW if room else COLUMNS)
@@ -289,16 +193,9 @@ class LogsScreen(ConsoleScreen):
         """Start reading, or resume after the last record."""
         self._source.start()
 
-    @property
-    def rows(self) -> VirtualRows:
-        return self.query_one(VirtualRows)
-
     def commands(self) -> Sequence[ConsoleCommand]:
-        return [
-            ConsoleCommand(
-                "filter [WORDS]", "Filter records: resource:api level:warn status:5xx text", self.navigate
-            )
-        ]
+        about = "Filter records: resource:api level:warn status:5xx text"
+        return [ConsoleCommand("filter [WORDS]", about, self.navigate)]
 
     def navigate(self, words: Sequence[str]) -> None:
         self._show(RecordSelection.of(words), restore_cursor=False)
@@ -326,26 +223,40 @@ class LogsScreen(ConsoleScreen):
             self.app.call_from_thread(self.show_error, error)
 
     def _update_filter_bar(self) -> None:
-        chips = self._source.filter.chips()
-        self.query_one(StatusBar).show_filter(chips, self._source.search)
+        """Show the parts of the filter and the search text."""
+        chips, search = self._source.filter.chips(), self._source.search
+        parts = [
+            Content.from_markup(_FILTER_CHIP.format(key=key), key=key, value=value) for key, value in chips
+        ]
+        if search:
+            parts.append(Content.from_markup(_SEARCH_CHIP, search=search))
+        content = Content(" ").join(parts) if parts else Content.from_markup(_HINT)
+        self.query_one("#parts", Static).update(content)
         self.rows.empty = NO_MATCH if chips else EMPTY
 
     def _update_state(self) -> None:
-        timeline = self._source
-        if shifted := timeline.merge_history():
-            self.rows.shift_rows(shifted)
-        self._restore_cursor()
-        live = self.client.state == "live"
-        bar = self.query_one(StatusBar)
-        bar.show_state(timeline, live=live, following=self.rows.following, unseen=self.rows.unseen)
-
-    def _restore_cursor(self) -> None:
-        """Move the cursor to its former record as soon as its row is known."""
-        if self._anchor_cursor is None or (row := self._source.nearest(self._anchor_cursor)) is None:
-            return
-        if row < self.rows.count:
-            self._anchor_cursor = None
-            self.rows.go_to(row)
+        """Show the number of records, of those below the visible rows, and the state of the stream."""
+        source, rows = self._source, self.rows
+        if shifted := source.merge_history():
+            rows.shift_rows(shifted)
+        if self._anchor_cursor is not None:  # Move the cursor to its former record once its row is known.
+            row = source.nearest(self._anchor_cursor)
+            if row is not None and row < rows.count:
+                self._anchor_cursor = None
+                rows.go_to(row)
+        count = source.read()
+        text = plural(count, "record")
+        if not source.complete:
+            text = f"loading {count:,}" if self.client.state == "live" else ""
+        elif source.waiting() or source.paused:
+            text = f"{text}   ❚❚ paused, {source.waiting():,} waiting"
+        elif source.follows:
+            text = f"{text}   {'following ●' if rows.following else '○ G follows'}"
+        if source.dropped:
+            text = f"{source.dropped:,} dropped: too many   {text}"
+        new = "[b $background on $primary @click=screen.bottom] $unseen new ↓ [/]   " if rows.unseen else ""
+        content = Content.from_markup(f"{new}$text", unseen=f"{rows.unseen:,}", text=text)
+        self.query_one("#state", Static).update(content)
 
     def action_bottom(self) -> None:
         self.rows.action_bottom()
@@ -511,14 +422,52 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_allow(self) -> None:
-        if (document := await self._document()) is not None:
-            with self.shown_errors():
-                await self._grants.offer(document)
+        """Show the change that the record names, and make it if the user confirms."""
+        if (document := await self._document()) is None:
+            return
+        grant = document.get("grant")
+        with self.shown_errors():
+            if grant is None:
+                hint = "Select a record that names the line to add to svc.toml."
+                raise SvcError("nothing was denied in this record", hint)
+            if not grant["edit"]:
+                await self._offer_copy("A command allows this", "Run it in a terminal:", grant["line"])
+            elif self.client.info.kind == "service":
+                text = f"Add it to [resource.{grant['edit']['resource']}] in svc.toml, then run svc deploy:"
+                await self._offer_copy("A line of svc.toml allows this", text, grant["line"])
+            elif (inverse := await self._write([grant["edit"]], "Change svc.toml?")) is not None:
+                self._written.append(inverse)
+                self.notify("wrote svc.toml; u undoes it", markup=False, timeout=4)
 
     @work(group="open", exclusive=True)
     async def action_undo(self) -> None:
+        """Show the change that undoes the last one, and make it if the user confirms."""
         with self.shown_errors():
-            await self._grants.undo()
+            if not self._written:
+                raise SvcError("there is no change to undo", "A writes the change that a record names.")
+            if await self._write(self._written[-1], "Undo the change of svc.toml?") is not None:
+                self._written.pop()
+                self.notify("wrote svc.toml", timeout=2)
+
+    async def _write(self, changes: list[Mapping[str, Any]], title: str) -> list[Mapping[str, Any]] | None:
+        """Show changes and make them if the user confirms. Return what undoes them, or None."""
+        plan = await self.client.call("POST", "/manifest/plan", {"changes": changes})
+        if not plan["diff"]:
+            raise SvcError("svc.toml allows this already", "Send the request again.")
+        dialog = GrantDialog(title, APPLIES, "write svc.toml", diff_lines(plan["diff"]))
+        if not await self.app.push_screen_wait(dialog):
+            return None
+        body = {"changes": changes, "digest": plan["digest"]}
+        inverse: list[Mapping[str, Any]] = (await self.client.call("POST", "/manifest/write", body))[
+            "inverse"
+        ]
+        return inverse
+
+    async def _offer_copy(self, title: str, text: str, line: str) -> None:
+        dialog = GrantDialog(title, text, "copy", [((line, "accent"),)])
+        if await self.app.push_screen_wait(dialog):
+            self.app.copy_to_clipboard(line)
+            self.notify("copied", timeout=2)
 
     @work(group="open", exclusive=True)
     async def action_copy(self) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
-from screens.logs.format import Document, badge, began, day, method, size, status
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line, Piece, Tone
+from screens.logs.format import Document, badge, began, day, method, size, status, usage_text
+from screens.widgets.rows import Line, Tone, sanitize
 from svc_tui.terminal.units import clock, duration, plural
 
 _Timed = tuple[int, Document]
@@ -128,14 +127,20 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         if cell_len(name) > name_cells - 1:
             texts[span.name] = None
             name = set_cell_size(name, name_cells - 2) + "… "
-        notes, transfer = _call_notes(document) if span.is_call else _usage(document)
+        code = document["status"]
+        # A statement that succeeded has no status.
+        is_quiet = span.is_call and (not code or (document["kind"] == "sql" and code < 300))
+        if span.is_call:
+            notes, transfer = _call_notes(document)
+        else:
+            notes, transfer = usage_text(document), f"  {_transfer(document)}"
         usage = f"  {notes:<{USAGE - 2}}"
         if len(usage) > USAGE:
             usage = usage[: USAGE - 1] + "…"
         tone = "bad" if document["code"] else _TONES.get(document["kind"], "dim")
         yield [
             (set_cell_size(name, name_cells), "" if span.is_call else "teal"),
-            _status(document) if span.is_call else status(document["status"]),
+            ("   ", "") if is_quiet else status(code),
             (f" {duration(document['wall_ns']):>8}  ", ""),
             (" " * start + "━" * length + " " * (room - start - length), tone),
             *(((usage, "bad" if span.is_call and document["code"] else "dim"),) if usage_cells else ()),
@@ -148,12 +153,6 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         yield []
         for text in list(texts)[:MAX_TEXTS]:
             yield [(text, "dim")]
-
-
-def _status(call: Document) -> Piece:
-    """Return the status of a call in 3 cells; a statement that succeeded has none."""
-    code = call["status"]
-    return ("   ", "") if not code or (call["kind"] == "sql" and code < 300) else status(code)
 
 
 def _call_notes(call: Document) -> tuple[str, str]:
@@ -176,11 +175,8 @@ def _call_notes(call: Document) -> tuple[str, str]:
     return ", ".join(notes), f"  ↑{size(attributes['bytes_out'])} ↓{size(attributes['bytes_in'])}"
 
 
-def _usage(document: Document) -> tuple[str, str]:
-    """Return the usage and the bytes of a request."""
-    compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
-    usage = f"{compute:>11}  {size(document['peak_memory']):>8}"
-    return usage, f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
+def _transfer(document: Document) -> str:
+    return f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
 
 
 MAX_LINES = 5_000
@@ -213,7 +209,7 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
         text.append([("no other records", "dim")])
     start = began(tree[0].document) if tree else (began(records[0]) if records else 0)
     for document in records[:MAX_LINES]:
-        text += _log_cells(document, start, width)
+        text += _log_cells(document, start)
     if len(records) > MAX_LINES:
         text.append([(f"… {len(records) - MAX_LINES:,} more; run `svc logs --request` to see them", "dim")])
     return text
@@ -258,14 +254,13 @@ def _request_details(document: Document) -> Iterator[Line]:
     usage = [duration(document["wall_ns"])]
     usage += [f"{duration(inner['compute_ns'])} cpu"] if inner["compute_ns"] else []
     usage += [size(inner["peak_memory"])] if inner["peak_memory"] else []
-    transfer = f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
-    yield [("   ".join([*usage, transfer]), "")]
+    yield [("   ".join([*usage, _transfer(document)]), "")]
     if inner["code"]:
         yield [(inner["code"], "bad"), (f"  {sanitize(inner['detail'])}", "")]
     yield [(f"request {document['request_id']}", "dim")]
 
 
-def _log_cells(document: Document, start: int, width: int) -> Iterator[Line]:
+def _log_cells(document: Document, start: int) -> Iterator[Line]:
     offset = f"+{duration(max(began(document) - start, 0))}"
     head: list[tuple[str, Any]] = [
         (f"{offset:>9}  ", "dim"),

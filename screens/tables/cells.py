@@ -15,8 +15,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Piece, Tone
+from screens.widgets.rows import Piece, Tone, sanitize
 from svc_tui.tables_syntax import COMPUTED, TypeInfo, check_json
 from svc_tui.terminal.units import size
 
@@ -146,21 +145,18 @@ class Width:
 def measure_widths(
     titles: Sequence[str], types: Sequence[TypeInfo], columns: Iterable[Iterable[str]]
 ) -> tuple[Width, ...]:
-    return tuple(
-        _width(title, type, max(map(_cells, texts), default=None))
-        for title, type, texts in zip(titles, types, columns, strict=True)
-    )
-
-
-def _width(title: str, type: TypeInfo, longest: int | None) -> Width:
-    """Return the width of one column, whose `longest` text is None if it has no rows."""
-    title_width = cell_len(sanitize(title))
-    if longest is None:
-        default = max(title_width, type.min_width, type.width)
-        return Width(default, default, default)
-    longest = min(max(title_width, longest), MAX_WIDTH)
-    default = min(longest, max(DEFAULT_MAX_WIDTH, title_width))
-    return Width(default, longest, max(longest, type.min_width))
+    """Return the widths of columns; one without texts has the width of its type."""
+    widths = []
+    for title, type, texts in zip(titles, types, columns, strict=True):
+        title_width, longest = cell_len(sanitize(title)), max(map(_cells, texts), default=None)
+        if longest is None:
+            default = longest = comfortable = max(title_width, type.min_width, type.width)
+        else:
+            longest = min(max(title_width, longest), MAX_WIDTH)
+            default = min(longest, max(DEFAULT_MAX_WIDTH, title_width))
+            comfortable = max(longest, type.min_width)
+        widths.append(Width(default, longest, comfortable))
+    return tuple(widths)
 
 
 def _cells(text: str) -> int:

@@ -1,6 +1,6 @@
-"""Dialogs of a table: columns, conflicts, pasted rows, texts, statistics of a column, and choices by name."""
+"""Dialogs of tables: columns, conflicts, pasted rows, texts, statistics, choices by name, history of rows."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -14,18 +14,17 @@ from textual.widgets.option_list import Option
 
 from screens.console_screen import StopWorkersFirst
 from screens.dialog import ChoiceDialog, key_hints
+from screens.files import preview_lines
 from screens.project_client import ProjectClient
 from screens.tables.cells import piece, read, typed_piece
 from screens.tables.draft import Key
-from screens.tables.files import preview_lines
 from screens.tables.grid import ColumnLayout, Condition, LayoutColumn, TableColumn
 from screens.tables.sql_text import quoted_name
-from screens.widgets.columns import ListColumn, PlacedColumn, fit_cell, sanitize
-from screens.widgets.row_source import ItemRows, Line, Row
+from screens.widgets.rows import ItemRows, Line, ListColumn, PlacedColumn, Row, Tone, fit_cell, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import TypeInfo
-from svc_tui.terminal.units import plural
+from svc_tui.tables_syntax import TypeInfo, changed_cells, wrote
+from svc_tui.terminal.units import local_time, plural
 
 
 class ColumnsScreen(ModalScreen[None]):
@@ -119,16 +118,10 @@ class Conflicts(ChoiceDialog):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "dismiss('rest')", "Apply the rest", id="conflicts.rest"),
-        Binding("m", "dismiss('mine')", "Keep mine", id="conflicts.mine"),
+        Binding("m", "dismiss('mine')", "Take mine", id="conflicts.mine"),
         Binding("t", "dismiss('theirs')", "Take theirs", id="conflicts.theirs"),
         Binding("escape", "dismiss('')", "Apply nothing", id="conflicts.back"),
     ]
-    CHOICES = (
-        ("r", "rest", "apply the rest"),
-        ("m", "mine", "take mine"),
-        ("t", "theirs", "take theirs"),
-        ("esc", "", "apply nothing"),
-    )
 
     def __init__(self, table: str, rows: Sequence[ConflictRow]) -> None:
         super().__init__()
@@ -200,15 +193,10 @@ class PasteScreen(ChoiceDialog):
 
     GROUP: ClassVar[str] = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "dismiss('new')", "New rows", id="tables.paste-new"),
-        Binding("o", "dismiss('over')", "Over the cells", id="tables.paste-over"),
+        Binding("n", "dismiss('new')", "As new rows", id="tables.paste-new"),
+        Binding("o", "dismiss('over')", "Over the cells from the cursor", id="tables.paste-over"),
         Binding("escape", "dismiss('')", "Back", id="tables.paste-back"),
     ]
-    CHOICES = (
-        ("n", "new", "as new rows"),
-        ("o", "over", "over the cells from the cursor"),
-        ("esc", "", "back"),
-    )
 
     def __init__(self, table: str, preview: Mapping[str, Any], columns: Sequence[TableColumn | None]) -> None:
         """Create the dialog. `preview` describes the range; `columns` are its targets, None to skip one."""
@@ -290,9 +278,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     ColumnStats #summary { height: auto; margin-bottom: 1; }
     ColumnStats VirtualRows { height: 1fr; background: $surface; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,F", "dismiss(None)", "Back", id="stats.back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,F", "dismiss(None)", "Back", id="stats.back")]
 
     def __init__(self, client: ProjectClient, table: str, column: TableColumn) -> None:
         super().__init__()
@@ -409,13 +395,16 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
     ]
 
-    def __init__(self, placeholder: str, choices: Mapping[str, str] | None = None) -> None:
-        """Create the list of names with descriptions; `offer` can set them later.
+    def __init__(
+        self, placeholder: str, choices: Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
+    ) -> None:
+        """Create the list of names with descriptions, or of those that a function fetches.
 
-        `placeholder` is shown in the empty input.
+        `placeholder` is shown in the empty input. The function raises `SvcError`.
         """
         super().__init__()
-        self._placeholder, self._choices = placeholder, choices or {}
+        self._placeholder, self._source = placeholder, choices
+        self._choices: Mapping[str, str] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -425,12 +414,20 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        if self._choices:
-            self.offer(self._choices)
+        self.run_worker(self._load())
 
-    def offer(self, choices: Mapping[str, str]) -> None:
+    async def _load(self) -> None:
+        try:
+            self._choices = await self._source() if callable(self._source) else self._source
+        except SvcError as error:
+            self.notify(error.message, severity="error", markup=False)
+            self.dismiss("")
+        else:
+            self._offer()
+
+    def _offer(self) -> None:
         """Show the choices that contain the typed text; those that start with it come first."""
-        self._choices = choices
+        choices = self._choices
         typed = self.query_one(Input).value.lower()
         matches = sorted(
             (name for name in choices if typed in name.lower()),
@@ -455,7 +452,7 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         no_match.display = not matches
 
     def on_input_changed(self) -> None:
-        self.offer(self._choices)
+        self._offer()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         options = self.query_one(OptionList)
@@ -470,26 +467,89 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
 
 
-class TablePicker(Picker):
-    """A list of the tables of a project."""
+_OPERATIONS: Mapping[str, Tone] = {"insert": "good", "update": "notice", "delete": "bad"}
+_SINCE = {
+    "changed": "changed since",
+    "deleted": "deleted since",
+    "exists": "its key is used again",
+    "constraint": "violates a constraint",
+}
 
-    def __init__(self, client: ProjectClient) -> None:
-        super().__init__("which table?")
-        self._client = client
 
-    def on_mount(self) -> None:
-        self.run_worker(self._fetch())
+def history_choices(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the changes of a cell as names and descriptions of a list, in their order."""
+    names = [f"{number}  {local_time(row['write']['time_ns'])[:19]}" for number, row in enumerate(rows, 1)]
+    return dict(zip(names, (f"{changed_cells(row)}  {wrote(row['write'])}" for row in rows), strict=True))
 
-    async def _fetch(self) -> None:
-        try:
-            document = await self._client.call("GET", "/tables")
-        except SvcError as error:
-            self.notify(error.message, severity="error", markup=False)
-            self.dismiss("")
-            return
-        choices = {}
-        for table in document["tables"]:
-            count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
-            kind = "view" if table["kind"] == "view" else count
-            choices[table["name"]] = f"{kind:>16}  {table['note']}"
-        self.offer(choices)
+
+def change_lines(rows: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
+    """Yield changes of rows, with the conflicts of a revert."""
+    for row in rows:
+        key = ", ".join(str(part) for part in row["key"].values())
+        operation = row["operation"]
+        conflict = f"  {_SINCE[row['conflict']]}" if row["conflict"] else ""
+        if row["current"]:
+            now = {name: row["current"].get(name) for name in row["before"] or ()}
+            conflict += sanitize(f", now {changed_cells({'before': None, 'after': now})}")
+        name = sanitize(f"{row['table']} {key}")
+        line: Line = ((f"{operation} ", _OPERATIONS[operation]), (name, "accent"), (conflict, "warn"))
+        yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
+        cells: Line = [(f"  {sanitize(changed_cells(row))}", "dim")]
+        yield fit_cell(tuple(cells), PlacedColumn(0, room, right=False))
+
+
+class RowsWritten(ChoiceDialog):
+    """Shows the rows that a request wrote."""
+
+    GROUP: ClassVar[str] = "Request"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Back", id="request.rows-back")]
+
+    def __init__(self, history: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._history = history
+
+    def lines(self, room: int) -> Iterator[Line]:
+        """Yield the rows, and what has no record."""
+        rows = self._history["rows"]
+        yield [(f"{plural(len(rows), 'row')} written" if rows else "No rows written", "bold")]
+        if any(len(row["write"]["requests"]) > 1 for row in rows):
+            yield [("Other requests wrote in the same transaction: some rows may be theirs.", "warn")]
+        for lacks in self._history["lacks"]:
+            yield [(f"without history: {sanitize(lacks)}", "dim")]
+        yield []
+        yield from change_lines(rows[::-1], room)
+
+
+class RevertPreview(ChoiceDialog):
+    """Shows what a revert of an entry changes. Returns `refuse`, `skip`, `before`, or "" for nothing."""
+
+    GROUP: ClassVar[str] = "Revert"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("z", "dismiss('refuse')", "Revert", id="revert.accept"),
+        Binding("less_than_sign", "dismiss('before')", "The table before it", id="revert.before"),
+        Binding("escape", "dismiss('')", "Back", id="revert.back"),
+    ]
+
+    def __init__(self, write: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Create the dialog of an entry. `rows` are what a revert changes."""
+        super().__init__()
+        self._write, self._rows = write, rows
+
+    def lines(self, room: int) -> Iterator[Line]:
+        """Yield what wrote the entry, and the rows."""
+        yield [(f"{local_time(self._write['time_ns'])[:19]}  {sanitize(wrote(self._write))}", "bold")]
+        count = sum(not row["conflict"] for row in self._rows)
+        yield [(f"A revert changes {plural(count, 'row')}:", "")]
+        yield []
+        yield from change_lines(self._rows, room)
+
+
+class RevertConflicts(RevertPreview):
+    """The same, with rows that have changed since."""
+
+    DEFAULT_CSS = """
+    RevertConflicts > VerticalScroll { border-left: outer $warning; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("z", "dismiss('skip')", "Revert the rest", id="revert.rest")
+    ]

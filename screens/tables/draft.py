@@ -6,6 +6,7 @@ earlier value, so that applying it does not overwrite a concurrent change.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from screens.tables.cells import sent
@@ -64,20 +65,16 @@ class Draft:
     def edit(self, key: Key) -> CellEdit | None:
         return self._state.edits.get(key)
 
-    def set(self, key: Key, column: str, was: Any, now: Any) -> None:
-        """Set a cell. Setting the original value removes the edit."""
-        self.write({key: {column: (was, now)}})
-
     def write(
         self,
-        cells: Mapping[Key, Mapping[str, tuple[Any, Any]]],
-        new: Mapping[int, Mapping[str, Any]] | None = None,
+        cells: Mapping[Key, Mapping[str, tuple[Any, Any]]] = MappingProxyType({}),
+        new: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
         rows: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Set many cells in one step.
+        """Set cells and add rows in one step.
 
-        `cells` has the earlier and the new value of each cell, `new` has cells of new rows by their number,
-        and `rows` are added.
+        `cells` has the earlier and the new value of each cell; the original value removes its edit. `new` has
+        cells of new rows by their number. In added `rows`, a missing cell gets its default.
         """
         edits = dict(self._state.edits)
         for key, columns in cells.items():
@@ -87,10 +84,12 @@ class Draft:
             if edit.now:
                 edits[key] = edit
         rows_after = tuple(
-            replace(row, cells={**row.cells, **new[row.number]}) if new and row.number in new else row
+            replace(row, cells={**row.cells, **new[row.number]}) if row.number in new else row
             for row in self._state.new
         )
-        self._step(_State(edits, (*self._numbered(rows), *rows_after)))
+        added = [NewRow(number, dict(cells)) for number, cells in enumerate(rows, self._numbers + 1)]
+        self._numbers += len(rows)
+        self._step(_State(edits, (*added, *rows_after)))
 
     def delete(self, rows: Mapping[Key, Mapping[str, Any]]) -> None:
         """Delete rows, given with their current cells. Restore them if all are deleted already."""
@@ -102,13 +101,6 @@ class Draft:
             else:
                 edits[key] = CellEdit(dict(was), deleted=True)
         self._step(replace(self._state, edits=edits))
-
-    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows; a missing cell gets its default."""
-        self.write({}, rows=rows)
-
-    def set_new(self, number: int, column: str, now: Any) -> None:
-        self.write({}, {number: {column: now}})
 
     def clear_new(self, number: int, column: str) -> None:
         """Reset a cell of a new row to its default."""
@@ -167,11 +159,6 @@ class Draft:
         new = tuple(row for row in self._state.new if row.number in remaining)
         self.clear()
         self._state = _State(edits, new)
-
-    def _numbered(self, rows: Sequence[Mapping[str, Any]]) -> list[NewRow]:
-        first = self._numbers + 1
-        self._numbers += len(rows)
-        return [NewRow(number, dict(cells)) for number, cells in enumerate(rows, first)]
 
     def _step(self, state: _State) -> None:
         self._before = [*self._before, self._state][-MAX_STEPS:]

@@ -15,14 +15,12 @@ from textual.content import Content
 from textual.widgets import Input, Static, TextArea
 
 from screens.dialog import ExportForm, Field, FileForm, Form, PathField, require_filled
-from screens.files import Chunks, parse_path, progress_bar
+from screens.files import Chunks, parse_path, preview_lines, progress_bar, read_beginning, read_chunks
 from screens.project_client import ProjectClient
-from screens.tables.files import preview_lines, read_beginning, read_chunks
 from screens.tables.grid import RemoteGrid, RowQuery
 from screens.tables.sql_text import ResultRows
-from screens.widgets.columns import sanitize
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line, sanitize
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
@@ -43,6 +41,7 @@ from svc_tui.tables_syntax import (
 from svc_tui.terminal.units import plural
 
 _FIRST_COLUMN = "id integer primary key\n"
+_SYNTAX: list[Line] = [[("  ·  ".join(CHANGE_SYNTAX), "dim")]]
 
 
 class SchemaText(TextArea):
@@ -172,7 +171,7 @@ class AlterForm(SchemaForm):
         yield Static(id="understood")
 
     def on_mount(self) -> None:
-        self.query_one("#understood", Static).update(to_content(_syntax_lines()))
+        self.query_one("#understood", Static).update(to_content(_SYNTAX))
         self.query_one(SchemaText).focus()
 
     async def load(self) -> None:
@@ -180,12 +179,17 @@ class AlterForm(SchemaForm):
         await super().load()
         if self._table is None:
             self._table = await self._client.call("GET", "/table", params={"name": self._name})
-            self.query_one("#is", Static).update(to_content(_table_lines(self._table)))
+            lines = [*_column_lines(self._table["columns"])]
+            for index in self._table["indexes"]:
+                kind = "unique index" if index["unique"] else "index"
+                names = ", ".join(name or "an expression" for name in index["columns"])
+                lines.append([(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")])
+            self.query_one("#is", Static).update(to_content(lines))
 
     def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
         """Return the changes, with those that delete values marked."""
         if not text.strip() or self._table is None:
-            return _syntax_lines()
+            return _SYNTAX
         return [
             [
                 (format_change(change), "bad" if is_destructive(change) else ""),
@@ -204,18 +208,6 @@ class AlterForm(SchemaForm):
             return ""
         names = (change["name"] for change in changes if change["op"] == "rename-table")
         return str(next(names, self._name))
-
-
-def _syntax_lines() -> list[Line]:
-    return [[("  ·  ".join(CHANGE_SYNTAX), "dim")]]
-
-
-def _table_lines(table: Mapping[str, Any]) -> Iterator[Line]:
-    yield from _column_lines(table["columns"])
-    for index in table["indexes"]:
-        kind = "unique index" if index["unique"] else "index"
-        names = ", ".join(name or "an expression" for name in index["columns"])
-        yield [(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")]
 
 
 def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:
@@ -254,10 +246,8 @@ def table_export(client: ProjectClient, grid: RemoteGrid) -> ExportForm:
         if rows not in (ALL, SHOWN):
             raise SvcError(f"rows cannot be {rows}", f"Enter {SHOWN} or {ALL}.")
         if rows == SHOWN and format in DATABASE_FORMATS:
-            raise SvcError(
-                f"a .{format} file has whole tables, not a selection of rows",
-                f"Enter {ALL} for rows, or use .csv, .json or .jsonl.",
-            )
+            hint = f"Enter {ALL} for rows, or use .csv, .json or .jsonl."
+            raise SvcError(f"a .{format} file has whole tables, not a selection of rows", hint)
         source = "/export" if rows == ALL else f"/grid/{grid.id}/export"
         params = {"format": format} | ({"table": grid.table} if rows == ALL else {})
         return client.download(source, params=params)
@@ -316,11 +306,8 @@ class ImportForm(FileForm[str]):
         try:
             await self._show_preview()
         except SvcError as error:
-            preview.update(
-                Content.from_markup(
-                    "[$text-error]$what[/]\n[dim]$hint[/]", what=error.message, hint=error.hint
-                )
-            )
+            markup = "[$text-error]$what[/]\n[dim]$hint[/]"
+            preview.update(Content.from_markup(markup, what=error.message, hint=error.hint))
 
     def _has_file(self) -> bool:
         return bool(self.value("file").strip()) and parse_path(self.value("file")).is_file()
@@ -415,10 +402,8 @@ class ImportForm(FileForm[str]):
                 if line["done"]:
                     return line
                 if self.stopped.is_set():
-                    raise SvcError(
-                        "stopped; nothing was imported, unless the import had just finished",
-                        "Check the rows in the grid.",
-                    )
+                    hint = "Check the rows in the grid."
+                    raise SvcError("stopped; nothing was imported, unless the import had just finished", hint)
                 self.progress = (
                     f"{progress_bar(line['bytes'], line['total'] or 0)}  {plural(line['rows'], 'row')}"
                 )

@@ -9,7 +9,7 @@ import re
 import shlex
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -25,8 +25,7 @@ from screens.tables.cells import (
     typed_piece,
 )
 from screens.tables.draft import CellEdit, Draft, Key, NewRow
-from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
+from screens.widgets.rows import Cell, ListColumn, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 
@@ -63,9 +62,8 @@ class RowQuery:
         try:
             words = shlex.split(line)
         except ValueError as error:
-            raise SvcError(
-                f"unclosed quote in: {line}", "Close the quote, or put a backslash before it."
-            ) from error
+            hint = "Close the quote, or put a backslash before it."
+            raise SvcError(f"unclosed quote in: {line}", hint) from error
         conditions: list[Condition] = []
         search: list[str] = []
         for word in words:
@@ -200,12 +198,6 @@ class TableColumn:
     note: str
     generated: bool
 
-    @classmethod
-    def from_document(cls, column: Mapping[str, Any], types: ColumnTypes) -> "TableColumn":
-        """Return the column of an API document."""
-        names = ("nullable", "default", "primary_key", "note", "generated")
-        return cls(column["name"], types[column["type"]], **{name: column[name] for name in names})
-
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class TableRow:
@@ -235,7 +227,11 @@ class RemoteGrid:
             self.query = replace(query, at={"entry": self.moment["entry"]})
         self.table: str = document["table"]
         self.id: str = document["grid"]
-        self.columns = tuple(TableColumn.from_document(column, types) for column in document["columns"])
+        names = [field.name for field in fields(TableColumn)]
+        self.columns = tuple(
+            TableColumn(**{name: column[name] for name in names} | {"type": types[column["type"]]})
+            for column in document["columns"]
+        )
         self.column_index = {column.name: index for index, column in enumerate(self.columns)}
         self.read_only_reason: str = document["reason"]
         self.editable: bool = document["editable"]
@@ -263,10 +259,8 @@ class RemoteGrid:
                 read(condition.value, type)
             except ValueError as error:
                 column, form = condition.column, _EXACT[type.form]
-                raise SvcError(
-                    f"{column} is {form}, and {condition.value!r} is not",
-                    f"Compare with {form}, or use {column}~{condition.value} for text.",
-                ) from error
+                hint = f"Compare with {form}, or use {column}~{condition.value} for text."
+                raise SvcError(f"{column} is {form}, and {condition.value!r} is not", hint) from error
         return query
 
     def visible_columns(self) -> list[TableColumn]:
@@ -289,29 +283,19 @@ class RemoteGrid:
             measured = self.widths[self.column_index[column.name]]
             if user_width is not None:
                 measured = Width(user_width, user_width, user_width)
-            preferred = measured.longest
-            columns.append(
-                ListColumn(
-                    column_title(column),
-                    measured.default,
-                    column.type.align_right,
-                    preferred=preferred,
-                    comfortable=measured.comfortable,
-                )
-            )
-            is_wide = preferred > DEFAULT_MAX_WIDTH or at == len(user_widths)
+            default, longest, comfortable = measured.default, measured.longest, measured.comfortable
+            title, right = column_title(column), column.type.align_right
+            columns.append(ListColumn(title, default, right, preferred=longest, comfortable=comfortable))
+            is_wide = longest > DEFAULT_MAX_WIDTH or at == len(user_widths)
             if user_width is None and column.type.is_long and is_wide:
-                growing.append((preferred, at))
+                growing.append((longest, at))
         if growing:
             _, widest = max(growing)
             columns[widest] = replace(columns[widest], grow=True)
         return tuple(columns)
 
     def measure(self, previous: "RemoteGrid | None" = None) -> None:
-        """Measure the widths of the columns from the first rows. Raises `SvcError`.
-
-        If the `previous` grid showed the same table, its widths are retained.
-        """
+        """Measure the columns, unless the `previous` grid showed the same table. Raises `SvcError`."""
         same = previous is not None and (previous.table, previous.columns) == (self.table, self.columns)
         if previous is not None and same and previous.total:
             self.widths = previous.widths
@@ -361,18 +345,14 @@ class RemoteGrid:
         return None if index is None else index + len(self.draft.new)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        new = self.draft.new
-        rows = [self._new_row(row) for row in new[start : start + n]]
-        first, remaining = max(start - len(new), 0), n - len(rows)
-        if remaining and first < self.total:
-            rows += [self._row(row) for row in self._read(first, remaining)]
-        return rows
-
-    def _read(self, start: int, n: int) -> list[TableRow | None]:
         try:
-            document = self._client.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
+            rows = self.rows_at(start, n)
         except SvcError as error:
             raise RowsUnavailable(error.message) from error
+        return [self._new_row(row) if isinstance(row, NewRow) else self._row(row) for row in rows]
+
+    def _read(self, start: int, n: int) -> list[TableRow | None]:
+        document = self._client.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
         rows = [
             TableRow(tuple(key), tuple(cells), version) if key is not None else None
             for key, cells, version in zip(
@@ -390,12 +370,8 @@ class RemoteGrid:
         new = self.draft.new
         rows: list[NewRow | TableRow | None] = list(new[start : start + n])
         at, end = max(start - len(new), 0), min(max(start + n - len(new), 0), self.total)
-        while at < end:
-            try:
-                rows += self._read(at, min(WINDOW, end - at))
-            except RowsUnavailable as error:
-                raise SvcError(str(error)) from error
-            at += WINDOW
+        for first in range(at, end, WINDOW):
+            rows += self._read(first, min(WINDOW, end - first))
         return rows
 
     def cached_rows(self, first: int, end: int) -> list[TableRow]:
@@ -498,10 +474,8 @@ def cells(pasted: Mapping[str, Any], to: Sequence[TableColumn | None]) -> list[d
     for the first invalid value.
     """
     if pasted["count"] > MAX_ROWS:
-        raise SvcError(
-            f"{pasted['count']:,} rows were pasted; the limit is {MAX_ROWS:,}",
-            "Save them as a file and press i to import it.",
-        )
+        hint = "Save them as a file and press i to import it."
+        raise SvcError(f"{pasted['count']:,} rows were pasted; the limit is {MAX_ROWS:,}", hint)
     rows = []
     for number, row in enumerate(pasted["rows"], 1):
         values: dict[str, Any] = {}
@@ -511,8 +485,7 @@ def cells(pasted: Mapping[str, Any], to: Sequence[TableColumn | None]) -> list[d
             try:
                 values[column.name] = None if text is None else read(text, column.type)
             except ValueError as error:
-                raise SvcError(
-                    f"row {number}, {column.name}: {error}", f"The cell has: {str(text)[:60]}"
-                ) from error
+                hint = f"The cell has: {str(text)[:60]}"
+                raise SvcError(f"row {number}, {column.name}: {error}", hint) from error
         rows.append(values)
     return rows

@@ -14,13 +14,11 @@ from typing import Any, ClassVar
 from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.events import Key
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand, Tab
-from screens.files import edit_text, editor_command, parse_path
+from screens.files import CHUNK_BYTES, edit_text, editor_command, parse_path, read_blob
 from screens.project_client import ProjectClient
-from screens.row_history import RevertConflicts, RevertPreview, history_choices
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.dialogs import (
     ColumnsScreen,
@@ -29,10 +27,12 @@ from screens.tables.dialogs import (
     Conflicts,
     PasteScreen,
     Picker,
+    RevertConflicts,
+    RevertPreview,
     TextScreen,
+    history_choices,
 )
 from screens.tables.draft import NewRow, StagedChange
-from screens.tables.files import CHUNK_BYTES, read_blob
 from screens.tables.forms import AlterForm, CreateForm, ImportForm, table_export
 from screens.tables.grid import (
     MAX_ROWS,
@@ -46,10 +46,10 @@ from screens.tables.grid import (
     targets,
 )
 from screens.tables.sql_screen import SqlScreen
-from screens.tables.sql_text import HistoryStore, StatementHistory
+from screens.tables.sql_text import StatementHistory, TextStore
 from screens.tables.table_view import CellInput, TableView
 from screens.terminal_app import downloads_of, require_local
-from screens.widgets.columns import sanitize
+from screens.widgets.rows import sanitize
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import parse_moment
 from svc_tui.terminal.units import local_time, plural
@@ -69,24 +69,10 @@ def _normalized(text: str) -> str:
 
 APPLYING = "apply"
 """The group of the workers that apply staged edits."""
-_NEEDS_TABLE = frozenset(
-    {
-        "edit",
-        "add",
-        "delete",
-        "filter",
-        "sort",
-        "drop_last_filter",
-        "apply",
-        "edit_outside",
-        "column",
-        "columns",
-        "stats",
-        "history",
-        "step",
-        "revert",
-    }
-)
+_TABLE_ACTIONS = """
+edit add delete filter sort drop_last_filter apply edit_outside column columns stats history step revert
+"""
+_NEEDS_TABLE = frozenset(_TABLE_ACTIONS.split())
 
 
 class TablesScreen(TableView):
@@ -125,7 +111,7 @@ class TablesScreen(TableView):
         Binding("e", "edit", "Edit", id="tables.edit"),
         Binding("a", "add", "Add", id="tables.add"),
         Binding("d", "delete", "Delete", id="tables.delete"),
-        Binding("slash", "filter", "Filter", key_display="/", id="tables.filter"),
+        Binding("slash", "filter", "Filter", id="tables.filter"),
         Binding("s", "sort(False)", "Sort", show=False, id="tables.sort"),
         Binding("S", "sort(True)", "Add to sort", show=False, id="tables.sort-more"),
         Binding("backspace", "drop_last_filter", "Drop last filter", show=False, id="tables.less"),
@@ -138,22 +124,8 @@ class TablesScreen(TableView):
         Binding("F", "stats", "Statistics of the column", show=False, id="tables.stats"),
         Binding("b", "history", "History of the cell", show=False, id="tables.history"),
         Binding("z", "revert", "Revert what last wrote the row", show=False, id="tables.revert"),
-        Binding(
-            "less_than_sign",
-            "step(-1)",
-            "Before the last change",
-            key_display="<",
-            show=False,
-            id="tables.earlier",
-        ),
-        Binding(
-            "greater_than_sign",
-            "step(1)",
-            "After the next change",
-            key_display=">",
-            show=False,
-            id="tables.later",
-        ),
+        Binding("less_than_sign", "step(-1)", "Before the last change", show=False, id="tables.earlier"),
+        Binding("greater_than_sign", "step(1)", "After the next change", show=False, id="tables.later"),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Create a table", show=False, id="tables.create"),
         Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
@@ -171,7 +143,7 @@ class TablesScreen(TableView):
         for key in binding.key.split(",")
     ) | {"enter"}
 
-    def __init__(self, client: ProjectClient, history: HistoryStore | None = None) -> None:
+    def __init__(self, client: ProjectClient, history: TextStore | None = None) -> None:
         """Create the screen. `history` stores the SQL statements."""
         super().__init__(client)
         self._history = StatementHistory(history)
@@ -363,16 +335,17 @@ class TablesScreen(TableView):
     def _set(self, row: NewRow | TableRow, column: TableColumn, value: Any) -> None:
         grid = self._current_grid()
         if isinstance(row, NewRow):
-            grid.draft.set_new(row.number, column.name, value)
+            grid.draft.write(new={row.number: {column.name: value}})
         else:
-            grid.draft.set(row.key, column.name, row.cells[grid.column_index[column.name]], value)
+            was = row.cells[grid.column_index[column.name]]
+            grid.draft.write({row.key: {column.name: (was, value)}})
         self._redraw()
 
     def action_add(self) -> None:
         if not self._can_edit():
             return
         grid = self._current_grid()
-        grid.draft.add([{}])
+        grid.draft.write(rows=[{}])
         self._redraw()
         self.rows.cursor_row = 0
         required = [column for column in grid.columns if default_text(column) == "required"]
@@ -392,10 +365,8 @@ class TablesScreen(TableView):
             new = [current.number] if isinstance(current, NewRow) else []
             rows = [current] if isinstance(current, TableRow) else []
         if len(new) + len(rows) < len(marks):
-            self.notify(
-                f"{plural(len(marks), 'marked row')}, but only {len(new) + len(rows)} loaded",
-                severity="warning",
-            )
+            text = f"{plural(len(marks), 'marked row')}, but only {len(new) + len(rows)} loaded"
+            self.notify(text, severity="warning")
             return
         names = [column.name for column in grid.columns]
         if new:
@@ -450,7 +421,11 @@ class TablesScreen(TableView):
     @work(group="paste", exclusive=True, description="paste")
     async def _paste(self, grid: RemoteGrid, text: str) -> None:
         with self.shown_errors():
-            pasted = await asyncio.to_thread(self._preview, text)
+            data = text.encode("utf-8", "replace")
+            content = (data[first : first + CHUNK_BYTES] for first in range(0, len(data), CHUNK_BYTES))
+            params = {"format": "tsv", "rows": MAX_ROWS}
+            preview = partial(self.client.call_sync, "POST", "/import/preview", params=params)
+            pasted = await asyncio.to_thread(preview, content=content)
             columns = targets(pasted, grid.visible_columns(), max(self.rows.cursor_column - 1, 0))
             rows = await asyncio.to_thread(cells, pasted, columns)
             at = self.rows.cursor_row
@@ -459,17 +434,11 @@ class TablesScreen(TableView):
             else:
                 choice = await self.app.push_screen_wait(PasteScreen(grid.table, pasted, columns))
             if choice == "new":
-                grid.draft.add(rows)
+                grid.draft.write(rows=rows)
                 self._redraw()
                 self.rows.cursor_row = 0
             elif choice == "over":
                 await self._overwrite(grid, rows, at)
-
-    def _preview(self, text: str) -> Any:
-        data = text.encode("utf-8", "replace")
-        chunks = (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
-        params = {"format": "tsv", "rows": MAX_ROWS}
-        return self.client.call_sync("POST", "/import/preview", params=params, content=chunks)
 
     async def _overwrite(self, grid: RemoteGrid, rows: Sequence[Mapping[str, Any]], at: int) -> None:
         """Stage rows over the existing ones from index `at`; surplus rows are added. Raises `SvcError`."""
@@ -512,11 +481,6 @@ class TablesScreen(TableView):
         """Open the table of this name, filtered by the other words."""
         self._first_table = words[0]
         self._open(words[0], line=shlex.join(words[1:]))
-
-    def on_key(self, event: Key) -> None:
-        """Queue a key that acts on rows until they are loaded."""
-        if self.focused is None or self.rows.has_focus:
-            self._held_keys.hold(event, loading=self._is_loading())
 
     # Columns
 
@@ -587,10 +551,8 @@ class TablesScreen(TableView):
         self.app.push_screen(AlterForm(self.client, grid.table), on_altered)
 
     def action_sql(self, text: str = "") -> None:
-        self.app.push_screen(
-            SqlScreen(self.client, self._history, text),
-            lambda wrote: self.engine_connected() if wrote else None,
-        )
+        screen = SqlScreen(self.client, self._history, text)
+        self.app.push_screen(screen, lambda wrote: self.engine_connected() if wrote else None)
 
     def action_import(self) -> None:
         current = self._grid.table if self._grid is not None else ""

@@ -36,9 +36,8 @@ from screens.tables.sql_text import (
     quoted_name,
     spans_by_line,
 )
-from screens.widgets.columns import LINE_COLUMNS, TextLines, sanitize
-from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.row_source import TONES, Line
+from screens.widgets.component_styles import ComponentStyles
+from screens.widgets.rows import LINE_COLUMNS, Line, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 
@@ -51,7 +50,7 @@ class Catalog(VirtualRows):
 
     GROUP: ClassVar[str] = "SQL"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Insert the name", id="sql.insert-name"),
+        Binding("enter", "open", "Insert the name", id="sql.insert-name")
     ]
 
     @dataclass
@@ -91,8 +90,6 @@ class SqlInput(TextArea):
     """
 
     GROUP: ClassVar[str] = "SQL"
-    DEFAULT_CSS = tone_rules("SqlInput", "sql")
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"sql--{tone}" for tone in TONES if tone}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "complete", "Complete", show=False, id="sql.complete"),
         Binding("up", "up", "Up", show=False, id="sql.up"),
@@ -102,7 +99,7 @@ class SqlInput(TextArea):
     def __init__(self, text: str) -> None:
         super().__init__(text, show_line_numbers=False, highlight_cursor_line=False)
         self.names: frozenset[str] = frozenset()
-        self._tone_style = ComponentStyles(self, "sql--")
+        self._tone_style = ComponentStyles(self)
         self._colored_text = ""
         self._spans: dict[int, list[StyledRange]] = {}
 
@@ -203,11 +200,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     ]
 
     def __init__(
-        self,
-        client: ProjectClient,
-        history: StatementHistory,
-        text: str = "",
-        target: SqlTarget = TABLES,
+        self, client: ProjectClient, history: StatementHistory, text: str = "", target: SqlTarget = TABLES
     ) -> None:
         super().__init__()
         self._client, self._history, self._text, self._target = client, history, text, target

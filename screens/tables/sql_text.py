@@ -1,14 +1,15 @@
 """Text of SQL: syntax colors, completion, query plans, results, and the history of inputs. Pure."""
 
+import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 from screens.tables.cells import as_text, measure_widths, piece, typed_piece
-from screens.widgets.columns import ListColumn, sanitize
-from screens.widgets.row_source import ItemRows, Line, Row, Tone
+from screens.widgets.rows import ItemRows, Line, ListColumn, Row, Tone, sanitize
 from svc_tui.tables_syntax import COMPUTED, ColumnTypes, TypeInfo
 from svc_tui.terminal.units import plural
 
@@ -38,12 +39,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d]\w*)",
     re.DOTALL,
 )
-_TONES: dict[str, Tone] = {
-    "comment": "dim",
-    "text": "good",
-    "number": "teal",
-    "parameter": "orange",
-}
+_TONES: dict[str, Tone] = {"comment": "dim", "text": "good", "number": "teal", "parameter": "orange"}
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 LAST_WORD = re.compile(r"[^\W\d]\w*\Z")
 
@@ -133,14 +129,11 @@ def plan_lines(rows: Sequence[Mapping[str, Any]]) -> list[Line]:
         depth = depths[row["id"]] = depths.get(row["parent"], -1) + 1
         detail = sanitize(str(row["detail"]))
         branch = f"{'  ' * (depth - 1)}└ " if depth else ""
-        lines.append([(branch, "dim"), (detail, _step_tone(detail))])
+        tone: Tone = "warn" if detail.startswith(("SCAN", "USE TEMP B-TREE")) else ""
+        if detail.startswith("SEARCH") or (detail.startswith("SCAN") and _INDEXED.search(detail)):
+            tone = "good"
+        lines.append([(branch, "dim"), (detail, tone)])
     return lines
-
-
-def _step_tone(detail: str) -> Tone:
-    if detail.startswith("SEARCH") or (detail.startswith("SCAN") and _INDEXED.search(detail)):
-        return "good"
-    return "warn" if detail.startswith(("SCAN", "USE TEMP B-TREE")) else ""
 
 
 _AT = re.compile(r", at character (\d+) of the SQL")
@@ -158,11 +151,8 @@ class ResultRows(ItemRows[Mapping[str, Any]]):
 
     def columns(self) -> tuple[ListColumn, ...]:
         """Return the columns."""
-        measured = measure_widths(
-            self.names,
-            self.types,
-            ([piece(row[name])[0] for row in self.items] for name in self.names),
-        )
+        texts = ([piece(row[name])[0] for row in self.items] for name in self.names)
+        measured = measure_widths(self.names, self.types, texts)
         return tuple(
             ListColumn(
                 name,
@@ -210,20 +200,18 @@ MAX_STATEMENTS = 500
 """Maximum stored statements."""
 
 
-class HistoryStore(Protocol):
-    """Persistent storage of statements. Read and write errors are ignored."""
+class TextStore(Protocol):
+    """Persistent storage of a text, "" without one. Read and write errors are ignored."""
 
-    def read(self) -> Sequence[str]:
-        """Return the stored statements, the latest last."""
+    def read(self) -> str: ...
 
-    def write(self, statements: Sequence[str]) -> None:
-        """Replace the stored statements."""
+    def write(self, text: str) -> None: ...
 
 
 class StatementHistory:
     """The statements, the latest last, with a cursor for browsing."""
 
-    def __init__(self, store: HistoryStore | None = None) -> None:
+    def __init__(self, store: TextStore | None = None) -> None:
         self._store = store
         self._statements: list[str] | None = None
         self._steps_back = 0
@@ -236,7 +224,7 @@ class StatementHistory:
         self._statements = [*others, statement][-MAX_STATEMENTS:]
         self._steps_back = 0
         if self._store is not None:
-            self._store.write(self._statements)
+            self._store.write(json.dumps(self._statements))
 
     def step(self, steps: int, typed: str) -> str | None:
         """Return the statement `steps` back (negative: forward), or None if there is none.
@@ -254,5 +242,10 @@ class StatementHistory:
 
     def _read(self) -> list[str]:
         if self._statements is None:
-            self._statements = list(self._store.read()) if self._store is not None else []
+            stored: object = ()
+            if self._store is not None:
+                with suppress(ValueError):
+                    stored = json.loads(self._store.read())
+            listed = stored if isinstance(stored, list) else ()
+            self._statements = [statement for statement in listed if isinstance(statement, str)]
         return self._statements

@@ -1,7 +1,6 @@
 """The view of one table: its status line, inputs, sort order, filters, and polling for changes by others."""
 
 import asyncio
-from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,14 +14,13 @@ from textual.content import Content
 from textual.events import Key, Paste
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
 from screens.tables.cells import piece, typed_piece
-from screens.tables.dialogs import TablePicker
+from screens.tables.dialogs import Picker
 from screens.tables.draft import Draft, NewRow
 from screens.tables.grid import (
     DELETED_KEY,
@@ -35,56 +33,15 @@ from screens.tables.grid import (
     describe_sort,
 )
 from screens.terminal_app import downloads_of
-from screens.widgets.columns import ListColumn, TextLines, sanitize
 from screens.widgets.component_styles import to_content
-from screens.widgets.row_source import Line, Piece
+from screens.widgets.rows import Line, ListColumn, Piece, TextLines, sanitize
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.tables_syntax import wrote
 from svc_tui.terminal.units import local_time, plural
 
-TIMEOUT_SECONDS = 2.0
-"""Maximum wait. After it, the keys are dropped with a message."""
-
-
-class HeldKeys:
-    """The keys of one screen that wait. After the first one, every other key waits too."""
-
-    def __init__(self, screen: Screen[None], keys: Set[str]) -> None:
-        """`keys` act on rows; only they start to wait."""
-        self._screen = screen
-        self._keys = keys
-        self._waiting: list[Key] = []
-        self._timer: Timer | None = None
-
-    def hold(self, event: Key, *, loading: bool) -> None:
-        """Queue a key while rows are loading, and stop its event."""
-        if self._waiting or (loading and event.key in self._keys):
-            if self._timer is None:
-                self._timer = self._screen.set_timer(TIMEOUT_SECONDS, self._drop)
-            self._waiting.append(event)
-            event.stop()
-
-    def release(self) -> None:
-        """Handle the waiting keys in their order."""
-        for event in self._take():
-            key = Key(event.key, event.character)
-            if (sender := event._sender) is not None:  # Events of a screen do not bubble beyond it.
-                key.set_sender(sender)
-            self._screen.app.post_message(key)
-
-    def _drop(self) -> None:
-        if self._take():
-            self._screen.notify("the rows are still loading; press the key again", severity="warning")
-
-    def _take(self) -> list[Key]:
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
-        waiting, self._waiting = self._waiting, []
-        return waiting
-
-
+KEY_SECONDS = 2.0
+"""Maximum time that keys wait for rows. After it, they are dropped with a message."""
 MIN_CELLS = 24
 """Minimum width of the input over a cell."""
 
@@ -135,60 +92,6 @@ MAX_VALUE_LENGTH = 24
 """Maximum characters of a value that others have written."""
 
 
-def table_status(grid: RemoteGrid) -> Content:
-    """Return name, number of rows, sort order and filters of a table."""
-    parts = [
-        Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
-        Content.from_markup("[dim]$count[/]", count=plural(grid.total, "row")),
-    ]
-    if sort_text := describe_sort(grid.query.sorts):
-        parts.append(Content.from_markup("[dim]$words[/]", words=sort_text))
-    parts += [
-        Content.from_markup(
-            f"[on $panel] $chip [@click=screen.drop_filter({index})][dim]×[/][/] [/]", chip=chip
-        )
-        for index, chip in enumerate(grid.query.chips())
-    ]
-    if grid.moment is not None:
-        text = f"as of {local_time(grid.moment['time_ns'])[:19]}, {wrote(grid.moment)}"
-        parts.append(Content.from_markup("[$text-warning]$text[/]", text=text))
-    elif not grid.editable:
-        parts.append(
-            Content.from_markup("[$text-warning]read-only: $reason[/]", reason=grid.read_only_reason)
-        )
-    return Content("   ").join(parts)
-
-
-def record_lines(fields: Mapping[str, Piece]) -> list[Line]:
-    """Return the fields of a row, one below the other. Long values wrap."""
-    width = max((cell_len(sanitize(name)) for name in fields), default=0)
-    lines: list[Line] = []
-    for field, (text, tone) in fields.items():
-        for number, line in enumerate(text.splitlines() or [""]):
-            name = "" if number else sanitize(field)
-            lines.append(((set_cell_size(name, width), "dim"), ("  ", ""), (sanitize(line), tone)))
-    return lines
-
-
-def staged_status(
-    drafts: Mapping[str, Draft],
-    grid: RemoteGrid | None,
-    row: NewRow | TableRow | None,
-    column: TableColumn | None,
-) -> str:
-    """Return the staged edits, or the value that others have written into the edited cell at the cursor."""
-    elsewhere = next((name for name, draft in drafts.items() if len(draft)), "")
-    text = f"staged edits in {elsewhere}" if elsewhere else ""
-    if grid is not None and len(grid.draft):
-        text = f"{plural(len(grid.draft), 'row')} changed · ctrl+s applies"
-    if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
-        current, _ = piece(row.cells[grid.column_index[column.name]])
-        if len(current) > MAX_VALUE_LENGTH:
-            current = f"{current[: MAX_VALUE_LENGTH - 1]}…"
-        text = f"others wrote {sanitize(current)} here · ctrl+s asks"
-    return text
-
-
 POLL_SECONDS = 1.0
 """Interval of polling for changes by others."""
 NO_TABLES = "no tables yet · press T to create one, or add tables/*.sql to the project"
@@ -213,7 +116,9 @@ class TableView(ConsoleScreen):
         self._first_table = ""
         self._editing: tuple[NewRow | TableRow, TableColumn] | None = None
         self._opened = False
-        self._held_keys = HeldKeys(self, self.ROW_KEYS)
+        self._held_keys: list[Key] = []
+        """Keys that wait until rows are loaded. After the first one, every other key waits too."""
+        self._held_timer: Timer | None = None
 
     def body(self) -> ComposeResult:
         """Yield the grid, and the lines around it."""
@@ -241,10 +146,6 @@ class TableView(ConsoleScreen):
             self._open(grid.table, grid.query)
         else:
             self._open(self._first_table)
-
-    @property
-    def rows(self) -> VirtualRows:
-        return self.query_one(VirtualRows)
 
     # The table
 
@@ -305,7 +206,15 @@ class TableView(ConsoleScreen):
             self._open(name)
 
     def action_tables(self) -> None:
-        self.app.push_screen(TablePicker(self.client), self._open_if_named)
+        self.app.push_screen(Picker("which table?", self._table_choices), self._open_if_named)
+
+    async def _table_choices(self) -> dict[str, str]:
+        choices = {}
+        for table in (await self.client.call("GET", "/tables"))["tables"]:
+            count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
+            kind = "view" if table["kind"] == "view" else count
+            choices[table["name"]] = f"{kind:>16}  {table['note']}"
+        return choices
 
     # The status line
 
@@ -316,18 +225,66 @@ class TableView(ConsoleScreen):
             self.call_next(self.refresh_bindings)
         self.pending = pending
         self._update_staged()
-        content = table_status(grid) if grid is not None else Content.styled("no tables", "dim")
-        self.query_one("#table", Static).update(content)
+        parts = [Content.styled("no tables", "dim")]
+        if grid is not None:
+            sort_text, count = describe_sort(grid.query.sorts), plural(grid.total, "row")
+            parts = [
+                Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
+                *(Content.styled(text, "dim") for text in (count, sort_text) if text),
+            ]
+            for index, chip in enumerate(grid.query.chips()):
+                drop = f"[@click=screen.drop_filter({index})][dim]×[/][/]"
+                parts.append(Content.from_markup(f"[on $panel] $chip {drop} [/]", chip=chip))
+            warning = "" if grid.editable else f"read-only: {grid.read_only_reason}"
+            if grid.moment is not None:
+                warning = f"as of {local_time(grid.moment['time_ns'])[:19]}, {wrote(grid.moment)}"
+            if warning:
+                parts.append(Content.styled(warning, "$text-warning"))
+        self.query_one("#table", Static).update(Content("   ").join(parts))
 
     @on(VirtualRows.Moved)
     @on(VirtualRows.Loaded)
     def _update_staged(self) -> None:
-        """Show the staged edits, and handle the keys that waited for the row at the cursor."""
-        text = staged_status(self._drafts, self._grid, self._current_row(), self._current_column())
+        """Show the staged edits, or what others wrote into the edited cell; handle the keys that waited."""
+        grid, row, column = self._grid, self._current_row(), self._current_column()
+        elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
+        text = f"staged edits in {elsewhere}" if elsewhere else ""
+        if grid is not None and len(grid.draft):
+            text = f"{plural(len(grid.draft), 'row')} changed · ctrl+s applies"
+        if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
+            current, _ = piece(row.cells[grid.column_index[column.name]])
+            if len(current) > MAX_VALUE_LENGTH:
+                current = f"{current[: MAX_VALUE_LENGTH - 1]}…"
+            text = f"others wrote {sanitize(current)} here · ctrl+s asks"
         self.query_one("#status").set_class(bool(text), "-staged")
         self.query_one("#staged", Static).update(Content(text))
         if not self._is_loading():
-            self._held_keys.release()
+            for event in self._take_held_keys():
+                key = Key(event.key, event.character)
+                if (sender := event._sender) is not None:  # Events of a screen do not bubble beyond it.
+                    key.set_sender(sender)
+                self.app.post_message(key)
+
+    def on_key(self, event: Key) -> None:
+        """Queue a key that acts on rows until they are loaded."""
+        if self.focused is not None and not self.rows.has_focus:
+            return
+        if self._held_keys or (event.key in self.ROW_KEYS and self._is_loading()):
+            if self._held_timer is None:
+                self._held_timer = self.set_timer(KEY_SECONDS, self._drop_held_keys)
+            self._held_keys.append(event)
+            event.stop()
+
+    def _drop_held_keys(self) -> None:
+        if self._take_held_keys():
+            self.notify("the rows are still loading; press the key again", severity="warning")
+
+    def _take_held_keys(self) -> list[Key]:
+        if self._held_timer is not None:
+            self._held_timer.stop()
+            self._held_timer = None
+        keys, self._held_keys = self._held_keys, []
+        return keys
 
     @on(VirtualRows.Loaded)
     def _widen_columns(self) -> None:
@@ -344,8 +301,15 @@ class TableView(ConsoleScreen):
         record.display = row is not None and list_rows <= self.size.height // 2
         self.rows.styles.height = list_rows if record.display else "1fr"
         if grid is not None and row is not None and record.display:
-            fields = {each.name: self._field(row, each) for each in grid.visible_columns()}
-            record.query_one(Static).update(to_content(record_lines(fields)))
+            columns = grid.visible_columns()
+            width = max((cell_len(sanitize(column.name)) for column in columns), default=0)
+            lines: list[Line] = []
+            for column in columns:
+                text, tone = self._field(row, column)
+                for number, line in enumerate(text.splitlines() or [""]):
+                    name = set_cell_size("" if number else sanitize(column.name), width)
+                    lines.append(((name, "dim"), ("  ", ""), (sanitize(line), tone)))
+            record.query_one(Static).update(to_content(lines))
 
     def _is_loading(self) -> bool:
         """Return whether the first table is being opened, or the row at the cursor is being loaded."""
@@ -400,18 +364,16 @@ class TableView(ConsoleScreen):
             return False
         if not self._grid.editable:
             hint = f"\n{KEYLESS}" if "primary key" in self._grid.read_only_reason else ""
-            self.notify(
-                f"{self._grid.table} {self._grid.read_only_reason}{hint}", severity="warning", markup=False
-            )
+            text = f"{self._grid.table} {self._grid.read_only_reason}{hint}"
+            self.notify(text, severity="warning", markup=False)
         return self._grid.editable
 
     # Filter and sort order
 
     def _open_line(self, line: LineInput, prompt: str, value: str, rule: str) -> None:
         """Edit a value in the filter or over the cell at the cursor, with a prompt at the bottom."""
-        self.query_one("#prompt", Static).update(
-            Content.from_markup("[b]$prompt[/]  [dim]$rule[/]", prompt=prompt, rule=rule)
-        )
+        content = Content.from_markup("[b]$prompt[/]  [dim]$rule[/]", prompt=prompt, rule=rule)
+        self.query_one("#prompt", Static).update(content)
         line.value = value
         line.cursor_position = len(value)
         for each in self.query(LineInput):

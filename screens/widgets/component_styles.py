@@ -1,14 +1,15 @@
-"""Styles of tones, and component styles of widgets that render their own lines."""
+"""Styles of tones and of components, for widgets that render their own lines."""
 
 from collections.abc import Iterable
 
 from rich.style import Style
 from textual.content import Content
+from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
-from screens.widgets.row_source import Line, Tone
+from screens.widgets.rows import Line
 
-TONE_STYLES: dict[Tone, str] = {
+TONE_STYLES: dict[str, str] = {
     "": "",
     "bold": "bold",
     "dim": "$foreground 60%",
@@ -27,32 +28,14 @@ TONE_STYLES: dict[Tone, str] = {
 """The style of each tone: `bold`, a color, and the background after `on`."""
 
 
-def tone_rules(widget: str, prefix: str) -> str:
-    """Return the CSS of a widget's component classes for all tones, as in `rows--good`."""
-    return "\n".join(
-        f"{widget} > .{prefix}--{tone} {{ {_declarations(style)} }}"
-        for tone, style in TONE_STYLES.items()
-        if tone
-    )
-
-
-def _declarations(style: str) -> str:
-    text, _, background = style.partition(" on ")
-    color = text.removeprefix("bold").strip()
-    parts = ["text-style: bold"] if text.startswith("bold") else []
-    parts += [f"color: {color}"] if color else []
-    parts += [f"background: {background}"] if background else []
-    return "; ".join(parts) + ";"
-
-
 class ComponentStyles:
-    """Rich styles of a widget's components, cached until `clear`.
+    """Rich styles of tones and of a widget's components, cached until `clear`.
 
     Translucent colors are blended with the background. Textual's partial styles skip that, so dim text would
     appear at full brightness.
     """
 
-    def __init__(self, widget: Widget, prefix: str) -> None:
+    def __init__(self, widget: Widget, prefix: str = "") -> None:
         """Create the cache. `prefix` is the common prefix of the component names, as in `rows--`."""
         self._widget = widget
         self._prefix = prefix
@@ -60,22 +43,28 @@ class ComponentStyles:
 
     def __call__(self, name: str) -> Style:
         if name not in self._styles:
-            self._styles[name] = self._resolve(f"{self._prefix}{name}")
+            self._styles[name] = self._resolve(name)
         return self._styles[name]
 
     def clear(self) -> None:
         self._styles.clear()
 
-    def _resolve(self, component: str) -> Style:
-        styles = self._widget.get_component_styles(component)
+    def _resolve(self, name: str) -> Style:
         base, color, background = self._widget.background_colors[1], None, None
-        if styles.has_rule("background") and styles.background.a > 0:
-            base += styles.background
+        if name in TONE_STYLES:
+            tone = VisualStyle.parse(TONE_STYLES[name])
+            fill, hue, text_style, auto = tone.background, tone.foreground, Style(bold=tone.bold), False
+        else:
+            styles = self._widget.get_component_styles(f"{self._prefix}{name}")
+            fill = styles.background if styles.has_rule("background") else None
+            hue = styles.color if styles.has_rule("color") else None
+            text_style, auto = styles.text_style, styles.auto_color
+        if fill is not None and fill.a > 0:
+            base += fill
             background = base.rich_color
-        if styles.has_rule("color") and styles.color.a > 0:
-            foreground = base.get_contrast_text(styles.color.a) if styles.auto_color else styles.color
-            color = (base + foreground).rich_color
-        return Style(color=color, bgcolor=background) + styles.text_style
+        if hue is not None and hue.a > 0:
+            color = (base + (base.get_contrast_text(hue.a) if auto else hue)).rich_color
+        return Style(color=color, bgcolor=background) + text_style
 
 
 def to_content(lines: Iterable[Line]) -> Content:

@@ -6,7 +6,7 @@
 import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -19,17 +19,22 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.columns import (
+from screens.widgets.component_styles import ComponentStyles
+from screens.widgets.rows import (
+    Cell,
+    FetchWindow,
     ListColumn,
     PlacedColumn,
+    Row,
+    RowCache,
+    RowSource,
+    RowsUnavailable,
     column_at,
     fit_cell,
     layout_columns,
     line_width,
     merge_empty,
 )
-from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.row_source import TONES, Cell, FetchWindow, Row, RowCache, RowSource, RowsUnavailable
 
 GUTTER = 2
 """Cells before each line that do not scroll: cursor and mark."""
@@ -51,10 +56,8 @@ class VirtualList(ScrollView, can_focus=False):
         & > .rows--cursor { background: $primary 14%; }
         & > .rows--cell { background: $primary 45%; }
     }
-    """ + tone_rules("VirtualList", "rows")
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"rows--{name}" for name in ("head", "cursor", "cell", *TONES) if name
-    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--head", "rows--cursor", "rows--cell"}
 
     @dataclass
     class Failed(Message):
@@ -81,7 +84,8 @@ class VirtualList(ScrollView, can_focus=False):
         self._header_rows = int(head)
         self.empty = empty
         """The text shown if there are no rows."""
-        self._count = 0
+        self.count = 0
+        """The number of rows in the list. The source may have more until the next poll."""
         self._pending_count: int | None = None
         self._cache = RowCache()
         self._fetching = False
@@ -90,11 +94,6 @@ class VirtualList(ScrollView, can_focus=False):
         self._base_style = Style()
         self._line_cells = 0
         self._styles_for = ComponentStyles(self, "rows--")
-
-    @property
-    def count(self) -> int:
-        """The number of rows in the list. The source may have more until the next poll."""
-        return self._count
 
     @property
     def column_widths(self) -> tuple[int, ...]:
@@ -114,7 +113,7 @@ class VirtualList(ScrollView, can_focus=False):
         self._columns = self._columns if columns is None else tuple(columns)
         self._cache.clear()
         self._pending_count = None
-        self._count = 0
+        self.count = 0
         self.scroll_to(0, 0, animate=False)
         self._set_count(source.count())
 
@@ -130,13 +129,13 @@ class VirtualList(ScrollView, can_focus=False):
         if not same_cells:
             self._cache.clear()
             self._pending_count = None
-        self._set_count(self._count if same_cells else self._source.count())
+        self._set_count(self.count if same_cells else self._source.count())
 
     def on_mount(self) -> None:
         self._set_count(self._source.count())
 
     def on_resize(self) -> None:
-        self._set_count(self._count)
+        self._set_count(self.count)
 
     @property
     def _room(self) -> Size:
@@ -147,7 +146,7 @@ class VirtualList(ScrollView, can_focus=False):
         return max(self._room.height - self._header_rows, 1)
 
     def _set_count(self, count: int) -> None:
-        added, self._count = count - self._count, count
+        added, self.count = count - self.count, count
         if added < 0:
             self._cache.invalidate()
         self._placed = layout_columns(self._columns, max(self._room.width - GUTTER, 0))
@@ -168,7 +167,7 @@ class VirtualList(ScrollView, can_focus=False):
     def _request_visible(self) -> None:
         if self._room.height and self._pending_count is None:
             top = self.scroll_offset.y
-            self._cache.request(top, top + self._page, self._count)
+            self._cache.request(top, top + self._page, self.count)
             self._visible_changed.set()
             self._start_fetch()
 
@@ -188,18 +187,15 @@ class VirtualList(ScrollView, can_focus=False):
                 except RowsUnavailable as error:
                     self._cache.mark_failed(window)
                     self.post_message(self.Failed(str(error)))
-                else:
-                    self._store_rows(window, rows)
+                    continue
+                if self._cache.put(window, rows) and self._pending_count is None and self._is_visible(window):
+                    self.refresh()
+                    self.post_message(self.Loaded())
         finally:
             self._fetching = False
         if self._pending_count is not None:
             count, self._pending_count = self._pending_count, None
             self._set_count(count)
-
-    def _store_rows(self, window: FetchWindow, rows: Sequence[Row]) -> None:
-        if self._cache.put(window, rows) and self._pending_count is None and self._is_visible(window):
-            self.refresh()
-            self.post_message(self.Loaded())
 
     def _is_visible(self, window: FetchWindow) -> bool:
         top = self.scroll_offset.y
@@ -228,7 +224,7 @@ class VirtualList(ScrollView, can_focus=False):
         if y < self._header_rows:
             titles: list[Cell] = [((column.title, ""),) for column in self._columns]
             return self._line(titles, "  ", self._base_style + self._styles_for("head"))
-        if index < self._count:
+        if index < self.count:
             return self._row_line(index, self._cache.row(index))
         text = self.empty.center(self._room.width) if self.empty and index == 0 else ""
         line = Strip([Segment(text, self._base_style + self._styles_for("dim"))])
@@ -324,30 +320,24 @@ class VirtualRows(VirtualList, can_focus=True):
         columns: Sequence[ListColumn],
         *,
         cursor: Literal["row", "cell"] = "row",
-        head: bool = True,
         live: bool = False,
-        empty: str = "",
-        id: str | None = None,
+        **options: Any,
     ) -> None:
-        """Create a list. `head` shows the column titles; `empty` is shown if there are no rows."""
-        super().__init__(source, columns, head=head, empty=empty, id=id)
+        """Create a list with the options of `VirtualList`."""
+        super().__init__(source, columns, **options)
         self._by_cell = cursor == "cell"
         self._live = live
         self._cursor_visible = True
-        self._marks: set[Hashable] = set()
-
-    @property
-    def marks(self) -> frozenset[Hashable]:
-        return frozenset(self._marks)
+        self.marks: set[Hashable] = set()
 
     def unmark(self) -> None:
         """Remove all marks."""
-        self._marks.clear()
+        self.marks.clear()
         self.refresh()
 
     def set_source(self, source: RowSource, columns: Sequence[ListColumn] | None = None) -> None:
         """Show the rows of another source, from the first (live: last) one. Clears the marks."""
-        self._marks.clear()
+        self.marks.clear()
         self.cursor_row = self.cursor_column = self.unseen = 0
         self.following = False
         super().set_source(source, columns)
@@ -364,21 +354,19 @@ class VirtualRows(VirtualList, can_focus=True):
         if not self.screen.is_active:
             return
         count = self._source.count()
-        if count == self._count or self._fetching:
+        if count == self.count or self._fetching:
             return
-        if self.following and count > self._count:
+        if self.following and count > self.count:
             self._prefetch_count(count)
         else:
             self._set_count(count)
 
     def shift_rows(self, rows: int) -> None:
-        """Move the view by a number of rows that were inserted (negative: removed) at the start of the
-        source.
-        """
+        """Move the view by the rows that were inserted (negative: removed) at the start of the source."""
         top, cursor = self.scroll_offset.y, self.cursor_row
         self._cache.clear()
         self._pending_count = None
-        self._count += rows
+        self.count += rows
         self._set_count(self._source.count())
         if not self.following:
             self.scroll_to(y=top + rows, animate=False)
@@ -386,7 +374,7 @@ class VirtualRows(VirtualList, can_focus=True):
 
     def _count_changed(self, added: int) -> None:
         if self.following:
-            self.cursor_row = self._count - 1
+            self.cursor_row = self.count - 1
             self.scroll_to(y=self.max_scroll_y, animate=False)
         else:
             self.cursor_row = self.validate_cursor_row(self.cursor_row)
@@ -405,7 +393,7 @@ class VirtualRows(VirtualList, can_focus=True):
         self._cursor_visible = self._rows_to_scroll() == 0
 
     def validate_cursor_row(self, row: int) -> int:
-        return clamp(row, 0, max(self._count - 1, 0))
+        return clamp(row, 0, max(self.count - 1, 0))
 
     def validate_cursor_column(self, column: int) -> int:
         return clamp(column, 0, max(len(self._columns) - 1, 0))
@@ -472,7 +460,7 @@ class VirtualRows(VirtualList, can_focus=True):
     def action_bottom(self) -> None:
         """Go to the last row; a live list follows again."""
         self.following = self._live
-        self.action_move(self._count)
+        self.action_move(self.count)
 
     def action_move_sideways(self, step: int) -> None:
         if self._by_cell:
@@ -482,13 +470,13 @@ class VirtualRows(VirtualList, can_focus=True):
             self.scroll_to(x=x, animate=False)
 
     def action_mark(self) -> None:
-        if self._count and (key := self.key(self.cursor_row)) is not None:
-            self._marks ^= {key}
+        if self.count and (key := self.key(self.cursor_row)) is not None:
+            self.marks ^= {key}
             self.refresh_line(self.cursor_row + self._header_rows)
             self.action_move(1)
 
     def action_open(self) -> None:
-        if self._count:
+        if self.count:
             self.post_message(self.Opened())
 
     def on_click(self, event: events.Click) -> None:
@@ -497,7 +485,7 @@ class VirtualRows(VirtualList, can_focus=True):
         if offset is None or offset.y < self._header_rows:
             return
         row = offset.y - self._header_rows + self.scroll_offset.y
-        if row >= self._count:
+        if row >= self.count:
             return
         self.action_move(row - self.cursor_row)
         if offset.x >= GUTTER:
@@ -509,7 +497,7 @@ class VirtualRows(VirtualList, can_focus=True):
         """Render a row with cursor and mark. `▌` shows the cursor on terminals without colors."""
         is_current = index == self.cursor_row
         sign = ("▌" if is_current and self.has_focus else " ") + (
-            "•" if row and row.key in self._marks else " "
+            "•" if row and row.key in self.marks else " "
         )
         style = self._base_style + self._styles_for("cursor") if is_current else self._base_style
         cursor = self.cursor_column if is_current and self._by_cell else None

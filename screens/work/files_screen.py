@@ -15,12 +15,10 @@ from textual.widgets import Static
 
 from screens.console_screen import Tab
 from screens.dialog import ConfirmDialog, ExportForm, Field, FileForm, PathField, require_filled
-from screens.files import parse_path, progress_bar
+from screens.files import parse_path, progress_bar, read_chunks
 from screens.project_client import ProjectClient
-from screens.tables.files import read_chunks
 from screens.terminal_app import supports_unicode
-from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Cell
+from screens.widgets.rows import Cell, ListColumn
 from screens.work.picture import MAX_BYTES, Picture, decode, is_image
 from screens.work.rows import FILE_COLUMNS, Document, file_cells, file_lines
 from screens.work.screen import MAX_LISTED, ListScreen

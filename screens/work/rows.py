@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from screens.logs.trace import pretty_json
-from screens.widgets.columns import ListColumn, sanitize
-from screens.widgets.row_source import Cell, Line, Tone
+from screens.widgets.rows import Cell, Line, ListColumn, Tone, sanitize
 from svc_tui.deploy.format import local_time
 from svc_tui.terminal.units import size
 

@@ -15,8 +15,7 @@ from textual.widgets import Static
 from screens.console_screen import ConsoleScreen, Tab, is_working
 from screens.dialog import ChoiceDialog, ConfirmDialog, FittedLines
 from screens.logs.request_view import RequestView
-from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Cell, ItemRows, Line, Row
+from screens.widgets.rows import Cell, ItemRows, Line, ListColumn, Row
 from screens.widgets.virtual_list import VirtualRows
 from screens.work.picture import Picture
 from screens.work.rows import (
@@ -79,10 +78,6 @@ class ListScreen(ConsoleScreen):
     async def load(self) -> tuple[Sequence[Document], str, str]:
         """Return the documents, the line about them, and what an empty list shows. Raises `SvcError`."""
         raise NotImplementedError
-
-    @property
-    def rows(self) -> VirtualRows:
-        return self.query_one(VirtualRows)
 
     def on_mount(self) -> None:
         self.set_interval(self.POLL_SECONDS, self._poll)
@@ -178,8 +173,10 @@ class TextDialog(ChoiceDialog):
         """Create the dialog. `actions` are those that it offers."""
         super().__init__()
         self._lines, self._actions, self._picture = lines, actions, picture
-        choices = ((_CHOICES[action][0], action, _CHOICES[action][1].lower()) for action in actions)
-        self.CHOICES = (*choices, ("esc", "", "back"))  # type: ignore[misc]
+
+    def choices(self) -> list[Binding]:
+        hidden = {f"choose('{action}')" for action in _CHOICES.keys() - self._actions}
+        return [each for each in super().choices() if each.action not in hidden]
 
     def lines(self, room: int) -> Sequence[Line]:
         return self._lines

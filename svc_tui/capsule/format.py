@@ -8,8 +8,7 @@ from typing import Any
 from engine.stepwise_json import dump_verbatim, load_verbatim
 from screens.logs.exchange import exchange_lines
 from screens.logs.trace import lines as trace_lines
-from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line, sanitize
 from svc_tui.capsule.container import EXCHANGE, FETCHES, STATEMENTS, Capsule, statements_of
 from svc_tui.terminal.units import plural, size
 

@@ -55,7 +55,6 @@ def console(
         hint = f"Set TERM, as in `TERM=xterm-256color svc`. Otherwise use {others}"
         raise InvalidUsage("the Console cannot draw on this terminal: TERM is dumb", hint)
     # Loaded on demand: Textual takes a moment to import.
-    from screens.start_screen import Created
     from svc_tui.console import app
 
     home = Home.from_environment(os.environ).root
@@ -66,8 +65,8 @@ def console(
         choice = app.StartApp(_short(current_folder), StartActions(current_folder), login_actions, keys).run()
         if choice is None:
             return
-        if isinstance(choice, Created):
-            folder = current_folder / choice.name
+        if choice.created:
+            folder = current_folder / choice.project
             os.chdir(folder)
         else:
             project = choice.project

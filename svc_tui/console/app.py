@@ -18,7 +18,6 @@ from textual.screen import Screen
 
 from engine.errors import SvcError
 from engine.manifest.problems import did_you_mean
-from screens.board.deploy_screen import DeployScreen
 from screens.board.deployment import BoardDeployer
 from screens.board.screen import BoardScreen
 from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab
@@ -33,20 +32,19 @@ from screens.overlays import (
     PaletteEntry,
     binding_group,
     by_use,
-    command_entries,
     is_movement,
     visible_keys,
 )
 from screens.project_client import ProjectClient
 from screens.start_screen import Choice, LoginScreen, StartChoices, StartScreen
 from screens.tables.screen import APPLYING, TablesScreen
-from screens.tables.sql_text import HistoryStore
+from screens.tables.sql_text import TextStore
 from screens.terminal_app import BrowserDriver, TerminalApp
-from screens.widgets.row_source import Tone
+from screens.widgets.rows import Tone
 from screens.work.files_screen import FilesScreen
 from screens.work.screen import JobsScreen
 from svc_tui.console.engine import EngineConnection, Severity
-from svc_tui.console.start import LoginActions, SqlHistory, ThemePreference
+from svc_tui.console.start import SQL_HISTORY_FILE, THEME_FILE, LoginActions, UserFile
 
 RECONNECT_SECONDS = 0.5
 """Interval of the attempts to reach an engine that does not answer."""
@@ -83,12 +81,11 @@ class Console(TerminalApp[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "tab('board')", "Board", show=False, id="console.board"),
-        Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
-        Binding("3", "tab('logs')", "Logs", show=False, id="console.logs"),
-        Binding("4", "tab('jobs')", "Jobs", show=False, id="console.jobs"),
-        Binding("5", "tab('files')", "Files", show=False, id="console.files"),
-        Binding("colon", "command_line", "Command line", show=False, key_display=":", id="console.command"),
+        *(
+            Binding(str(number), f"tab('{tab}')", name, show=False, id=f"console.{tab}")
+            for number, (tab, name) in enumerate(TABS.items(), 1)
+        ),
+        Binding("colon", "command_line", "Command line", show=False, id="console.command"),
         Binding("question_mark,f1", "keys", "Keys", id="console.keys"),
         Binding("at", "activity", "Activity", show=False, id="console.activity"),
         Binding("ctrl+p", "command_palette", "Palette", show=False, priority=True, id="console.palette"),
@@ -103,8 +100,8 @@ class Console(TerminalApp[None]):
         *,
         keymap: dict[str, str] | None = None,
         deployer: BoardDeployer | None = None,
-        sql_history: HistoryStore | None = None,
-        theme_preference: ThemePreference | None = None,
+        sql_history: TextStore | None = None,
+        theme_preference: TextStore | None = None,
         downloads: Path | None = None,
     ) -> None:
         """Create the application. `deployer` enables deploys from the Board.
@@ -114,18 +111,17 @@ class Console(TerminalApp[None]):
         """
         super().__init__(keymap, downloads)
         self._theme_preference = theme_preference
-        if theme_preference is not None and (name := theme_preference.read()) in self.available_themes:
-            self.theme = name
+        theme = theme_preference.read().strip() if theme_preference is not None else ""
+        if theme in self.available_themes:
+            self.theme = theme
         self._engine = engine
         self._login_actions = login
         self._history: list[str] = []
-        self._reconnecting = False
         self._alerted: set[tuple[str, str]] = set()
         """Kind and start of the alerts that were shown."""
         self._quit_question: ConfirmDialog | None = None
-        self._client = ProjectClient(
-            engine.info, engine.connect, lambda: self.call_later(self._update_link_state)
-        )
+        on_state = partial(self.call_later, self._update_link_state)
+        self._client = ProjectClient(engine.info, engine.connect, on_state)
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
         self.add_mode("tables", partial(TablesScreen, self._client, sql_history))
         self.add_mode("logs", partial(LogsScreen, self._client))
@@ -148,8 +144,7 @@ class Console(TerminalApp[None]):
 
     def _poll_link(self) -> None:
         """Reconnect in the background unless the engine answers."""
-        if self._client.state != "live" and not self._reconnecting:
-            self._reconnecting = True
+        if self._client.state != "live" and not self._is_working("link"):
             self.run_worker(self._reconnect(), group="link")
 
     async def _reconnect(self) -> None:
@@ -157,8 +152,6 @@ class Console(TerminalApp[None]):
             await asyncio.to_thread(self._client.reconnect)
         except SvcError as error:
             self._notify_later("error", error.message, error.hint)
-        finally:
-            self._reconnecting = False
 
     def _update_link_state(self) -> None:
         for screen in self._console_screens():
@@ -183,16 +176,15 @@ class Console(TerminalApp[None]):
         text, timeout = f"{message}\n{hint}" if hint else message, 10 if severity == "error" else 5
         self.call_later(self.notify, text, severity=severity, timeout=timeout, markup=False)
 
-    def on_console_screen_login_required(self) -> None:
-        login = self._login_actions
-        if self._engine.info.kind == "service" and login and not isinstance(self.screen, LoginScreen):
-            dialog = _login_dialog(login, self._engine.info.address)
+    def on_console_screen_login_required(self, event: ConsoleScreen.LoginRequired) -> None:
+        login, info, retry = self._login_actions, self._engine.info, event.retry
+        if login is None or isinstance(self.screen, LoginScreen):
+            return
+        if retry is not None:
+            self.push_screen(_login_dialog(login), lambda key: retry() if key else None)
+        elif info.kind == "service":
+            dialog = _login_dialog(login, info.address)
             self.push_screen(dialog, lambda key: self._client.mark_lost() if key else None)
-
-    def on_deploy_screen_login_requested(self, event: DeployScreen.LoginRequested) -> None:
-        if self._login_actions is not None:
-            dialog = _login_dialog(self._login_actions)
-            self.push_screen(dialog, lambda key: event.retry() if key else None)
 
     def action_tab(self, tab: Tab) -> None:
         """Show a tab; close an open request of it."""
@@ -211,10 +203,8 @@ class Console(TerminalApp[None]):
     def _navigate(self, words: Sequence[str]) -> None:
         while not isinstance(screen := self.screen, ConsoleScreen):
             self.pop_screen()
-        try:
+        with screen.shown_errors():
             screen.navigate(words)
-        except SvcError as error:
-            screen.show_error(error)
 
     def notify(self, message: str, *, severity: Severity = "information", **options: Any) -> None:
         """Show a message, and add it to the activity."""
@@ -231,7 +221,7 @@ class Console(TerminalApp[None]):
         keys = visible_keys(active, self.get_key_display, binding_group(self.screen))
         self.push_screen(HelpScreen(about, keys))
 
-    def _general_commands(self) -> list[ConsoleCommand]:
+    def _commands(self, screen: Screen[Any]) -> list[ConsoleCommand]:
         tabs = [
             ConsoleCommand(
                 f"{tab} [WORDS]",
@@ -242,6 +232,7 @@ class Console(TerminalApp[None]):
             for tab, name in TABS.items()
         ]
         return [
+            *(screen.commands() if isinstance(screen, ConsoleScreen) else ()),
             *tabs,
             ConsoleCommand("theme NAME", "Change the theme", self._theme, sorted(self.available_themes)),
             ConsoleCommand("help", "Show the keys that work now", lambda words: self.action_keys()),
@@ -250,8 +241,7 @@ class Console(TerminalApp[None]):
 
     def action_command_line(self, text: str = "") -> None:
         """Ask for a command, with a text to edit, and run it. A line with an error stays open."""
-        screen_commands = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
-        commands = [*screen_commands, *self._general_commands()]
+        commands = self._commands(self.screen)
 
         def run_line(line: str | None) -> None:
             if line:
@@ -271,12 +261,10 @@ class Console(TerminalApp[None]):
             self.action_command_line(line)
 
     def _theme(self, words: Sequence[str]) -> None:
-        if len(words) != 1 or words[0] not in self.available_themes:
-            raise SvcError(
-                f'unknown theme "{" ".join(words)}"',
-                f"Available: {', '.join(sorted(self.available_themes))}.",
-            )
-        self.theme = words[0]
+        if (name := " ".join(words)) not in self.available_themes:
+            hint = f"Available: {', '.join(sorted(self.available_themes))}."
+            raise SvcError(f'unknown theme "{name}"', hint)
+        self.theme = name
 
     def palette_entries(self) -> list[PaletteEntry]:
         """Return the entries of the palette: actions with their keys, then commands with their values."""
@@ -296,12 +284,13 @@ class Console(TerminalApp[None]):
         entries = [
             PaletteEntry(title, " ".join(dict.fromkeys(keys)), run) for title, (run, keys) in rows.items()
         ]
-        commands = [
-            *(screen.commands() if isinstance(screen, ConsoleScreen) else ()),
-            *self._general_commands(),
-        ]
         theme = PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
-        return [*entries, theme, *command_entries([each for each in commands if each.word != "theme"])]
+        values = [
+            PaletteEntry(f"{command.word} {value}", "", partial(command.run, [value]))
+            for command in self._commands(screen)
+            for value in (command.values if command.word != "theme" else ())
+        ]
+        return [*entries, theme, *values]
 
     def _console_screens(self) -> Iterator[ConsoleScreen]:
         for stack in self._screen_stacks.values():
@@ -312,7 +301,7 @@ class Console(TerminalApp[None]):
 
     def on_console_screen_pending_changed(self) -> None:
         if isinstance(self._driver, BrowserDriver):
-            self._driver.send_pending(self._pending())
+            self._driver.write_meta({"type": "pending", "edits": self._pending()})
 
     async def action_quit(self) -> None:
         """Quit, after a confirmation if edits would be lost."""
@@ -334,9 +323,8 @@ class Console(TerminalApp[None]):
             self.exit()
             return
         edits = "1 edit is" if pending == 1 else f"{pending} edits are"
-        question = self._quit_question = ConfirmDialog(
-            f"{edits} not applied", "If you quit now, pending edits are lost.", "quit and discard"
-        )
+        text = "If you quit now, pending edits are lost."
+        question = self._quit_question = ConfirmDialog(f"{edits} not applied", text, "quit and discard")
         self.push_screen(question, lambda yes: self.exit() if yes else None)
         while self.screen is question and self._is_working(APPLYING):  # noqa: ASYNC110
             await asyncio.sleep(APPLY_CHECK_SECONDS)
@@ -422,8 +410,8 @@ def run(
         login,
         keymap=keymap,
         deployer=deployer,
-        sql_history=SqlHistory(home) if home else None,
-        theme_preference=ThemePreference(home) if home else None,
+        sql_history=UserFile(home / SQL_HISTORY_FILE) if home else None,
+        theme_preference=UserFile(home / THEME_FILE) if home else None,
         downloads=downloads,
     )
     try:

@@ -50,16 +50,13 @@ class ConsoleDeployer:
 
     def plan(self, on_progress: OnProgress) -> DeployPlan:
         if self._files is None:
-            raise SvcError(
-                f"the files of {self._project} are not in this folder",
-                "Run svc in the folder of the project to deploy.",
-            )
+            hint = "Run svc in the folder of the project to deploy."
+            raise SvcError(f"the files of {self._project} are not in this folder", hint)
         from svc_tui.deploy import uploader
 
         project = load(self._files.root)
-        self._reporter = reporter = _ProgressReporter(
-            on_progress, max(map(len, project.resources), default=0)
-        )
+        width = max(map(len, project.resources), default=0)
+        self._reporter = reporter = _ProgressReporter(on_progress, width)
         with self._lock:
             self._planned = None
             login = self._login()

@@ -21,13 +21,7 @@ from engine.manifest.load import load
 from screens.project_client import ConnectionInfo
 from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client, Unreachable
-from svc_tui.client.credentials import (
-    Credentials,
-    CredentialStore,
-    NotLoggedIn,
-    current_project,
-    open_client,
-)
+from svc_tui.client.credentials import Credentials, CredentialStore, NotLoggedIn, current_project, open_client
 from svc_tui.client.discovery import find_running
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.user_home import Home
@@ -212,22 +206,19 @@ def connect_service(project: str) -> tuple[Credentials, EngineConnection]:
     """
     project_folder = current_project()
     login = CredentialStore.from_environment(os.environ).get(project_folder)
-    return login, ServiceProject(login, project or _project_of(login, project_folder))
-
-
-def _project_of(login: Credentials, project_folder: Path | None) -> str:
-    with open_client(login, running=True) as client:
-        names = list(client.call("GET", "/v1/projects")["projects"])
-    if project_folder is not None and (name := load(project_folder).name) in names:
-        return name
-    if len(names) == 1:
-        return str(names[0])
-    if not names:
-        raise SvcError(f"nothing is deployed at {login.key}", "Run `svc deploy` in the folder of a project.")
-    raise InvalidUsage(
-        f"{login.key} has several projects",
-        f"Run `svc console --project NAME`. Available: {shorten(', '.join(names), 300, placeholder=' …')}.",
-    )
+    if not project:
+        with open_client(login, running=True) as client:
+            names = list(client.call("GET", "/v1/projects")["projects"])
+        if not names:
+            hint = "Run `svc deploy` in the folder of a project."
+            raise SvcError(f"nothing is deployed at {login.key}", hint)
+        own = load(project_folder).name if project_folder is not None else ""
+        if own not in names and len(names) > 1:
+            listed = shorten(", ".join(names), 300, placeholder=" …")
+            hint = f"Run `svc console --project NAME`. Available: {listed}."
+            raise InvalidUsage(f"{login.key} has several projects", hint)
+        project = own if own in names else str(names[0])
+    return login, ServiceProject(login, project)
 
 
 class _NotifyReporter:
@@ -250,20 +241,15 @@ class _NotifyReporter:
 
     def built(self, event: "BuildFinished") -> None:
         if event.error is not None:
-            self._notify("error", f"{event.resource}: {_first_problem(event.error)}", _BUILD_HINT)
+            problem = f"build failed: {event.error.message}"
+            if isinstance(event.error, BuildFailed) and event.error.diagnostics:
+                first, *others = event.error.diagnostics
+                position = ":".join(str(part) for part in (first.file, first.line, first.column) if part)
+                more = f" (and {len(others)} more)" if others else ""
+                problem = f"{position}  {first.message}{more}".strip()
+            self._notify("error", f"{event.resource}: {problem}", _BUILD_HINT)
         elif event.recovered:
             self._notify("information", f"{event.resource} builds again", "")
-
-
-def _first_problem(error: SvcError) -> str:
-    """Return the first error of a build with its position."""
-    if not isinstance(error, BuildFailed) or not error.diagnostics:
-        return f"build failed: {error.message}"
-    first = error.diagnostics[0]
-    position = ":".join(str(part) for part in (first.file, first.line, first.column) if part)
-    others = len(error.diagnostics) - 1
-    more = f" (and {others} more)" if others else ""
-    return f"{position}  {first.message}{more}".strip()
 
 
 def _client(presence: ControlEndpoint) -> Client:

@@ -1,10 +1,8 @@
 """Actions behind the login dialog and the start screen, and the user settings of the Console.
 
-`keys.toml`, the theme and the SQL history are in the user's svc directory. Errors of reading and writing the
-theme and the history are ignored.
+`keys.toml`, the theme and the SQL history are in the user's svc directory.
 """
 
-import json
 import os
 import tomllib
 from collections.abc import Collection, Sequence
@@ -37,10 +35,8 @@ class LoginActions:
     def is_claimed(self, url: str) -> bool:
         """Return whether the service at a URL has an owner. Raises `SvcError` if SVC_TOKEN is set."""
         if os.environ.get("SVC_TOKEN"):
-            raise SvcError(
-                "SVC_TOKEN is set and overrides saved sessions",
-                "Unset SVC_TOKEN and start svc again to log in.",
-            )
+            hint = "Unset SVC_TOKEN and start svc again to log in."
+            raise SvcError("SVC_TOKEN is set and overrides saved sessions", hint)
         with login_client(_checked(url)) as client:
             return client.is_claimed()
 
@@ -89,51 +85,23 @@ THEME_FILE = "theme"
 SQL_HISTORY_FILE = "sql-history.json"
 
 
-class ThemePreference:
-    """The theme that the user chose last."""
+class UserFile:
+    """A text in the user's svc directory. Errors of reading and writing are ignored."""
 
-    def __init__(self, root: Path) -> None:
-        self._file = root / THEME_FILE
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
     def read(self) -> str:
-        """Return the name of the theme, or "" if none is stored."""
-        return _read(self._file).strip()
-
-    def write(self, name: str) -> None:
-        _write(self._file, f"{name}\n")
-
-
-class SqlHistory:
-    """The SQL statements that the user ran."""
-
-    def __init__(self, root: Path) -> None:
-        self._file = root / SQL_HISTORY_FILE
-
-    def read(self) -> Sequence[str]:
-        """Return the statements, the latest last."""
+        """Return the text; "" if there is none."""
         try:
-            statements = json.loads(_read(self._file))
-        except ValueError:
-            return ()
-        if not isinstance(statements, list):
-            return ()
-        return [statement for statement in statements if isinstance(statement, str)]
+            return self._path.read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ""
 
-    def write(self, statements: Sequence[str]) -> None:
-        _write(self._file, json.dumps(list(statements)))
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
-
-
-def _write(file: Path, text: str) -> None:
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomic(file, text.encode())
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomic(self._path, text.encode())
 
 
 def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
@@ -150,9 +118,8 @@ def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
     except OSError as error:
         raise SvcError(f"cannot read {path}: {error.strerror}", "Check its owner and permissions.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SvcError(
-            f"{path} is not valid TOML: {error}", 'Write one line per key: "board.connect" = "c"'
-        ) from error
+        hint = 'Write one line per key: "board.connect" = "c"'
+        raise SvcError(f"{path} is not valid TOML: {error}", hint) from error
     for name, keys in keymap.items():
         if name not in known:
             hint = did_you_mean(name, sorted(known)) or "Press ? in the Console to list the keys."

@@ -40,12 +40,12 @@ def open_app() -> OpenApp:
 
 
 @pytest.fixture
-def snapshot(request: pytest.FixtureRequest) -> Callable[[App[Any]], None]:
+def snapshot(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Compare the screen with the file of the test. SVC_WRITE_SNAPSHOTS=1 writes the file."""
     file = SNAPSHOTS / f"{request.node.name}.txt"
 
-    def compare(app: App[Any]) -> None:
-        screen_text = text(app)
+    def compare(app: App[Any], shown: Callable[[str], str] = str) -> None:
+        screen_text = shown(text(app))
         if os.environ.get("SVC_WRITE_SNAPSHOTS"):
             file.parent.mkdir(exist_ok=True)
             file.write_text(screen_text, encoding="utf-8")

@@ -3,12 +3,17 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from screens.terminal_app import AsciiFilter, to_ascii
+from screens.files import progress_bar
+from screens.terminal_app import TextFilter, to_ascii
 
 
 def test_to_ascii_replaces_signs_and_removes_accents() -> None:
     assert to_ascii("╭─╮│● live …→×") == "+-+|* live ~>x"
     assert to_ascii("Grüße Ærø é") == "Gru?e ?r? e"
+
+
+def test_done_and_open_parts_of_a_progress_bar_differ_in_ascii() -> None:
+    assert to_ascii(progress_bar(1, 4)) == f"{'#' * 6}{'-' * 18}  25%"
 
 
 def test_to_ascii_preserves_cell_widths() -> None:
@@ -20,7 +25,7 @@ def test_to_ascii_preserves_cell_widths() -> None:
 
 def test_ascii_filter_preserves_styles() -> None:
     bold = Style(bold=True)
-    assert AsciiFilter().apply([Segment("●", bold), Segment(" ok")], Color(0, 0, 0)) == [
+    assert TextFilter(to_ascii).apply([Segment("●", bold), Segment(" ok")], Color(0, 0, 0)) == [
         Segment("*", bold),
         Segment(" ok"),
     ]

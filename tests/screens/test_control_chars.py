@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.color import Color
 from textual.widgets import Input, Static, TextArea
 
-from screens.terminal_app import ControlCharFilter, TerminalApp
+from screens.terminal_app import TerminalApp, TextFilter, without_controls
 from tests.support.screens import OpenApp, text
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202e\u200f\u061cb"
@@ -17,7 +17,7 @@ SHOWN = "a[31mred]0;title2Jb"
 def test_control_char_filter_removes_only_control_characters() -> None:
     bold = Style(bold=True)
     plain = [Segment("日本 שלום\u200e e\u0301 👩\u200d💻"), Segment("", None, [(ControlType.BELL,)])]
-    assert ControlCharFilter().apply([Segment(HOSTILE, bold), *plain], Color(0, 0, 0)) == [
+    assert TextFilter(without_controls).apply([Segment(HOSTILE, bold), *plain], Color(0, 0, 0)) == [
         Segment(SHOWN, bold),
         *plain,
     ]

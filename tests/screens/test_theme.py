@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.theme import Theme
 
 from screens.terminal_app import THEMES, TerminalApp, adapted
-from screens.widgets.columns import LINE_COLUMNS, TextLines
+from screens.widgets.rows import LINE_COLUMNS, TextLines
 from screens.widgets.virtual_list import VirtualList
 
 HUES = ("primary", "accent", "success", "warning", "error")

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from engine.http.sockets import bind
 from svc_tui.console.app import Console
 from svc_tui.console.engine import EmbeddedEngine
-from svc_tui.console.start import LoginActions, ThemePreference
+from svc_tui.console.start import LoginActions, UserFile
 
 
 def write_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -31,7 +31,7 @@ async def opened(
     folder: Path,
     keys: dict[str, str] | None = None,
     size: tuple[int, int] = (100, 30),
-    look: ThemePreference | None = None,
+    look: UserFile | None = None,
 ) -> AsyncIterator[tuple[Console, Pilot[None], EmbeddedEngine]]:
     """Run the Console of a project until the block ends."""
     attachment = EmbeddedEngine(folder, "shop", bind("localhost", 0))

@@ -17,14 +17,14 @@ from engine.errors import SvcError
 from engine.http.sockets import bind
 from engine.lane import BuildFailed, Diagnostic
 from screens.board.screen import BoardScreen
-from screens.console_screen import ConsoleScreen, TopBar
+from screens.console_screen import ConsoleScreen
 from screens.logs.request_view import RequestView
 from screens.logs.screen import FilterLine
 from screens.overlays import CommandLine, HelpScreen
 from screens.widgets.virtual_list import VirtualRows
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
-from svc_tui.console.start import LoginActions, ThemePreference, read_keymap
+from svc_tui.console.start import LoginActions, UserFile, read_keymap
 from tests.support.screens import SECONDS, text, until
 from tests.svc_tui.console_app import opened, write_project
 
@@ -105,7 +105,7 @@ async def test_top_line_shows_lost_connection_at_any_width(
         await until(pilot, lambda: "● live" in top(app))
         monkeypatch.setattr(app._client, "reconnect", lambda: None)
         monkeypatch.setattr(app._client, "state", "lost")
-        app.screen.query_one(TopBar).update_status()
+        app.screen.update_top()  # type: ignore[attr-defined]
         await pilot.pause()
         line = text(app).splitlines()[0]
         assert f"─ dev {state} " in line and "1 Board" in line and " 3" in line
@@ -188,7 +188,7 @@ def test_build_error_is_notified_with_file_and_line() -> None:
 
 
 async def test_theme_is_remembered(project: Path, tmp_path: Path) -> None:
-    look = ThemePreference(tmp_path / "own folder")
+    look = UserFile(tmp_path / "own folder" / "theme")
     async with opened(project, look=look) as (app, pilot, _):
         assert app.theme == "svc-dark"
         await pilot.press("colon")

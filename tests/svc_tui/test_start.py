@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from engine.manifest.load import load
-from screens.start_screen import Choice, Created, CreateScreen, LoginScreen, OpenDeployed
+from screens.start_screen import Choice, CreateScreen, LoginScreen
 from svc_tui.console.app import LoginApp, StartApp
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.resource_starter import FRAMEWORKS
@@ -59,7 +59,7 @@ async def test_project_is_created_and_opened(workdir: Path) -> None:
     async with opened(workdir) as (app, pilot):
         await pilot.press("n", *"shop", "tab", "end", "enter")
         await until(pilot, lambda: not app.is_running)
-    assert app.return_value == Created("shop")
+    assert app.return_value == Choice("shop", created=True)
     assert load(workdir / "shop").name == "shop"
 
 
@@ -167,7 +167,7 @@ async def test_deployed_project_can_be_opened(workdir: Path, hosted: Hosted, tmp
         await until(pilot, lambda: "open shop" in options(app))
         await pilot.press("end", "enter")
         await until(pilot, lambda: not app.is_running)
-    assert app.return_value == OpenDeployed("shop")
+    assert app.return_value == Choice("shop", created=False)
 
 
 class ManyProjects(StartActions):
@@ -190,4 +190,4 @@ async def test_search_finds_one_of_a_thousand_projects(workdir: Path) -> None:
         assert options(app) == ["create", "login"] and app.is_running
         await pilot.press("escape", "slash", *"731", "enter")
         await until(pilot, lambda: not app.is_running)
-    assert app.return_value == OpenDeployed("shop-731")
+    assert app.return_value == Choice("shop-731", created=False)

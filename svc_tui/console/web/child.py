@@ -44,10 +44,7 @@ _LIMITS: Mapping[int, int] = {
 
 
 def confine(folder: Path, api: str) -> None:
-    """Refuse this process programs, files outside of `folder`, and addresses other than the API's.
-
-    Such actions raise `PermissionError`.
-    """
+    """Refuse programs, files outside of `folder`, and addresses but the API's, by `PermissionError`."""
     with suppress(OSError):  # On Linux, a page ends before the service when memory runs out.
         Path("/proc/self/oom_score_adj").write_text("1000")
     for limit, most in _LIMITS.items():

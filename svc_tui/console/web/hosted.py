@@ -15,13 +15,7 @@ from engine.errors import SvcError
 from engine.gateway.console import ROOT
 from engine.http.connection_limits import client_key
 from engine.manifest.schema import is_name
-from svc_tui.console.web.pages import (
-    Pages,
-    Visitor,
-    create_app,
-    page_routes,
-    require_same_origin,
-)
+from svc_tui.console.web.pages import Pages, Visitor, create_app, page_routes, require_same_origin
 from svc_tui.console.web.session import Launch
 
 SECURE_COOKIE, COOKIE = "__Host-svc-console", "svc-console"

@@ -45,25 +45,17 @@ class BrowserAuth:
         self._names = frozenset(("localhost", host.lower(), urlsplit(public).hostname)) - {None, ""}
         self.public = public
         self._on_key = on_key
-        self._cookies: list[str] = []
+        self.cookies: list[str] = []
         self._key = ""
         self._issue_key()
-
-    @property
-    def secure(self) -> bool:
-        """True if browsers reach the page over TLS only."""
-        return self.public.startswith("https:")
 
     def exchange_key(self, key: str) -> str | None:
         """Return a new cookie in exchange for a key, or None for a wrong key. A key works once."""
         if not _equal(key, self._key):
             return None
-        self._cookies = [*self._cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
+        self.cookies = [*self.cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
         self._issue_key()
-        return self._cookies[-1]
-
-    def is_valid_cookie(self, cookie: str) -> bool:
-        return any(_equal(cookie, issued) for issued in self._cookies)
+        return self.cookies[-1]
 
     def is_allowed_host(self, host: str) -> bool:
         """Return whether a Host header names this server.
@@ -130,17 +122,16 @@ def public_url(text: str, *, insecure: bool) -> str:
 async def serve_page(
     engine: EngineConnection, folder: Path | None, options: WebOptions, sockets: Sequence[socket.socket]
 ) -> None:
-    """Serve the Console until a signal arrives.
-
-    Raises the error of the service when it revokes the login or the role in the project.
-    """
+    """Serve the Console until a signal arrives. Raises the error with which the service ends its access."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     errors: list[SvcError] = []
     on_stop(lambda _: stop.set())
     info = engine.info
     target = {"project": info.project, "folder": str(folder or ""), "address": info.address}
-    address = options.public or f"http://{_browser_address(sockets[0])}"
+    url = urlsplit(f"//{authority(sockets[0])}")
+    local = f"127.0.0.1:{url.port}" if url.hostname in ("0.0.0.0", "::") else url.netloc
+    address = options.public or f"http://{local}"
     access = BrowserAuth(options.host, options.public, lambda key: stdout.line(f"{address}/?key={key}"))
     pages = Pages()
     # Cookies are shared between ports: another Console on this host has its own cookie.
@@ -148,20 +139,16 @@ async def serve_page(
     app = _application(pages, access, cookie, Visitor(None, info.project, Launch(target, os.environ)))
     loop.add_signal_handler(signal.SIGINT, _interrupted, pages, stop)
 
-    def on_lost(error: SvcError) -> None:
-        errors.append(error)
-        stop.set()
-
     def watch_access() -> None:
         if (error := engine.wait_for_lost_access()) is not None:
-            loop.call_soon_threadsafe(on_lost, error)
+            errors.append(error)
+            loop.call_soon_threadsafe(stop.set)
 
     try:
         engine.start(_report)
         threading.Thread(target=watch_access, name="access", daemon=True).start()
-        serving = asyncio.create_task(
-            serve(asgi_handler(app), list(sockets), stop=stop, grace=SHUTDOWN_SECONDS)
-        )
+        server = serve(asgi_handler(app), list(sockets), stop=stop, grace=SHUTDOWN_SECONDS)
+        serving = asyncio.create_task(server)
         stderr.progress(
             "open the address in a browser; each address admits one browser; press ctrl+c to stop"
         )
@@ -187,12 +174,14 @@ def _application(pages: Pages, access: BrowserAuth, cookie: str, visitor: Visito
             return Response("This server does not serve that host name.\n", 421)
         key = request.args.get("key") if request.path == "/" else None
         if key is None:
-            valid = access.is_valid_cookie(request.cookies.get(cookie, ""))
+            sent = request.cookies.get(cookie, "")
+            valid = any(_equal(sent, issued) for issued in access.cookies)
             return None if valid else Response(_FORBIDDEN, 403)
         if (value := access.exchange_key(key)) is None:
             return Response(_FORBIDDEN, 403)
         answer = Response(status=303, headers={"Location": "/"})
-        answer.set_cookie(cookie, value, httponly=True, samesite="Strict", secure=access.secure, path="/")
+        secure = access.public.startswith("https:")
+        answer.set_cookie(cookie, value, httponly=True, samesite="Strict", secure=secure, path="/")
         return answer
 
     app.register_blueprint(page_routes(pages, authenticate, public=access.public))
@@ -207,12 +196,6 @@ def _interrupted(page: Pages, stop: asyncio.Event) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     edits = "1 edit is" if page.pending == 1 else f"{page.pending} edits are"
     stderr.warn(f"{edits} not applied", "Press ctrl+c again to stop and discard pending edits.")
-
-
-def _browser_address(opened: socket.socket) -> str:
-    """Return the address at which a browser on this machine reaches a socket."""
-    url = urlsplit(f"//{authority(opened)}")
-    return f"127.0.0.1:{url.port}" if url.hostname in ("0.0.0.0", "::") else url.netloc
 
 
 def _report(severity: Severity, message: str, hint: str) -> None:

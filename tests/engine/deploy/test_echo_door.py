@@ -11,7 +11,7 @@ from engine.deploy.doors import Doors
 from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, OpenDoor, Stored
 from engine.quota import Quota
 from engine.timeline.bus import TimelineBus
-from screens.board.cards import UNICODE_SIGNS, door_card
+from screens.board.cards import door_card
 from screens.board.project import ProjectStatus
 from svc_tui import composition
 from tests.engine.control.developing import Shop, develop
@@ -107,7 +107,7 @@ def test_state_of_a_project_and_its_board_show_the_new_door_and_its_data(tmp_pat
         await sent(doors, b"hello")
         await doors.aclose()
         state = await shop.state()
-        shown = door_card("echo", ProjectStatus.from_json(state).doors["echo"], 20, UNICODE_SIGNS)
+        shown = door_card("echo", ProjectStatus.from_json(state).doors["echo"], 20)
         assert "1 file" in "".join(text for line in shown for text, _ in line)
         found = {door["name"]: door for door in state["doors"]}
         assert found["echo"] == {

@@ -195,7 +195,7 @@ def test_board_and_status_show_nodes_quorum_and_lag(machines: Machines) -> None:
 
     async def main() -> None:
         client = client_of(machines, 1)
-        app = Console(BoardScreen(client, unicode=True))
+        app = Console(BoardScreen(client))
         async with app.run_test(size=(80, 24)) as pilot:
             await until_shown(pilot, lambda: "quorum yes, tables current" in text(app))
             line = text(app).splitlines()[-3]

@@ -32,7 +32,7 @@ async def board(
     """Run a test on an open Board."""
     link = shop_or_client if isinstance(shop_or_client, ProjectClient) else shop_or_client.link()
     link.reconnect()
-    screen = BoardScreen(link, **{"unicode": True, **options})
+    screen = BoardScreen(link, **options)
     try:
         async with open_app(Console(screen), size) as pilot:
             ui = Board(pilot, screen)

@@ -4,20 +4,19 @@ import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.app import App
 
 from screens.board.layout import Hit
 from screens.project_client import ConnectionInfo, ProjectClient
+from screens.terminal_app import to_ascii
 from svc_tui.client import Client
 from tests.screens.board.board import Board, board, run, select
 from tests.screens.dev_project import SHOP, Shop, developed
 from tests.support.screens import OpenApp, idle
 
 pytestmark = pytest.mark.slow
-Snapshot = Callable[[App[Any]], None]
+Snapshot = Callable[..., None]
 
 
 def test_board_shows_project_as_diagram(open_app: OpenApp, shop: Shop, snapshot: Snapshot) -> None:
@@ -79,9 +78,9 @@ def test_board_in_ascii_terminal(open_app: OpenApp, shop: Shop, snapshot: Snapsh
     async def test(ui: Board) -> None:
         select(ui, "edge", "web /docs/* docs")
         await idle(ui.pilot)
-        snapshot(ui.app)
+        snapshot(ui.app, to_ascii)
 
-    run(open_app, shop, test, unicode=False)
+    run(open_app, shop, test)
 
 
 def test_requests_update_rates(open_app: OpenApp, shop: Shop) -> None:

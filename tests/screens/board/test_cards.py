@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from screens.board.cards import (
-    ASCII_SIGNS,
     NARROW,
     TALL_CARD_LINES,
-    UNICODE_SIGNS,
     door_card,
     door_details,
     door_tab,
@@ -25,27 +23,22 @@ from screens.board.cards import (
     sparkline,
 )
 from screens.board.diagram import WIDTHS
-from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus, Rates
+from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus
 from svc_tui.deploy.format import local_time
 from tests.screens.board.resources import resource
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)
-RATES = st.builds(
-    Rates,
-    st.floats(0, 1e6),
-    st.none() | st.floats(0, 1e6),
-    st.floats(0, 1),
-    st.none() | st.integers(0, 1 << 40),
-)
 HEALTHS = st.builds(
     Health,
-    stage=st.sampled_from(["waiting", "building", "ready", "failed"]),
+    state=st.sampled_from(["waiting", "building", "ready", "failed"]),
     address=st.none() | st.just("http://web--shop.localhost:3000/"),
-    seconds=st.none() | st.floats(0, 1000),
+    build_seconds=st.none() | st.floats(0, 1000),
     serves=st.booleans(),
-    failure=st.text(),
-    hint=st.text(),
-    rates=RATES,
+    error=st.none() | st.fixed_dictionaries(dict.fromkeys(("message", "hint", "output", "file"), st.text())),
+    requests=st.floats(0, 1e6),
+    p95_ms=st.none() | st.floats(0, 1e6),
+    failures=st.floats(0, 1),
+    peak_memory=st.none() | st.integers(0, 1 << 40),
     history=st.lists(st.integers(0, 10**6), max_size=60).map(tuple),
 )
 RESOURCES = st.builds(
@@ -69,19 +62,18 @@ def widths(lines: object) -> set[int]:
     return {sum(cell_len(text) for text, _ in line) for line in lines}
 
 
-@given(RESOURCES, HEALTHS, st.sampled_from(WIDTHS), st.sampled_from([UNICODE_SIGNS, ASCII_SIGNS]))
+@given(RESOURCES, HEALTHS, st.sampled_from(WIDTHS))
 def test_resource_card_fills_node_width(
-    resource: BoardResource, health: Health, room: tuple[int, int, int], signs: object
+    resource: BoardResource, health: Health, room: tuple[int, int, int]
 ) -> None:
-    assert signs is UNICODE_SIGNS or signs is ASCII_SIGNS
-    assert widths(resource_card(resource, health, room[0], signs)) == {room[0]}
-    tall = resource_card(resource, health, room[0], signs, TALL_CARD_LINES)
+    assert widths(resource_card(resource, health, room[0])) == {room[0]}
+    tall = resource_card(resource, health, room[0], TALL_CARD_LINES)
     assert widths(tall) == {room[0]} and len(tall) == TALL_CARD_LINES
 
 
 @given(RESOURCES, HEALTHS)
 def test_resource_card_shows_lane_in_its_tone(resource: BoardResource, health: Health) -> None:
-    first = resource_card(resource, health, max(NARROW, cell_len(resource.name) + 12), UNICODE_SIGNS)[0]
+    first = resource_card(resource, health, max(NARROW, cell_len(resource.name) + 12))[0]
     assert first[-1] == (resource.lane, resource.tone)
 
 
@@ -90,7 +82,7 @@ def test_door_card_fills_node_width(
     name: str, tables: int | None, records: float | None, room: tuple[int, int, int]
 ) -> None:
     door = BoardDoor(unit="table", count=tables, bytes=1 << 40 if tables else None, records=records)
-    assert widths(door_card(name, door, room[1], UNICODE_SIGNS)) == {room[1]}
+    assert widths(door_card(name, door, room[1])) == {room[1]}
 
 
 @pytest.mark.parametrize(
@@ -122,9 +114,7 @@ def test_fold_line_fits_width_and_drops_only_blanks(line: tuple[tuple[str, str],
 @given(RESOURCES, HEALTHS, st.integers(30, 100))
 def test_details_fit_panel_width(resource: BoardResource, health: Health, room: int) -> None:
     status = ProjectStatus(memory=(300 << 20, 1 << 30), quota={"requests": 20, "storage_mb": 10})
-    lines = resource_details(
-        resource, health, (), ("web:/api/*",), service_limits(status), room, UNICODE_SIGNS
-    )
+    lines = resource_details(resource, health, (), ("web:/api/*",), service_limits(status), room)
     assert max(widths(lines)) <= room
     text = " ".join("".join(part for part, _ in line).strip() for line in lines)
     assert "300 MiB of 1.0 GiB of memory used" in text or room < 60
@@ -132,17 +122,14 @@ def test_details_fit_panel_width(resource: BoardResource, health: Health, room: 
 
 
 def test_sparkline_shows_the_last_numbers_at_the_right() -> None:
-    levels = UNICODE_SIGNS.levels
-    text = [
-        "".join(part for part, _ in sparkline(history, 6, levels)) for history in ((), (0, 1, 7), range(12))
-    ]
+    text = ["".join(part for part, _ in sparkline(history, 6)) for history in ((), (0, 1, 7), range(12))]
     assert text == ["▁▁▁▁▁▁", "▁▁▁▁▂█", "▂▃▄▆▇█"]
 
 
 def test_dot_of_a_ready_resource_warns_of_failed_requests() -> None:
-    tones = [health_tone(Health(stage="ready", rates=Rates(1.0, 5.0, share))) for share in (0.0, 0.02, 0.5)]
+    tones = [health_tone(Health(state="ready", p95_ms=5.0, failures=share)) for share in (0.0, 0.02, 0.5)]
     assert tones == ["good", "warn", "bad"]
-    assert health_tone(Health(stage="building", rates=Rates(1.0, 5.0, 0.5))) == "warn"
+    assert health_tone(Health(state="building", p95_ms=5.0, failures=0.5)) == "warn"
 
 
 def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() -> None:
@@ -163,18 +150,18 @@ def test_card_shows_the_domain_that_needs_attention_most_and_details_show_all() 
         env=(),
         secrets=(),
     )
-    health = Health(stage="ready", domains=domains)
-    card = resource_card(resource, health, 30, UNICODE_SIGNS)
+    health = Health(state="ready", domains=domains)
+    card = resource_card(resource, health, 30)
     assert "".join(text for text, _ in card[1]) == "  ▲ www.shop.example… +2 0 r/s"
-    lines = resource_details(resource, health, (), (), (), 90, UNICODE_SIGNS)
+    lines = resource_details(resource, health, (), (), (), 90)
     text = "\n".join("".join(part for part, _ in line) for line in lines)
     assert "● shop.example.org  valid" in text
     assert "▲ www.shop.example.org  failed: 192.0.2.1 does not answer" in text
     assert "◌ new.example.org  waiting for DNS: DNS has no address" in text
     assert "Y copies the DNS records to set" in text
     certificate = {"state": "failed", "until": None, "detail": "refused"}
-    health = Health(stage="ready", domains=[domains[0] | {"certificate": certificate}])
-    lines = resource_details(resource, health, (), (), (), 90, UNICODE_SIGNS)
+    health = Health(state="ready", domains=[domains[0] | {"certificate": certificate}])
+    lines = resource_details(resource, health, (), (), (), 90)
     assert "Y copies" not in "".join(part for line in lines for part, _ in line)
 
 
@@ -184,8 +171,8 @@ def test_details_show_the_next_time_and_the_last_result_of_each_schedule() -> No
         {"path": "/nightly", "next": "2026-11-29T02:00:00+00:00", "paused": False, "last": None},
         {"path": "/poll", "next": None, "paused": True, "last": last},
     )
-    health = Health(stage="ready", schedules=schedules)
-    lines = resource_details(resource("worker", "js"), health, (), (), (), 90, UNICODE_SIGNS)
+    health = Health(state="ready", schedules=schedules)
+    lines = resource_details(resource("worker", "js"), health, (), (), (), 90)
     text = "\n".join("".join(part for part, _ in line) for line in lines)
     assert f"/nightly  next {local_time('2026-11-29T02:00:00+00:00')}" in text
     assert f"/poll  paused  last failed 500 at {local_time('2026-11-28T02:00:00+00:00')}" in text
@@ -194,9 +181,9 @@ def test_details_show_the_next_time_and_the_last_result_of_each_schedule() -> No
 
 def test_fallback_is_on_the_card_and_in_the_details() -> None:
     front = replace(resource("web", "static"), fallback="web-server")
-    card = resource_card(front, Health(), 34, UNICODE_SIGNS)
+    card = resource_card(front, Health(), 34)
     assert "public → web-server" in "".join(text for text, _ in card[1])
-    details = resource_details(front, Health(), (), (), (), 60, UNICODE_SIGNS)
+    details = resource_details(front, Health(), (), (), (), 60)
     (line,) = (line for line in details if line and line[0][0].startswith("fallback"))
     assert "→ web-server" in "".join(text for text, _ in line)
 

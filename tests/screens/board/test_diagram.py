@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-from screens.board.cards import UNICODE_SIGNS
 from screens.board.diagram import Use, build_diagram, door_of
-from screens.board.edits import MountEdit
 from screens.board.layout import BoardColumn, Hit
 from screens.board.model import BoardModel
-from screens.board.project import BoardMount, Manifest
+from screens.board.project import BoardMount, Manifest, MountEdit
 from tests.screens.board.resources import resource
 
 LANES = {"web": "static", "api": "js", "ticks": "go", "edge": "js"}
@@ -128,7 +126,7 @@ def test_selected_fallback_is_explained_and_dim() -> None:
     hit = Hit("edge", "web fallback")
     assert model.mount(hit) is None and model.requested(hit) == "ticks"
     assert "".join(text for text, _ in model.summary(hit)) == "web → ticks  as fallback"
-    title, lines = model.details(hit, 60, UNICODE_SIGNS) or ("", [])
+    title, lines = model.details(hit, 60) or ("", [])
     text = "\n".join("".join(text for text, _ in line) for line in lines)
     assert title == "web → ticks" and "without a mount and a file" in text and "svc.toml" in text
     assert model.tones() == {"web fallback": "dim"}

@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.board.edits import (
+from screens.board.project import (
+    BoardMount,
     DrawnMount,
+    Manifest,
     MountEdit,
     apply_edits,
     default_pattern,
@@ -11,7 +13,6 @@ from screens.board.edits import (
     parse_edits,
     target_problems,
 )
-from screens.board.project import BoardMount, Manifest
 from svc_tui.client import SvcError
 from tests.screens.board.resources import resource
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, Line
-from screens.board.fleet import fleet_details, fleet_line
+from screens.board.cards import Line, fleet_details, fleet_line
+from screens.terminal_app import to_ascii
 from svc_tui.client.fleet import ObservedFleet
 
 
@@ -37,7 +37,7 @@ def plain(line: Line) -> str:
 
 
 def line(fleet: ObservedFleet, room: int = 78) -> str:
-    text = plain(fleet_line(fleet, room, UNICODE_SIGNS))
+    text = plain(fleet_line(fleet, room))
     assert cell_len(text) <= room
     return text
 
@@ -53,7 +53,7 @@ def test_line_names_nodes_quorum_and_lag() -> None:
     assert line(late) == "fleet  ● n1 here  ● n2  ○ n3 away  quorum yes, tables 340 ms behind"
     unused = fleet(node(1, lag_ms=None), node(2, lag_ms=None), AWAY, quorum=False)
     assert line(unused) == "fleet  ● n1 here  ● n2  ○ n3 away  quorum no"
-    assert plain(fleet_line(late, 78, ASCII_SIGNS)).startswith("fleet  * n1 here  * n2  o n3 away")
+    assert to_ascii(line(late)).startswith("fleet  * n1 here  * n2  o n3 away")
 
 
 def test_narrow_line_counts_the_nodes_that_are_present() -> None:
@@ -89,7 +89,7 @@ def test_node_that_waits_for_others_has_joined_and_is_not_away() -> None:
     ("room", "last"), [(120, "address"), (83, "address"), (76, "svc"), (56, "tables"), (44, "state")]
 )
 def test_details_have_the_columns_that_fit(room: int, last: str) -> None:
-    title, lines = fleet_details(fleet(node(1), node(2), AWAY), room, UNICODE_SIGNS)
+    title, lines = fleet_details(fleet(node(1), node(2), AWAY), room)
     assert title == "fleet 9f3a1c"
     assert plain(lines[0]).split()[-1] == last
     assert plain(lines[1]).startswith("● n1-4f2a1b here  present")
@@ -105,7 +105,7 @@ def test_state_says_why_a_node_needs_attention() -> None:
     ]
     assert [node.good for node in clock.nodes] == [False, False, False]
     assert [node.tables for node in clock.nodes] == ["current", "current", "-"]
-    _, lines = fleet_details(fleet(node(1), AWAY, quorum=False), 80, UNICODE_SIGNS)
+    _, lines = fleet_details(fleet(node(1), AWAY, quorum=False), 80)
     assert plain(lines[-1]) == "quorum no  most keepers do not answer: writes, deploys and logins fail"
 
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from screens.board.layout import (
-    ASCII,
+    HEAVY,
     UNICODE,
     BoardColumn,
     Box,
@@ -228,7 +228,7 @@ def test_hit_returns_node_or_edge_of_cell(graph: Graph) -> None:
 @given(graphs(*TRUNKS))
 def test_labels_are_complete_and_lines_have_equal_length(graph: Graph) -> None:
     graph_layout = layout(graph)
-    for glyphs in (UNICODE, ASCII):
+    for glyphs in (UNICODE, HEAVY):
         lines = lines_of(graph_layout, glyphs)
         assert len(lines) == graph_layout.height and {len(line) for line in lines} <= {graph_layout.width}
         for edge in graph.edges:

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, date, timedelta, timezone
+from datetime import date, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from engine.timeline.record import (
     to_json,
 )
 from screens.logs.format import COLUMNS, highlight, row
-from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns, merge_empty
+from screens.widgets.rows import COLUMN_GAP, fit_cell, layout_columns, merge_empty
 from svc_tui.terminal.units import clock, duration
 from tests.engine.timeline.records import REQUEST
 
@@ -38,7 +38,7 @@ SPAN = replace(
 def shown(record: Record, *below: RequestRecord, room: int = 120) -> str:
     """Return the row of a record as text."""
     placed = layout_columns(COLUMNS, room)
-    cells = row(doc(record), [doc(span) for span in below], UTC).cells
+    cells = row(doc(record), [doc(span) for span in below]).cells
     assert len(cells) == len(COLUMNS)
     line = (" " * COLUMN_GAP).join(
         "".join(text for text, _ in fit_cell(cell, column)) for _, cell, column in merge_empty(cells, placed)
@@ -69,7 +69,7 @@ def test_row_of_mounted_request_shows_route_and_target_usage() -> None:
 
 def narrow(record: Record, room: int = 41, **more: Any) -> str:
     """Return the text cell of a record on a narrow screen."""
-    return "".join(text for text, _ in row(doc(record), zone=UTC, room=room, **more).cells[3])
+    return "".join(text for text, _ in row(doc(record), room=room, **more).cells[3])
 
 
 def test_narrow_row_shows_status_and_duration_first() -> None:
@@ -99,7 +99,7 @@ def test_highlight_marks_all_matches_only() -> None:
 
 
 def test_record_of_another_day_shows_date() -> None:
-    at = lambda today: row(doc(SPAN), zone=UTC, today=today).cells[0][0][0]  # noqa: E731
+    at = lambda today: row(doc(SPAN), today=today).cells[0][0][0]  # noqa: E731
     assert at(date(2026, 11, 21)) == "12:00:00.008" and at(date(2026, 11, 22)) == "11-21  12:00"
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from screens.logs.exchange import body_lines, compare, compare_json
 from screens.logs.format import began
 from screens.logs.trace import lines, record_details, spans
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line
 from svc_tui.terminal.units import clock
 
 ID = "01m7znz3zarc2z7c5f16ypj0h8"
@@ -225,7 +225,7 @@ def test_compare_marks_differences() -> None:
 def test_compare_of_json_follows_its_structure() -> None:
     before = {"a": 1, "list": [{"id": 1}, {"id": 2}], "gone": [True], "same": {"x": None}}
     after = {"same": {"x": None}, "list": [{"id": 0}, {"id": 1}, {"id": 2}], "a": 1.5, "new": "text"}
-    pairs = compare_json(before, after)
+    pairs = list(compare_json(before, after))
     assert [(pair.before.strip(), pair.after.strip()) for pair in pairs if pair.differs] == [
         ('"a": 1,', '"a": 1.5,'),
         ("", "{"),

@@ -66,7 +66,7 @@ class Drafting(RuleBasedStateMachine):
         row = self.step().edited[key]
         assert row is not None
         row[column] = value
-        self.draft.set(key, column, STORED[key][column], value)
+        self.draft.write({key: {column: (STORED[key][column], value)}})
 
     @rule(keys=st.lists(st.sampled_from(KEYS), unique=True, min_size=1))
     def delete(self, keys: list[Key]) -> None:
@@ -81,7 +81,7 @@ class Drafting(RuleBasedStateMachine):
     )
     def add(self, rows: list[dict[str, Any]]) -> int:
         model = self.step()
-        self.draft.add(rows)
+        self.draft.write(rows=rows)
         numbers = [row.number for row in self.draft.new[: len(rows)]]
         model.new += zip(numbers, (dict(row) for row in rows), strict=True)
         return numbers[0]
@@ -96,7 +96,7 @@ class Drafting(RuleBasedStateMachine):
         if clear:
             self.draft.clear_new(number, column)
         else:
-            self.draft.set_new(number, column, value)
+            self.draft.write(new={number: {column: value}})
 
     @rule(number=added)
     def drop_new(self, number: int) -> None:
@@ -156,8 +156,8 @@ TestDrafting.settings = settings(deadline=None, max_examples=60, stateful_step_c
 
 def test_settle_mine_preserves_edit_with_current_row_as_expected() -> None:
     draft = Draft()
-    draft.set((1,), "name", "Ann", "Anna")
-    draft.set((2,), "name", "Bob", "Rob")
+    draft.write({(1,): {"name": ("Ann", "Anna")}})
+    draft.write({(2,): {"name": ("Bob", "Rob")}})
     draft.settle({(1,): {"name": "Anne", "age": 4}, (2,): None}, mine=True)
     assert draft.changes() == [
         ((1,), {"update": {"key": [1], "expected": {"name": "Anne"}, "set": {"name": "Anna"}}})
@@ -166,7 +166,7 @@ def test_settle_mine_preserves_edit_with_current_row_as_expected() -> None:
 
 def test_settle_theirs_drops_edit_until_undo() -> None:
     draft = Draft()
-    draft.set((1,), "name", "Ann", "Anna")
+    draft.write({(1,): {"name": ("Ann", "Anna")}})
     draft.settle({(1,): {"name": "Anne"}}, mine=False)
     assert draft.changes() == []
     assert draft.undo() and len(draft) == 1
@@ -174,7 +174,7 @@ def test_settle_theirs_drops_edit_until_undo() -> None:
 
 def test_truncated_cell_is_expected_in_update() -> None:
     draft, cut = Draft(), {"size": 5000, "text": "abc"}
-    draft.set((1,), "text", cut, "short")
+    draft.write({(1,): {"text": (cut, "short")}})
     assert draft.changes() == [
         ((1,), {"update": {"key": [1], "expected": {"text": cut}, "set": {"text": "short"}}})
     ]

@@ -10,7 +10,7 @@ from textual.app import App
 
 from screens.project_client import ProjectClient
 from screens.tables.table_view import CellInput
-from screens.widgets.row_source import Row
+from screens.widgets.rows import Row
 from tests.screens.tables.tables_tab import SECONDS, Shop, tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from screens.row_history import RevertConflicts, RevertPreview
+from screens.tables.dialogs import RevertConflicts, RevertPreview
 from tests.screens.tables.tables_tab import Shop, tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]

@@ -19,7 +19,7 @@ from screens.tables.sql_text import (
     line_and_column,
     quoted_name,
 )
-from svc_tui.console.start import SqlHistory
+from svc_tui.console.start import UserFile
 from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 from tests.screens.tables.tables_tab import Shop, tables
 
@@ -27,21 +27,21 @@ Snapshot = Callable[[App[Any]], None]
 
 
 def test_history_returns_statements_and_unfinished_draft(tmp_path: Path) -> None:
-    history = StatementHistory(SqlHistory(tmp_path / "home"))
+    history = StatementHistory(UserFile(tmp_path / "home" / "sql-history.json"))
     for statement in ("select 1", "select 2", "select 1"):
         history.add(statement)
     steps: Sequence[str | None] = [history.step(1, "begun"), history.step(1, ""), history.step(1, "")]
     assert steps == ["select 1", "select 2", None]
     assert [history.step(-1, ""), history.step(-1, ""), history.step(-1, "")] == ["select 1", "begun", None]
-    assert StatementHistory(SqlHistory(tmp_path / "home")).step(1, "") == "select 1"
+    assert StatementHistory(UserFile(tmp_path / "home" / "sql-history.json")).step(1, "") == "select 1"
     assert (tmp_path / "home" / "sql-history.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_unreadable_history_is_empty(tmp_path: Path) -> None:
     (tmp_path / "sql-history.json").write_text("{broken")
-    assert StatementHistory(SqlHistory(tmp_path)).step(1, "") is None
-    assert StatementHistory(SqlHistory(tmp_path / "sql-history.json")).step(1, "") is None
-    SqlHistory(tmp_path / "sql-history.json").write(["select 1"])
+    assert StatementHistory(UserFile(tmp_path / "sql-history.json")).step(1, "") is None
+    assert StatementHistory(UserFile(tmp_path / "sql-history.json" / "x")).step(1, "") is None
+    UserFile(tmp_path / "sql-history.json" / "x").write("[]")
 
 
 def test_describe_result_counts_rows_and_changes() -> None:

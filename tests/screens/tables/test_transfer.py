@@ -15,8 +15,7 @@ from textual.app import App
 from textual.widgets import Input
 
 from screens.dialog import ConfirmDialog
-from screens.files import complete_path, progress_bar, write_file
-from screens.tables.files import preview_lines, read_beginning, read_chunks
+from screens.files import complete_path, preview_lines, progress_bar, read_beginning, read_chunks, write_file
 from screens.tables.forms import ImportForm
 from svc_tui.client import SvcError
 from tests.screens.tables.tables_tab import Shop, tables

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.widgets.columns import (
+from screens.widgets.rows import (
     COLUMN_GAP,
     ListColumn,
     PlacedColumn,

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.widgets.columns import TextLines, wrap_lines
-from screens.widgets.row_source import Line
+from screens.widgets.rows import Line, TextLines, wrap_lines
 
 
 def texts(lines: list[Line]) -> list[str]:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.widgets.row_source import CHUNK_ROWS, PREFETCH_CHUNKS, FetchWindow, Row, RowCache
+from screens.widgets.rows import CHUNK_ROWS, PREFETCH_CHUNKS, FetchWindow, Row, RowCache
 
 
 def rows(window: FetchWindow, word: str = "") -> list[Row]:

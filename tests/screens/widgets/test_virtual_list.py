@@ -4,8 +4,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import CHUNK_ROWS, MAX_CHUNKS, PREFETCH_CHUNKS
+from screens.widgets.rows import CHUNK_ROWS, MAX_CHUNKS, PREFETCH_CHUNKS, ListColumn
 from screens.widgets.virtual_list import VirtualRows
 from tests.screens.widgets.virtual_lists import COLUMNS, MILLION, Numbers, lines
 from tests.support.screens import idle, text

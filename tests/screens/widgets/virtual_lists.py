@@ -9,8 +9,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Row, RowsUnavailable
+from screens.widgets.rows import ListColumn, Row, RowsUnavailable
 from screens.widgets.virtual_list import VirtualRows
 from tests.support.screens import idle, text
 
