@@ -24,7 +24,7 @@ from engine.certificates.state import CertificateStates
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
-from engine.deploy.deployment import LIVE, Deployment
+from engine.deploy.deployment import Deployment
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GarbageError, GcReport, run_gc_daily
 from engine.deploy.package_store import unpacker
@@ -47,13 +47,8 @@ from engine.manifest.model import Project
 from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
 from engine.schedules.scheduler import Scheduler
-from engine.service.deployer import Deployer
+from engine.service.deployer import START_SECONDS, Deployer, follow
 from engine.service.domain_checks import DomainChecks, check_all
-from engine.service.domains import KEY_PREFIX as DOMAINS
-from engine.service.loading import START_SECONDS, follow
-from engine.service.quotas import KEY_PREFIX as QUOTAS
-from engine.service.removals import KEY_PREFIX as REMOVALS
-from engine.service.secrets import KEY_PREFIX as SECRETS
 from engine.service.secrets_key import SecretsKey
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus, Topic
@@ -270,9 +265,7 @@ class Runtime:
         await deployer.start(self._warn)
         compiling.cancel()
         if isinstance(bucket, JetStreamBucket):
-            follow(
-                self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS, REMOVALS), deployer.refresh
-            )
+            follow(self._following, bucket.kv.watch, deployer.refresh)
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
             deployer.ready_elsewhere = self.peers.prepare_everywhere(deployer.prepare)
         if self._settings.serving:
