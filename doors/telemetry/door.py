@@ -60,9 +60,7 @@ class Refused(Exception):
     """A refused request: its HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+        self.status, self.message = status, message
 
 
 def encoding_of(request: DoorRequest) -> Encoding:
