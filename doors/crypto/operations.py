@@ -269,7 +269,6 @@ def _has_small_order(point: bytes) -> bool:
 
 
 def _valid(check: Callable[[], None]) -> Result:
-    """Return whether a signature is valid."""
     try:
         check()
     except (InvalidSignature, ValueError):

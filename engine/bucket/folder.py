@@ -155,7 +155,6 @@ class Database:
         self._connection.close()
 
     def _do(self, jobs: list[_QueuedWork]) -> None:
-        """Run jobs in one transaction and set their results."""
         answers: list[tuple[Any, Exception | None]] = []
         writes = any(job.writes for job in jobs)
         try:
@@ -233,7 +232,6 @@ class KeyValueFile:
         return self._database
 
     async def aclose(self) -> None:
-        """Finish running calls and close the file."""
         if self._database is not None:
             await self._database.aclose()
 

@@ -111,7 +111,6 @@ class UploadBusy(BucketError):
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Return whether the disk or a quota is full."""
     return error.errno in _NO_ROOM
 
 

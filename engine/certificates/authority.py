@@ -203,7 +203,6 @@ class Authority:
             self._read(self._order(order).finalize, request)
 
     def certificate(self, order: str) -> str:
-        """Return the certificate chain of a valid order, as PEM."""
         with _translated(self._url, self._net):
             return str(self._read(str(self._order(order).certificate)).text)
 

@@ -110,7 +110,6 @@ class CertificateManager:
             self._report(project, f"{text}, the others use that of the service. Make fewer resources public.")
 
     def expected(self, name: str) -> bool:
-        """Return whether this service has a host name."""
         return name == self._domain or any(name in names for names in self._hosts().values())
 
     def failure(self, project: str, name: str) -> str:
@@ -141,7 +140,6 @@ class CertificateManager:
         return await self._store.challenge(token, name) if self.expected(name) else None
 
     async def start(self) -> None:
-        """Use the stored certificates."""
         self._apply(await self._store.all())
 
     async def run(self) -> None:
@@ -461,7 +459,6 @@ class CertificateManager:
         return None
 
     async def _drop(self, entry: Entry) -> None:
-        """Forget the order of an entry, and its challenges."""
         if entry.order is not None:
             await self._store.remove_challenges(entry.order.tokens)
             if entry.order.records and self._settings.dns is not None:

@@ -138,7 +138,6 @@ class CertificateStore:
         return str(text) if expected == name else None
 
     async def remove_challenges(self, tokens: list[str]) -> None:
-        """Remove challenges of an order that has ended."""
         for token in tokens:
             await self._set(CHALLENGES + token, None)
 

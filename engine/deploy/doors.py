@@ -67,7 +67,6 @@ class Doors:
         }
 
     def limit(self, quota: Quota) -> None:
-        """Limit what the project stores."""
         for door in self._storing:
             door.limit(quota)
 

@@ -494,7 +494,6 @@ def _artifact(package: Package, root: Path) -> Artifact:
 
 
 def _text(part: PackageFile, path: Path) -> bytes:
-    """Return the script or the source map of a component."""
     if part.size > MAX_TEXT_BYTES:
         raise _too_large(path.name, MAX_TEXT_BYTES)
     text = path.read_bytes()

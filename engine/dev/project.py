@@ -41,7 +41,6 @@ class BuildInterval:
     end_ns: int | None = None
 
     def contains(self, time_ns: int) -> bool:
-        """Return whether the build ran at this time."""
         return self.start_ns <= time_ns and (self.end_ns is None or time_ns <= self.end_ns)
 
 
@@ -212,7 +211,6 @@ class DevProject:
         return inputs
 
     def build_interval(self, name: str) -> BuildInterval | None:
-        """Return when the latest build of a resource ran."""
         return self._intervals.get(name)
 
     def status(self, name: str) -> ResourceStatus:

@@ -64,7 +64,6 @@ class Watcher:
         """Set while the watch runs: changes are not missed."""
 
     def subscribe(self, listener: FileListener) -> None:
-        """Call `listener` with each batch of changed paths."""
         self._listeners.append(listener)
 
     def include(self, paths: Iterable[Path], since_ns: int) -> None:

@@ -376,7 +376,6 @@ def _known(path: KeyPath) -> list[str]:
 
 
 def _number(key: str) -> FieldInfo:
-    """Return the field of a key that takes a number."""
     if key in RedirectTable.model_fields:
         return RedirectTable.model_fields[key]
     return ResourceTable.model_fields["run_limit_secs" if key == "runLimitSecs" else key]

@@ -141,7 +141,6 @@ class ServiceMeter:
         return measure
 
     def remove(self, project: str) -> None:
-        """Forget the counters of a project."""
         with self._lock:
             self._meters = {key: meter for key, meter in self._meters.items() if key[0] != project}
             self._series.pop(project, None)

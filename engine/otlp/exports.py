@@ -48,7 +48,6 @@ class ByteBudget:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Reserve bytes; return whether they remained."""
         with self._lock:
             if size > self._remaining:
                 return False
@@ -56,7 +55,6 @@ class ByteBudget:
             return True
 
     def release(self, size: int) -> None:
-        """Return taken bytes."""
         with self._lock:
             self._remaining += size
 
@@ -136,7 +134,6 @@ class Exporter:
         self._report(last=True)
 
     def _drop_rest(self) -> None:
-        """Drop and count what is queued."""
         with self._lock:
             for signal, queue in self._queues.items():
                 self.dropped[signal] += len(queue)
@@ -228,7 +225,6 @@ class Exporter:
 
 
 def _batch(queue: "deque[tuple[str, Record]]") -> tuple[list[tuple[str, Record]], int]:
-    """Return the first records of a queue, and their size."""
     batch: list[tuple[str, Record]] = []
     total = 0
     for item in queue:

@@ -425,7 +425,6 @@ class Sender:
 
     @property
     def error(self) -> str:
-        """Reason of the last failure."""
         return self._session.error or "the data cannot be encoded"
 
     def traces(self, records: Sequence[tuple[str, Record]]) -> Outcome:

@@ -261,7 +261,6 @@ class Deployer:
         revision: int | None,
         steps: asyncio.Queue[Step | None],
     ) -> Live:
-        """Check the health of a new deployment, record it and activate it."""
         project = ready.publication.project
         if project.check is not None:
             steps.put_nowait(Step("policy", f"checking {project.check}"))
@@ -366,7 +365,6 @@ class Deployer:
         await self._change(project, self.secrets.set(project, name, value))
 
     async def remove_secret(self, project: str, name: str) -> bool:
-        """Remove a secret; return whether it existed."""
         return await self._change(project, self.secrets.remove(project, name))
 
     async def set_quota(self, project: str, limits: Mapping[str, int | None]) -> Quota:

@@ -74,7 +74,6 @@ class DomainStore:
         return [(each.key.removeprefix(KEY_PREFIX), _FORM.validate_json(each.value)) for each in cells]
 
     async def proven(self, project: str) -> frozenset[str]:
-        """Return the names that a project has."""
         return frozenset(name for name, each in (await self.get(project)).items() if each.proven)
 
     async def check_free(self, project: str, names: Collection[str], may_view: Callable[[str], bool]) -> None:
@@ -133,7 +132,6 @@ class DomainStore:
         return proven and not before.proven
 
     async def _change(self, project: str, change: Callable[[Names], Names]) -> tuple[Names, Names]:
-        """Change the names of a project; return those before and after."""
         while True:
             cell = await self._cells.get(KEY_PREFIX + project)
             before = _FORM.validate_json(cell.value) if cell is not None else {}

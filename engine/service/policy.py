@@ -41,7 +41,6 @@ class Change:
 
     @property
     def capability(self) -> str:
-        """A new capability as a text."""
         return f"now {'answers at' if self.field == 'domain' else 'imports'} {self.after}"
 
 

@@ -35,7 +35,6 @@ class SecretStore:
         return {name: self._unsealed(project, name, stored[name]) for name in names & stored.keys()}
 
     async def names(self, project: str) -> list[str]:
-        """Return the names in alphabetical order."""
         return sorted(_stored(await self._cells.get(KEY_PREFIX + project)))
 
     async def seal_all(self) -> None:

@@ -145,7 +145,6 @@ class TimelineReader(TimelineDatabase):
         return (origin, origin - 1) if first is None else (first, last)
 
     def origin(self) -> int:
-        """Return the first cursor of the file's history."""
         return int(self.run("select cursor from origin")[0][0])
 
     def after(
@@ -249,14 +248,12 @@ class TimelineReader(TimelineDatabase):
         if rows := list(_within(max_bytes, found)):
             known = f"select 1 from record where {condition} and {cursor} = ?"
             return rows, [], after > 0 and not self.run(known, (node, after))
-        if "node" not in self.columns():
-            return [], [], False  # A file of an older svc, whose series are written again.
         series = self.run("select * from metric where node = ?", (node,))
         return [], [row[:-1] for row in series], False
 
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""
-        return dict(self.run("select * from peer")) if "node" in self.columns() else {}
+        return dict(self.run("select * from peer"))
 
     def _inner_spans(
         self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int
@@ -361,8 +358,6 @@ class TimelineReader(TimelineDatabase):
 
     def exchange(self, request_id: str) -> RecordedExchange | None:
         """Return the recording of a request, if any."""
-        if not self.run("select 1 from sqlite_schema where name = 'exchange'"):
-            return None  # written by a version of svc without recordings
         rows = self.run("select head, request, response from exchange where request_id = ?", (request_id,))
         return decode_exchange(request_id, *rows[0]) if rows else None
 

@@ -58,8 +58,6 @@ class _Sum:
 
 @dataclass(slots=True)
 class _Second:
-    """All activity in one second."""
-
     number: int
     sums: dict[str, _Sum] = field(default_factory=dict)
     mounts: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -50,7 +50,6 @@ def folded(name: str) -> str:
 
 @lru_cache(4096)
 def is_credential(name: str) -> bool:
-    """Return whether a name stands for a credential."""
     return len(name) <= _MAX_NAME_CHARS and _CREDENTIAL.search(folded(name)) is not None
 
 
@@ -218,7 +217,6 @@ class RecordedMessage:
 
     @property
     def complete(self) -> bool:
-        """True if the complete body was stored."""
         return self.ended and self.size == len(self.body)
 
 
@@ -266,7 +264,6 @@ def to_exchange(recording: Recording) -> RecordedExchange:
 
 
 def original(recording: Recording) -> RecordedExchange:
-    """Return a recording with all its credentials."""
     return RecordedExchange(
         request_id=recording.request_id,
         **{name: getattr(recording, name) for name in _HEAD_FIELDS},

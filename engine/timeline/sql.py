@@ -42,8 +42,7 @@ _LEVEL = "case level {} end".format(
 _SPANS = "from main.record as span where span.request_id = record.request_id and span.request_id <> ''"
 _NODE = "/* node */ "
 """Place of the column `node` in the views of a fleet."""
-_ORIGIN = "/* origin */"
-"""Place of the columns about the service that recorded a record."""
+_ORIGIN = "".join(f", {name}" for name in Origin._fields)
 _VIEWS = {
     "requests": f"""
         select {_NODE}cursor, {_TIME} as time, time_ns, request_id, trace_id, resource,
@@ -89,12 +88,6 @@ _VIEWS = {
           strftime('%Y-%m-%dT%H:%M:%fZ', since_ns / 1e9, 'unixepoch') as since, description
         from main.metric""",
 }
-_NO_METRICS = """
-select null as time, null as time_ns, null as resource, null as name, null as kind, null as unit,
-  null as attributes, null as value, null as count, null as bounds, null as counts, null as since,
-  null as description
-where false"""
-"""The view of a file that an older svc wrote."""
 VIEWS = tuple(_VIEWS)
 """The views that a statement can read."""
 _READABLE = frozenset({*VIEWS, "record", "metric", "json_each", "json_tree", ""})
@@ -108,17 +101,14 @@ class _SqlTimeline(TimelineDatabase):
     """A connection with the views and functions of a user's statement."""
 
     def _prepare(self, write: bool) -> None:
-        if self.run("pragma user_version")[0][0]:
-            stored = self.columns()
-            own = self.run("select node from main.origin")[0][0] if "node" in stored else ""
+        super()._prepare(write)
+        self.run("pragma query_only = off")
+        if not self.empty:
+            own = self.run("select node from main.origin")[0][0]
             node = f"coalesce(nullif(node, ''), {apsw.format_sql_value(own)}) as node, " if own else ""
-            columns = (each if each in stored else f"'' as {each}" for each in Origin._fields)
-            origin = "".join(f", {column}" for column in columns)
             for name, select in _VIEWS.items():
-                view = select.replace(_NODE, node).replace(_ORIGIN, origin)
-                self.run(f"create temp view {name} as {view}")
-            if not self.run("select 1 from main.sqlite_master where name = 'metric'"):
-                self.run(f"drop view metrics; create temp view metrics as {_NO_METRICS}")
+                self.run(f"create temp view {name} as {select.replace(_NODE, node)}")
+        self.run("pragma query_only = on")
         register_functions(self._database)
         self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
         self._database.create_scalar_function("call_id", _call_id, 2, deterministic=True)
@@ -126,7 +116,6 @@ class _SqlTimeline(TimelineDatabase):
         self._database.create_scalar_function("ago", _ago, 1)
         for percent in (50, 95, 99):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
-        super()._prepare(write)
 
     def select(
         self, sql: str, on_row: Callable[[list[str], Sequence[Any]], bool], canceled: Callable[[], bool]
@@ -265,7 +254,6 @@ def _call_id(*values: Any) -> str | None:
 
 
 def _ago(*values: Any) -> int:
-    """Return the time a duration ago, in nanoseconds of the Unix epoch."""
     return time.time_ns() - _seconds(values[0]) * 1_000_000_000
 
 

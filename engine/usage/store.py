@@ -173,7 +173,6 @@ class CorruptUsage(UsageError):
 
 
 def usage_path(root: Path) -> Path:
-    """Return the path of a project folder's usage file."""
     return root / DATA_DIR / USAGE_FILE
 
 
@@ -212,7 +211,6 @@ class UsageStore(SqliteFile):
         return int(self.run("select max(minute) from peer_usage where node = ?", (node,))[0][0] or 0)
 
     def delete_before(self, before: int) -> None:
-        """Delete all minutes before one."""
         for table in ("usage", "peer_usage"):
             self.run(f"delete from {table} where minute < ?", (before,))
 
@@ -238,7 +236,6 @@ class UsageStore(SqliteFile):
 
 
 def _sum(rows: Sequence[UsageRow]) -> UsageRow:
-    """Return the sum of the rows of several nodes."""
     if len(rows) == 1:
         return rows[0]
     counts = (UsageCount.of(row[2:]) for row in rows)

@@ -381,7 +381,6 @@ class Backup:
         self.alert(project, problem)
 
     async def _check(self) -> None:
-        """Find out whether the store is still that of this service."""
         self._checked = time.monotonic()
         self._has_begun = await self._in(self._threads, self._owner) == self._own
 
@@ -397,7 +396,6 @@ class Backup:
             self._beside[key].add_done_callback(partial(self._ended, key))
 
     def _ended(self, key: tuple[str, str], task: "asyncio.Task[None]") -> None:
-        """Note the end of work, and what failed."""
         del self._beside[key]
         failure = self._failed.pop(key, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):

@@ -154,7 +154,6 @@ class Settings:
 
     @property
     def port(self) -> int:
-        """The port of the project's addresses."""
         return int(self.sockets[0][0].getsockname()[1])
 
 

@@ -132,7 +132,6 @@ class Control:
             self.console = asgi_handler(hosted.application())
 
     def close(self) -> None:
-        """Close the sockets of local clients."""
         for sock in self.local:
             sock.close()
 

@@ -81,7 +81,6 @@ class ServiceSettings:
 
     @property
     def secure(self) -> bool:
-        """Return whether svc serves with TLS."""
         return self.certificate is not None or self.acme is not None
 
     @property

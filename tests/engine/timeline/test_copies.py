@@ -14,7 +14,7 @@ import pytest
 from engine.measurement import Measurement, MeasurementBatch
 from engine.timeline import sql
 from engine.timeline.bus import TimelineBus
-from engine.timeline.database import TimelineDatabase, timeline_path
+from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, RecordRange, TimelineReader, select
 from engine.timeline.record import LineRecord, Origin, Record, StoredRecord, encode, from_json, to_json
 from engine.timeline.recorder import (
@@ -293,6 +293,3 @@ def test_file_of_an_older_svc_is_read_and_gets_the_columns(path: Path) -> None:
     reader.close()
     assert texts(path) == [("n1", "old"), ("n2", "copy")]
     assert json.loads(sql.run(path, jobs))["rows"] == [{"name": "jobs", "value": 3.0}]
-    database = TimelineDatabase(path, write=True)
-    assert "node" in database.columns()
-    database.close()
