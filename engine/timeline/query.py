@@ -98,6 +98,8 @@ _COUNTED_SQL = (
     "where whole.request_id <> '' and whole.request_id = record.request_id and whole.root = 1))"
 )
 """SQL for records other than the inner spans of finished requests."""
+_AT = "cursor in (select value from json_each(?))"
+_OF_REQUESTS = "request_id <> '' and request_id in (select value from json_each(?))"
 _NEXT = "select cursor, written_ms from record where cursor >= ? order by cursor limit 1"
 
 
@@ -193,7 +195,7 @@ class TimelineReader(TimelineDatabase):
         """
         cursors = self.tail_cursors(count, record_filter, after=after, last=last)
         parts = (
-            self._rows(*_at(cursors[max(0, end - _CHUNK_RECORDS) : end]))
+            self._rows(_AT, cursors[max(0, end - _CHUNK_RECORDS) : end])
             for end in range(len(cursors), 0, -_CHUNK_RECORDS)
         )
         rows = (row for part in parts for row in reversed(part))
@@ -227,7 +229,13 @@ class TimelineReader(TimelineDatabase):
             cursors.append(cursor)
             roots.add(root)
         if requests:
-            cursors += self._inner_spans(roots, record_filter, after, last)
+            condition, values = record_filter.condition()
+            inner = (
+                f"select cursor from record where {_OF_REQUESTS} and kind = 'request' and root = 0 "
+                f"and cursor > ? and cursor <= ? and {condition}"
+            )
+            rows = self.run(inner, (json.dumps(sorted(roots)), after, last, *values))
+            cursors += [cursor for (cursor,) in rows]
         return sorted(cursors)
 
     def page_of(
@@ -254,19 +262,6 @@ class TimelineReader(TimelineDatabase):
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""
         return dict(self.run("select * from peer"))
-
-    def _inner_spans(
-        self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int
-    ) -> list[int]:
-        """Return the cursors of the matching spans below the root spans of some requests."""
-        condition, values = record_filter.condition()
-        sql = (
-            "select cursor from record where request_id in (select value from json_each(?)) "
-            "and request_id <> '' and kind = 'request' and root = 0 "
-            f"and cursor > ? and cursor <= ? and {condition}"
-        )
-        rows = self.run(sql, (json.dumps(sorted(roots)), after, last, *values))
-        return [cursor for (cursor,) in rows]
 
     def _backwards(
         self, record_filter: RecordFilter, after: int, last: int, counted: str
@@ -340,7 +335,7 @@ class TimelineReader(TimelineDatabase):
         self.limit_time(READ_SECONDS)
         ordered = sorted(cursors)
         parts = (
-            self._rows(*_at(ordered[start : start + _CHUNK_RECORDS]))
+            self._rows(_AT, ordered[start : start + _CHUNK_RECORDS])
             for start in range(0, len(ordered), _CHUNK_RECORDS)
         )
         return [_record(row) for row in _within(max_bytes, chain.from_iterable(parts))]
@@ -348,13 +343,11 @@ class TimelineReader(TimelineDatabase):
     def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
         self.limit_time(READ_SECONDS)
-        rows = self._rows(
-            f"request_id <> '' and request_id in ({_placeholders(requests)}) and root = 0", requests
-        )
-        return [_record(row) for row in rows]
+        return [_record(row) for row in self._rows(f"{_OF_REQUESTS} and root = 0", requests)]
 
-    def _rows(self, condition: str, values: Sequence[Any]) -> list[Any]:
-        return self.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
+    def _rows(self, condition: str, values: Sequence[str | int]) -> list[Any]:
+        sql = f"select {_COLUMNS} from record where {condition} order by cursor"
+        return self.run(sql, (json.dumps([*values]),))
 
     def exchange(self, request_id: str) -> RecordedExchange | None:
         """Return the recording of a request, if any."""
@@ -387,14 +380,6 @@ def _within(max_bytes: int, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[
         if at and size > max_bytes:
             return
         yield row
-
-
-def _at(cursors: Sequence[int]) -> tuple[str, Sequence[int]]:
-    return f"cursor in ({_placeholders(cursors)})", cursors
-
-
-def _placeholders(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
 
 
 def open_reader(path: Path) -> TimelineReader | None:
@@ -437,32 +422,21 @@ def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -
         return
     times = replace(record_filter, since_ns=record_range.since_ns, until_ns=record_range.until_ns)
     with closing(reader):
-        yield from _pages(reader, times, record_range)
-
-
-def _pages(
-    reader: TimelineReader, record_filter: RecordFilter, record_range: RecordRange
-) -> Iterator[RecordPage]:
-    begin, last = reader.time_range(record_filter.since_ns, record_filter.until_ns)
-    begin = max(begin, record_range.after or 0)
-    if record_range.tail is not None:
-        dropped = reader.after(begin, record_filter, 0).dropped
-        cursors = reader.tail_cursors(
-            record_range.tail, record_filter, after=begin, last=last, whole_requests=True
-        )
-        position = max(begin, last)
-        for start in range(0, len(cursors), _TAIL_RECORDS):
+        begin, last = reader.time_range(times.since_ns, times.until_ns)
+        begin = max(begin, record_range.after or 0)
+        if record_range.tail is None:
+            page = reader.after(begin, times)
+            yield page
+            while page.position < last:
+                page = reader.after(page.position, times)
+                yield page
+            return
+        dropped = reader.after(begin, times, 0).dropped
+        cursors = reader.tail_cursors(record_range.tail, times, after=begin, last=last, whole_requests=True)
+        for start in range(0, len(cursors) or 1, _TAIL_RECORDS):
             records = reader.by_cursors(cursors[start : start + _TAIL_RECORDS])
-            yield RecordPage(records, position, dropped)
+            yield RecordPage(records, max(begin, last), dropped)
             dropped = 0
-        if not cursors:
-            yield RecordPage([], position, dropped)
-        return
-    page = reader.after(begin, record_filter)
-    yield page
-    while page.position < last:
-        page = reader.after(page.position, record_filter)
-        yield page
 
 
 _Page = TypeVar("_Page", RecordPage, CursorPage)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from array import array
 from bisect import bisect_right
@@ -94,6 +95,7 @@ _READABLE = frozenset({*VIEWS, "record", "metric", "json_each", "json_tree", ""}
 _INTERNAL = frozenset({"dbstat", "exchange", "origin"})
 _ALLOWED = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 _FUNCTIONS = ("p50", "p95", "p99", "bucket", "ago")
+_DURATION = re.compile("([0-9]{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -110,10 +112,14 @@ class _SqlTimeline(TimelineDatabase):
                 self.run(f"create temp view {name} as {select.replace(_NODE, node)}")
         self.run("pragma query_only = on")
         register_functions(self._database)
-        self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
+        self._database.create_scalar_function(
+            "path_of", lambda *values: str(values[0]).partition("?")[0], 1, deterministic=True
+        )
         self._database.create_scalar_function("call_id", _call_id, 2, deterministic=True)
         self._database.create_scalar_function("bucket", _bucket, 2, deterministic=True)
-        self._database.create_scalar_function("ago", _ago, 1)
+        self._database.create_scalar_function(
+            "ago", lambda *values: time.time_ns() - _seconds(values[0]) * 10**9, 1
+        )
         for percent in (50, 95, 99):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
 
@@ -243,32 +249,18 @@ class _Percentile:
         return low
 
 
-def _path_of(*values: Any) -> str:
-    return str(values[0]).partition("?")[0]
-
-
 def _call_id(*values: Any) -> str | None:
     """Return the span id of the call with an index, of a request's span id. None if it is not an integer."""
     span_id, index = values
     return call_id(str(span_id), index) if isinstance(index, int) else None
 
 
-def _ago(*values: Any) -> int:
-    return time.time_ns() - _seconds(values[0]) * 1_000_000_000
-
-
 def _seconds(duration: Any) -> int:
     """Return the seconds of a duration such as `5m`. Raises ValueError."""
-    text = str(duration)
-    if not (
-        text[:-1].isdecimal()
-        and text[:-1].isascii()
-        and len(text) < 8
-        and text[-1:] in _UNITS
-        and int(text[:-1])
-    ):
-        raise ValueError(f"{text[:20]!r} is not a duration such as 30s, 5m, 1h or 1d")
-    return int(text[:-1]) * _UNITS[text[-1]]
+    match = _DURATION.fullmatch(str(duration))
+    if match is None or not int(match[1]):
+        raise ValueError(f"{str(duration)[:20]!r} is not a duration such as 30s, 5m, 1h or 1d")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _bucket(*values: Any) -> str | None:
