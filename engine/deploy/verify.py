@@ -7,7 +7,7 @@ from typing import Literal
 from engine.bucket.copy import CopyReport, verify_blobs
 from engine.bucket.protocols import Bucket, Digest
 from engine.deploy import package_store
-from engine.deploy.deployment import LIVE, RECORDS, Deployment, DeploymentHistory, RecordError, decode
+from engine.deploy.deployment import LIVE, RECORDS, DeploymentHistory, RecordError, decode
 from engine.deploy.package_store import PackageError
 
 Problem = Literal["missing", "corrupt"]
@@ -25,75 +25,55 @@ class Finding:
     deployment: str = ""
 
 
-class _Verification:
-    """Collects findings, one for each object."""
-
-    def __init__(self, bucket: Bucket, present: set[Digest], corrupt: set[Digest]) -> None:
-        self._bucket, self._present, self._corrupt = bucket, present, corrupt
-        self._contents: dict[Digest, frozenset[Digest]] = {}
-        self._findings: dict[str, Finding] = {}
-
-    def add(self, problem: Problem, name: str, deployment: str = "") -> None:
-        """Add a finding unless the object has one."""
-        self._findings.setdefault(name, Finding(problem, name, deployment))
-
-    def findings(self) -> list[Finding]:
-        """Return the findings, sorted by object."""
-        for digest in self._corrupt:
-            self.add("corrupt", _blob(digest))
-        return [finding for _, finding in sorted(self._findings.items())]
-
-    async def deployment(self, deployment: Deployment) -> None:
-        name = f"{deployment.project}/{deployment.id}"
-        for part in deployment.resources.values():
-            for digest in {part.package} | await self._files(part.package, name):
-                if digest in self._corrupt:
-                    self.add("corrupt", _blob(digest), name)
-                elif digest not in self._present:
-                    self.add("missing", _blob(digest), name)
-
-    async def _files(self, package: Digest, deployment: str) -> frozenset[Digest]:
-        """Return the files of a package, none if it cannot be read."""
-        if package not in self._present or package in self._corrupt:
-            return frozenset()
-        if package not in self._contents:
-            try:
-                files = (await package_store.load(self._bucket.blobs, package)).digests
-            except PackageError:
-                self.add("corrupt", _blob(package), deployment)
-                files = frozenset()
-            self._contents[package] = files
-        return self._contents[package]
-
-
-def _blob(digest: Digest) -> str:
-    return f"blob sha256:{digest}"
-
-
 async def verify_bucket(
     bucket: Bucket, progress: Callable[[CopyReport], None]
 ) -> tuple[CopyReport, list[Finding]]:
-    """Read a whole bucket; return its counts, and what is missing or corrupt.
+    """Read a whole bucket; return its counts, and what is missing or corrupt, sorted by object.
 
     `progress` is called after each blob. A service may change the bucket meanwhile.
     """
     records = {value.key: value.value for value in await bucket.kv.list(RECORDS)}
     live = {value.key for value in await bucket.kv.list(LIVE)}
     report, corrupt = await verify_blobs(bucket, progress)
-    check = _Verification(bucket, {info.digest async for info in bucket.blobs.list()}, set(corrupt))
+    present = {info.digest async for info in bucket.blobs.list()}
+    contents: dict[Digest, frozenset[Digest]] = {}
+    findings: dict[str, Finding] = {}
+
+    def add(problem: Problem, name: str, deployment: str = "") -> None:
+        findings.setdefault(name, Finding(problem, name, deployment))
+
+    async def check(package: Digest, deployment: str) -> None:
+        if package not in contents:
+            contents[package] = frozenset({package})
+            if package in present and package not in corrupt:
+                try:
+                    contents[package] |= (await package_store.load(bucket.blobs, package)).digests
+                except PackageError:
+                    add("corrupt", f"blob sha256:{package}", deployment)
+        for digest in contents[package]:
+            if digest in corrupt:
+                add("corrupt", f"blob sha256:{digest}", deployment)
+            elif digest not in present:
+                add("missing", f"blob sha256:{digest}", deployment)
+
     for key, value in records.items():
         try:
-            await check.deployment(decode(value))
+            deployment = decode(value)
         except RecordError:
-            check.add("corrupt", key)
+            add("corrupt", key)
+            continue
+        for part in deployment.resources.values():
+            await check(part.package, f"{deployment.project}/{deployment.id}")
     history = DeploymentHistory(bucket)
     for key in live:
         try:
             current = await history.live(key.removeprefix(LIVE))
         except RecordError:
-            check.add("corrupt", key)
+            add("corrupt", key)
             continue
         record = f"{RECORDS}{current.project}/{current.deployment}" if current is not None else ""
         if record and await bucket.kv.get(record) is None:
-            check.add("missing", record, record.removeprefix(RECORDS))
-    return report, check.findings()
+            add("missing", record, record.removeprefix(RECORDS))
+    for digest in corrupt:
+        add("corrupt", f"blob sha256:{digest}")
+    return report, [finding for _, finding in sorted(findings.items())]

@@ -222,10 +222,23 @@ def _metric(
 ) -> Metric:
     data: Any
     if family.kind == "histogram":
-        data = Histogram(
-            [_histogram(labels, value, started_ns, now_ns) for labels, value in points],
-            AggregationTemporality.CUMULATIVE,
-        )
+        unknown: Any = None  # Minimum and maximum are not recorded.
+        distributions = [
+            HistogramDataPoint(
+                _attributes(labels),
+                started_ns,
+                now_ns,
+                sum(value.counts),
+                value.sum,
+                value.counts,
+                value.bounds,
+                unknown,
+                unknown,
+            )
+            for labels, value in points
+            if isinstance(value, Distribution)
+        ]
+        data = Histogram(distributions, AggregationTemporality.CUMULATIVE)
     else:
         numbers = [
             NumberDataPoint(_attributes(labels), 0 if family.kind == "gauge" else started_ns, now_ns, value)
@@ -237,21 +250,6 @@ def _metric(
         else:
             data = Sum(numbers, AggregationTemporality.CUMULATIVE, family.kind == "counter")
     return Metric(family.name, family.help, family.unit, data)
-
-
-def _histogram(labels: Labels, value: Any, started_ns: int, now_ns: int) -> HistogramDataPoint:
-    unknown: Any = None  # Minimum and maximum are not recorded.
-    return HistogramDataPoint(
-        _attributes(labels),
-        started_ns,
-        now_ns,
-        sum(value.counts),
-        value.sum,
-        value.counts,
-        value.bounds,
-        unknown,
-        unknown,
-    )
 
 
 def _attributes(labels: Labels) -> dict[str, str]:

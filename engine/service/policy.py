@@ -98,7 +98,10 @@ def changes(
             )
             result.append(Change(name, "artifact", old_artifact, new_artifact))
         if old.imports is not None and new.imports is not None:
-            result += _imports(name, set(old.imports), set(new.imports))
+            had_imports, has_imports = set(old.imports), set(new.imports)
+            added, removed = sorted(has_imports - had_imports), sorted(had_imports - has_imports)
+            result += [Change(name, "imports", "", each, new_capability=True) for each in added]
+            result += [Change(name, "imports", each, "") for each in removed]
     for name, old in before.items():
         if name not in after:
             result.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
@@ -202,13 +205,6 @@ def _domains(
         yield Change(name, "domain", removed, "")
     if set(before) == set(after) and tuple(before) != tuple(after):
         yield Change(name, "domains", ", ".join(before), ", ".join(after))
-
-
-def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
-    for added in sorted(after - before):
-        yield Change(name, "imports", "", added, new_capability=True)
-    for removed in sorted(before - after):
-        yield Change(name, "imports", removed, "")
 
 
 def _headers(resource: DeployedResource) -> dict[str, str]:

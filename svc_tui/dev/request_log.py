@@ -139,7 +139,11 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
 
 def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
     """Return the line of a record with a text. An empty `time` indents it below the line of its request."""
-    line: Styled = [(f"{time} " if time else "    │ ", "dim"), _badge(record)]
+    if isinstance(record, LineRecord):
+        name: str = record.stream
+    else:
+        name = record.severity if isinstance(record, StructuredRecord) else record.level
+    line: Styled = [(f"{time} " if time else "    │ ", "dim"), (f"{name.upper():<6} ", _BADGE[name])]
     if time and record.resource:
         line.append((f"{record.resource}  ", "cyan"))
     # Further lines are indented, so that they cannot pass for log lines.
@@ -151,15 +155,6 @@ def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line
-
-
-def _badge(record: LogRecord) -> tuple[str, str]:
-    """Return the badge of a record's kind, padded to a fixed width, and its color."""
-    if isinstance(record, LineRecord):
-        name: str = record.stream
-    else:
-        name = record.severity if isinstance(record, StructuredRecord) else record.level
-    return (f"{name.upper():<6} ", _BADGE[name])
 
 
 def _indented(text: str) -> str:
