@@ -7,6 +7,7 @@ obtained. A node claims an entry before it changes it.
 import asyncio
 import logging
 import random
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,7 +32,10 @@ from engine.certificates.store import (
     new_key,
     owner_of,
 )
+from engine.eager import in_task
 from engine.errors import SvcError
+from engine.gateway.routes import host_name
+from engine.http.exchange import Exchange, Handler
 from engine.http.tls import CertificateError, CertificateSet, IssuedCertificate
 from engine.service.secrets_key import SecretsKeyError
 
@@ -534,3 +538,39 @@ def self_signed(domain: str) -> IssuedCertificate:
     )
     certificate = builder.sign(private, hashes.SHA256())  # type: ignore[arg-type]
     return IssuedCertificate(certificate.public_bytes(Encoding.PEM).decode(), key)
+
+
+CHALLENGE_PATH = "/.well-known/acme-challenge/"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def challenges_and_redirects(
+    find: Callable[[str, str], Awaitable[str | None]], domain: str, url_of: Callable[[str], str]
+) -> Handler:
+    """Return the handler of plain HTTP: it answers challenges and redirects all else to https.
+
+    `find` returns the text of an HTTP-01 challenge for a token and a host name, `url_of` the https URL of a
+    host name, without a path. Requests without a valid host are redirected to `domain`.
+    """
+
+    async def handle(exchange: Exchange) -> None:
+        request = exchange.request
+        host = next((value for name, value in request.headers if name == b"host"), b"").decode("latin-1")
+        name = host_name(host)
+        if request.path.startswith(CHALLENGE_PATH):
+            await in_task()
+            token = request.path.removeprefix(CHALLENGE_PATH)
+            text = await find(token, name) if _TOKEN.fullmatch(token) else None
+            kind, body = (b"text/plain", text.encode()) if text else (b"text/plain", b"not found\n")
+            length = (b"content-length", str(len(body)).encode())
+            await exchange.send_head(200 if text else 404, [(b"content-type", kind), length])
+            await exchange.send_body(b"" if request.method == "HEAD" else body, end=True)
+            return
+        target = url_of(f"[{name}]" if ":" in name else name or domain) + (
+            request.path if request.path[:1] == "/" else "/"
+        )
+        location = target.encode() + (b"?" + request.query if request.query else b"")
+        await exchange.send_head(308, [(b"location", location), (b"content-length", b"0")])
+        await exchange.send_body(b"", end=True)
+
+    return handle

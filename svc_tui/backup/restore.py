@@ -37,8 +37,7 @@ from svc_tui.backup.names import (
     values_name,
     values_times,
 )
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore
-from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, StoredBucket
 
 NOW_NS = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -117,7 +116,7 @@ async def restore(
         with temporary_folder(".svc-restore-", target.parent) as work:
             data = work / "data"
             async with aclosing(FolderBucket(data, "svc restore")) as bucket:
-                blobs = await asyncio.to_thread(stored_blobs, store)
+                blobs = await asyncio.to_thread(store.blobs)
                 source: Any = StoredBucket(store, values, blobs)
                 report = await _copy(source, bucket, progress)
                 _, findings = await verify_bucket(bucket, lambda report: None)
@@ -142,7 +141,7 @@ def _values(store: BackupStore, time_ns: int) -> tuple[int, dict[str, bytes]]:
     if not (earlier := [each for each in times if each <= time_ns]):
         since = f"begins at {text(min(times))}" if times else "has no deployments and accounts"
         raise BackupError(f"the backup at {store.url} {since}", "Name a later time, or check the URL.")
-    return max(earlier), read_values(store, values_name(max(earlier)))
+    return max(earlier), store.values(values_name(max(earlier)))
 
 
 async def _copy(source: Any, bucket: FolderBucket, progress: Callable[[CopyReport], None]) -> CopyReport:

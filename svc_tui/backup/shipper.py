@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from quart import Blueprint
+
 from doors.tables.migrations import applied
 from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
 from doors.tables.replication.entry import Assembler, Entry
@@ -43,6 +45,9 @@ from doors.tables.sqlite.connections import (
 )
 from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
 from engine.cancellation import cancel, finish
+from engine.control.app import Routes, require
+from engine.control.projects import Projects
+from engine.control.schemas import StrictModel
 from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
@@ -64,9 +69,8 @@ from svc_tui.backup.names import (
     values_name,
     values_times,
 )
-from svc_tui.backup.restore import replace_tables, restore_tables, text
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken
-from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
+from svc_tui.backup.restore import NOW_NS, parse_time, replace_tables, restore_tables, text
+from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, StoredBucket
 from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 
 SECONDS = 1.0
@@ -260,7 +264,7 @@ class Backup:
         write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
         self._own, self._checked = own, time.monotonic()
         self._store.remove_partial()
-        self._blobs = set(stored_blobs(self._store))
+        self._blobs = set(self._store.blobs())
         self._shipped, self._values = {}, None
         self._values_ns = max(values_times(each.name for each in self._store.list(VALUES)), default=0)
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
@@ -604,7 +608,7 @@ class Backup:
     async def _prune_blobs(self) -> None:
         """Remove artifacts that neither the service has nor a stored deployment needs."""
         self._blobs_pruned = self._pruned
-        stored = await self._in(self._threads, stored_blobs, self._store)
+        stored = await self._in(self._threads, self._store.blobs)
         if not self._blobs <= stored.keys():
             self._blobs, self._values = set(stored), None
         unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
@@ -625,7 +629,7 @@ class Backup:
         """Return the stored values of all times but those that the service still has."""
         values: dict[str, bytes] = {}
         for time_ns in values_times(each.name for each in self._store.list(VALUES)):
-            values |= read_values(self._store, values_name(time_ns))
+            values |= self._store.values(values_name(time_ns))
         return {key: value for key, value in values.items() if key not in own}
 
     def _prune(self, since_ns: int) -> None:
@@ -713,3 +717,29 @@ def _batches(entries: Iterable[JournalEntry]) -> Iterator[list[JournalEntry]]:
         size += len(each.content)
     if batch:
         yield batch
+
+
+class RestoreRequest(StrictModel):
+    """The moment to restore: a time in ISO 8601, or that before a deployment; by default the last one."""
+
+    at: str = ""
+    before_deployment: str = ""
+
+
+def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
+    """Return the route. It raises `SvcError` in a service without a backup."""
+    routes = Routes("restore", __name__)
+
+    @routes.post("/v1/projects/<project>/restore")
+    async def restore(project: str, data: RestoreRequest) -> LiveRestore:
+        """Replace the tables of a project by those of a moment; needs the role owner."""
+        require(project, "owner")
+        projects.data_dir(project)
+        if backup is None:
+            raise SvcError(
+                "this service has no backup", "It needs --backup URL when it starts.", code="backup"
+            )
+        time_ns = parse_time(data.at) if data.at else NOW_NS
+        return await backup.restore(project, time_ns, data.before_deployment)
+
+    return routes

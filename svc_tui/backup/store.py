@@ -4,9 +4,12 @@ An object is a head and pieces: the id of a key, a nonce, and up to 1 MiB of com
 is sealed for its object, its place and whether it is the last one, so that none can be cut off or exchanged.
 """
 
+import asyncio
+import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,11 +20,11 @@ from urllib.parse import unquote, urlsplit
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from engine.bucket.protocols import BlobCorrupt, BlobInfo, BlobMissing, Digest, VersionedValue
 from engine.errors import SvcError
 from engine.service.secrets_key import SecretsKey
-from svc_tui.backup.names import mark_name
+from svc_tui.backup.names import BLOBS, blob_name, mark_name, parse_blobs
 
-SCHEMES = ("s3", "gs", "az", "file")
 PIECE_BYTES = 1 << 20
 PART_BYTES, PARALLEL_PARTS = 8 << 20, 3
 """Size of the parts of an upload, and how many are sent at a time."""
@@ -149,6 +152,14 @@ class BackupStore:
                     with suppress(FileNotFoundError):
                         self._obstore.delete(self._store, name)
 
+    def values(self, name: str) -> dict[str, bytes]:
+        """Return the values of an object. Raises `BackupDamaged`."""
+        return {key: b64decode(value) for key, value in json.loads(self.get(name)).items()}
+
+    def blobs(self) -> dict[str, int]:
+        """Return digests and sizes of the blobs."""
+        return parse_blobs(each.name for each in self.list(BLOBS))
+
     def get(self, name: str) -> bytes:
         """Return the content of an object. Raises `BackupDamaged`."""
         return b"".join(self.read(name))
@@ -243,3 +254,50 @@ def _bound(name: str, place: int, last: bool) -> bytes:
 
 def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """Values of a backup."""
+
+    values: Mapping[str, bytes]
+
+    async def get(self, key: str) -> VersionedValue | None:
+        return VersionedValue(key, self.values[key], 1) if key in self.values else None
+
+    async def list(self, prefix: str) -> list[VersionedValue]:
+        return [
+            VersionedValue(*each, 1) for each in sorted(self.values.items()) if each[0].startswith(prefix)
+        ]
+
+
+class StoredBlobs:
+    """The blobs of a backup, with their sizes. Those that were found damaged are no longer listed."""
+
+    def __init__(self, store: BackupStore, sizes: Mapping[str, int]) -> None:
+        self._store, self._sizes = store, dict(sizes)
+
+    async def list(self) -> AsyncGenerator[BlobInfo, None]:
+        for digest, size in list(self._sizes.items()):
+            yield BlobInfo(Digest(digest), size, 0)
+
+    async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """See `Blobs`. Raises `BlobCorrupt` and `BlobMissing`."""
+        if digest not in self._sizes:
+            raise BlobMissing(digest)
+        pieces = self._store.read(blob_name(digest, self._sizes[digest]))
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                yield piece
+        except BackupDamaged as error:
+            del self._sizes[digest]
+            raise BlobCorrupt(digest) from error
+
+
+class StoredBucket:
+    """The bucket in a backup, with the values of one time or of several ones."""
+
+    def __init__(self, store: BackupStore, values: Mapping[str, bytes], blobs: Mapping[str, int]) -> None:
+        """`blobs` are digests and sizes."""
+        self.kv = StoredValues(values)
+        self.blobs = StoredBlobs(store, blobs)

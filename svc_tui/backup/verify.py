@@ -16,8 +16,7 @@ from engine.deploy.verify import verify_bucket
 from engine.files.temporary import temporary_folder
 from svc_tui.backup.names import BLOBS, TABLES, Entries, Snapshot, parse_blobs, parse_tables, values_times
 from svc_tui.backup.restore import restore_file
-from svc_tui.backup.store import BackupDamaged, BackupStore
-from svc_tui.backup.stored import StoredBucket, read_values
+from svc_tui.backup.store import BackupDamaged, BackupStore, StoredBucket
 
 _STEPS = 100_000
 """Steps of SQLite after which a comparison looks for the end of the service."""
@@ -39,7 +38,7 @@ def verify(store: BackupStore, progress: Callable[[int, int], None]) -> tuple[in
     for number, name in enumerate(others, 1):
         try:
             if values_times([name]):
-                values |= read_values(store, name)
+                values |= store.values(name)
             else:
                 for _ in store.read(name):
                     pass

@@ -43,8 +43,8 @@ from engine.http.sockets import authority, bind
 from engine.manifest.schema import is_name
 from engine.quota import NO_QUOTA
 from engine.service.deployer import Deployer
-from svc_tui.backup import routes as restoring
 from svc_tui.backup.shipper import Backup
+from svc_tui.backup.shipper import blueprint as restoring
 from svc_tui.composition import doors
 from svc_tui.console.web.hosted import HostedConsole
 from svc_tui.console.web.pages import IDLE_SECONDS, Pages
@@ -79,7 +79,12 @@ class Control:
     """
 
     def __init__(
-        self, settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet, backup: Backup | None
+        self,
+        settings: ServiceSettings,
+        runtime: Runtime,
+        bucket: Bucket,
+        node: Fleet,
+        backup: Backup | None,
     ) -> None:
         self.local = local = settings.control if not settings.secure else bind("127.0.0.1", 0)
         # Its token gives access to readers of the data directory.
@@ -106,7 +111,7 @@ class Control:
             manifest.blueprint(DeployedManifest(deployer)),
             state.blueprint(status, dirs, doors()),
             quotas.blueprint(deployer),
-            restoring.blueprint(dirs, backup),
+            restoring(dirs, backup),
             domains.blueprint(names),
             domains.certificate_blueprint(names),
             schedules.blueprint(runtime.scheduler, runtime.serving.project),

@@ -13,8 +13,7 @@ from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket, BucketInUse
 from engine.cancellation import cancel
-from engine.certificates.manager import CertificateManager, utc, validity
-from engine.certificates.plain_listener import challenges_and_redirects
+from engine.certificates.manager import CertificateManager, challenges_and_redirects, utc, validity
 from engine.certificates.store import CertificateStore
 from engine.control.auth.accounts import AccountError, Accounts
 from engine.control.discovery import publish_endpoint, remove_endpoint

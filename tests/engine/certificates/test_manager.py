@@ -18,8 +18,7 @@ from engine.bucket.folder import FolderBucket
 from engine.cancellation import cancel
 from engine.certificates import manager as managing
 from engine.certificates.dns_provider import RFC2136, DnsProvider
-from engine.certificates.manager import MAX_ORDERS, CertificateManager
-from engine.certificates.plain_listener import challenges_and_redirects
+from engine.certificates.manager import MAX_ORDERS, CertificateManager, challenges_and_redirects
 from engine.certificates.store import SERVICE, CertificateStore, Entry, new_key, owner_of
 from engine.errors import SvcError
 from engine.http.server import serve
