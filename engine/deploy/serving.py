@@ -198,7 +198,7 @@ class ServingTable:
 
     def __init__(self, versions: VersionFactory, domain: str, *, front: bool) -> None:
         """With `front`, the front of the only project answers at the bare domain."""
-        self._versions = versions
+        self.versions = versions
         self._domain = domain
         self._front = front
         self._live: dict[str, PreparedProject] = {}
@@ -251,15 +251,13 @@ class ServingTable:
             publication.project, versions, domain=self._domain, front=self._front, domains=publication.domains
         )
         if not lenient and not self._front:
-            self._require_free(routes, publication.project.name)
+            for host in routes.hosts:
+                owner = self.routes.match_host(host)
+                if owner is not None and owner.project != publication.project.name:
+                    message = f"the address {host} belongs to the project {owner.project}"
+                    hint = "Rename the project or the resource in svc.toml."
+                    raise SvcError(message, hint, code="conflict")
         return PreparedProject(publication, routes, versions, served)
-
-    def _require_free(self, routes: RouteTable, project: str) -> None:
-        for host in routes.hosts:
-            owner = self.routes.match_host(host)
-            if owner is not None and owner.project != project:
-                message = f"the address {host} belongs to the project {owner.project}"
-                raise SvcError(message, "Rename the project or the resource in svc.toml.", code="conflict")
 
     def _pending(self, project: str, name: str) -> NotReady:
         version = self._version(project, name)
@@ -287,11 +285,11 @@ class ServingTable:
             return served
         version: BuiltVersion | OnDemand
         if isinstance(artifact, StoredArtifact):
-            version, before = self._versions.create_on_demand(publication, resource, artifact), served
+            version, before = self.versions.create_on_demand(publication, resource, artifact), served
             if not lenient or (before and isinstance(before.version, OnDemand) and before.version.loaded):
                 await version.load()
         else:
-            version = await self._versions.create(publication, resource, artifact)
+            version = await self.versions.create(publication, resource, artifact)
         return _ServedResource(inputs, version)
 
     def public_hosts(self) -> dict[str, list[str]]:
@@ -307,7 +305,7 @@ class ServingTable:
         `replace_all` removes every other project.
         """
         name = prepared.publication.project.name
-        self._versions.enforce(name, prepared.publication.quota)
+        self.versions.enforce(name, prepared.publication.quota)
         before = self._live.get(name)
         self._live = ({} if replace_all else self._live) | {name: prepared}
         if prepared.publication.removed:
@@ -331,10 +329,6 @@ class ServingTable:
         for version in self._live[name].versions.values():
             if isinstance(version, OnDemand):
                 await version.load()
-
-    async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
-        """Run an artifact once without serving it; return why that failed with what it printed, or `None`."""
-        return await self._versions.evaluate(project, resource, artifact)
 
     def project(self, name: str) -> Project | None:
         """Return a project as it is served."""

@@ -360,26 +360,23 @@ class DevProject:
         first = self._intervals[name].number == 1
         if first:
             # The build below runs all the same: it warms up the tools and corrects a wrong memory.
-            await self._replace(
-                resource, lambda: self._builder.remembered(resource, self.project.root), quiet=True
-            )
+            remembered = partial(self._builder.remembered, resource, self.project.root)
+            await self._replace(resource, remembered, quiet=True)
         async with self._slots or nullcontext():
             # The manifest may have changed while the build waited.
-            await self._build_now(self.project.resources.get(name, resource), remember=first)
-
-    async def _build_now(self, resource: Resource, *, remember: bool) -> None:
-        build = self._builder.build(
-            resource,
-            self.project.root,
-            self._config.report,
-            remember=remember,
-            evaluate=partial(self._table.evaluate, self.project.name, resource),
-        )
-        task = self._running[resource.name] = asyncio.create_task(build)
-        try:
-            await self._replace(resource, partial(_unless_canceled, task))
-        finally:
-            del self._running[resource.name]
+            resource = self.project.resources.get(name, resource)
+            build = self._builder.build(
+                resource,
+                self.project.root,
+                self._config.report,
+                remember=first,
+                evaluate=partial(self._table.versions.evaluate, self.project.name, resource),
+            )
+            task = self._running[name] = asyncio.create_task(build)
+            try:
+                await self._replace(resource, partial(_unless_canceled, task))
+            finally:
+                del self._running[name]
 
     async def _replace(
         self, resource: Resource, build: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False

@@ -16,7 +16,7 @@ from engine.dev.env_file import ENV_FILE
 from engine.dev.project import BuildWriteFilter, DevProject
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project
 
 if sys.platform == "linux":
     from inotify_simple import INotify, flags
@@ -351,11 +351,10 @@ def resources_for(dev: DevProject, paths: set[Path], ignored: IgnoreRules) -> di
         if not folder and not ignored(path) and not _is_own_output(path):
             around = [r for r in resources if path.is_relative_to(r.workdir) and not r.files]
             depth = max((len(r.workdir.parts) for r in around), default=0)
-            names |= {r.name for r in around if len(r.workdir.parts) == depth and not _is_output(r, path)}
+            for resource in (each for each in around if len(each.workdir.parts) == depth):
+                output = resource.output if resource.build is not None else None
+                if output is None or not path.is_relative_to(output):
+                    names.add(resource.name)
         for name in names:
             paths_by_name.setdefault(name, set()).add(path)
     return paths_by_name
-
-
-def _is_output(resource: Resource, path: Path) -> bool:
-    return resource.build is not None and resource.output is not None and path.is_relative_to(resource.output)

@@ -63,7 +63,10 @@ def validate(
         yield from mount_findings(name, table, list(names))
         if "lane" not in broken_keys:
             yield from fallback_findings(name, document.resource, list(names))
-        yield from _egress(key_path, table)
+        for index, entry in enumerate(table.egress):
+            if not parses(parse_rule, entry):
+                hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
+                yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
         if table.rate is not None and not parses(parse_rate, table.rate):
             hint = f"Write requests (at most {MAX_REQUESTS}), and a period of s, m, h or d up to 1d."
             yield (*key_path, "rate"), f'"{table.rate}" is not a rate such as "20/1m"', hint
@@ -198,13 +201,6 @@ def _files(key_path: tuple[str, ...], table: ResourceTable, files: str) -> Itera
 
 def _lanes(fits: Callable[[LaneSpec], bool]) -> str:
     return " and ".join(name for name, spec in registered_lanes().items() if fits(spec))
-
-
-def _egress(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
-    for index, entry in enumerate(table.egress):
-        if not parses(parse_rule, entry):
-            hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
-            yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
 
 
 def _domains(document: Document, broken: Set[KeyPath]) -> Iterator[Finding]:

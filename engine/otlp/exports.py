@@ -377,7 +377,10 @@ class Exports:
         return Exporter(
             parse_collector(collector.url),
             self._budget,
-            metrics=partial(self._project_families, project),
+            metrics=lambda: [
+                *families(self._meter.read(project), None),
+                *guest_families(self._meter.series(project)),
+            ],
             report=report,
             started_ns=self._started_ns,
             max_bytes=MAX_PROJECT_BYTES,
@@ -392,7 +395,3 @@ class Exports:
             state.cancel()  # The service stops; its counters are sent without its state.
             now = None
         return [*families(self._meter.read(), now), *guest_families(self._meter.series())]
-
-    def _project_families(self, project: str) -> Sequence[Family]:
-        own = families(self._meter.read(project), None)
-        return [*own, *guest_families(self._meter.series(project))]
