@@ -10,8 +10,7 @@ from pathlib import Path
 from cryptography import x509
 from pydantic import BaseModel
 
-from engine.alerts.alerts import Alert, Alerts, Kind
-from engine.alerts.delivery import Sender, Target
+from engine.alerts.delivery import Alert, Alerts, Kind, Sender, Target
 from engine.cancellation import cancel, spawn
 from engine.errors import SvcError
 from engine.files.reserve import shortage

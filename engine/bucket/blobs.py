@@ -278,7 +278,7 @@ class SpooledBlobs(ABC):
             return size
         name = _upload_name(digest, owner)
         if name in self._busy:
-            raise UploadBusy(digest)
+            raise UploadBusy(f"another upload of sha256:{digest} is in progress", "Retry later.")
         self._busy.add(name)
         try:
             with closing(Upload(self._uploads / name, digest, size)) as upload:

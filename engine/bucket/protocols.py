@@ -52,13 +52,13 @@ class BucketClosed(BucketError):
 
 
 class BadName(BucketError):
-    """A key, log name or digest is invalid."""
+    """A key or digest is invalid."""
 
     code = "bucket-bad-name"
 
 
 class TooLarge(BucketError):
-    """A value exceeds the size limit of key-value pairs and logs."""
+    """A value exceeds the size limit."""
 
     code = "bucket-too-large"
 
@@ -105,9 +105,6 @@ class UploadBusy(BucketError):
     """Another upload of the same blob is in progress."""
 
     code = "upload-busy"
-
-    def __init__(self, digest: str) -> None:
-        super().__init__(f"another upload of sha256:{digest} is in progress", "Retry later.")
 
 
 def is_disk_full(error: OSError) -> bool:

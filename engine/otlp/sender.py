@@ -142,23 +142,14 @@ class _CheckedAdapter(_BoundedAdapter):
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Create the pools, with connections that check addresses."""
         super().init_poolmanager(*args, **options)
-        egress = self._egress
-
-        class Plain(HTTPConnection):
-            def _new_conn(self) -> socket.socket:
-                return _connected(self, egress)
-
-        class Encrypted(HTTPSConnection):
-            def _new_conn(self) -> socket.socket:
-                return _connected(self, egress)
-
-        class PlainPool(HTTPConnectionPool):
-            ConnectionCls = Plain
-
-        class EncryptedPool(HTTPSConnectionPool):
-            ConnectionCls = Encrypted
-
-        self.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": EncryptedPool}
+        connect = {"_new_conn": lambda connection: _connected(connection, self._egress)}
+        self.poolmanager.pool_classes_by_scheme = {
+            scheme: type("CheckedPool", (pool,), {"ConnectionCls": type("Checked", (connection,), connect)})
+            for scheme, pool, connection in (
+                ("http", HTTPConnectionPool, HTTPConnection),
+                ("https", HTTPSConnectionPool, HTTPSConnection),
+            )
+        }
 
 
 def _connected(connection: HTTPConnection, egress: Egress) -> socket.socket:

@@ -13,13 +13,21 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from engine.artifact import StoredArtifact
-from engine.bucket.protocols import Bucket, BucketError, Digest, StaleRevision, VersionedValue
+from engine.bucket.protocols import (
+    BadName,
+    Bucket,
+    BucketError,
+    Digest,
+    StaleRevision,
+    VersionedValue,
+    as_digest,
+)
 from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
 from engine.deploy.deployment import (
@@ -42,6 +50,7 @@ from engine.errors import SvcError, internal_error
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.lanes import kind_of
+from engine.manifest.load import parse
 from engine.manifest.model import Project, host_label
 from engine.quota import Quota
 from engine.service import domains, quotas, removals, secrets
@@ -55,7 +64,6 @@ from engine.service.policy import (
     require_secrets,
 )
 from engine.service.secrets_key import SecretsKey
-from engine.service.spec import NO_PROJECT_DIR, DeploySpec, InvalidDeploySpec
 from engine.wasm.compile.code_cache import is_compiled
 
 TIMEOUT_SECONDS = 30.0
@@ -67,6 +75,67 @@ REPORT_SECONDS = 600.0
 _log = logging.getLogger("svc.server")
 _FOLLOWED = (LIVE, secrets.KEY_PREFIX, quotas.KEY_PREFIX, domains.KEY_PREFIX, removals.KEY_PREFIX)
 """Prefixes of the keys that decide what is served. The name of a project follows."""
+
+
+NO_PROJECT_DIR = Path("/dev/null/project")
+"""Folder of a project whose files are on the deployer's machine; it never exists."""
+
+
+class InvalidDeploySpec(SvcError):
+    """The manifest and packages of a deploy are inconsistent."""
+
+    code = "invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploySpec:
+    """One deploy. `revision` is the live revision that the client read (`None`: nothing was live).
+
+    `tables` are migrations by file name. `allow_new_capability` permits components to import what the live
+    ones do not, and new domains. `discard_mounts` permits to undo mounts that were drawn in the Console.
+    `may` returns whether the deployer has at least a role in a project: new domains need an owner, and other
+    projects are named to their viewers only.
+    """
+
+    project: Project
+    packages: Mapping[str, Digest]
+    by: str
+    revision: int | None
+    commit: str = ""
+    message: str = ""
+    allow_new_capability: bool = False
+    discard_mounts: bool = False
+    tables: Mapping[str, str] = field(default_factory=dict)
+    may: Callable[[str, Literal["viewer", "owner"]], bool] = lambda project, role: False
+
+
+def read_project(manifest: str, name: str) -> Project:
+    """Return the project of a manifest's text.
+
+    Raises `ManifestError` with every mistake, and `InvalidDeploySpec` for another project's manifest.
+    """
+    project = parse(NO_PROJECT_DIR, manifest.encode())
+    if project.name != name:
+        raise InvalidDeploySpec(f"the manifest is for the project {project.name}, not {name}")
+    return project
+
+
+def read_packages(project: Project, packages: Mapping[str, str]) -> dict[str, Digest]:
+    """Return the package of each resource.
+
+    Raises `InvalidDeploySpec` for missing, unknown or invalid packages.
+    """
+    lacking = sorted(project.resources.keys() - packages.keys())
+    unknown = sorted(packages.keys() - project.resources.keys())
+    if lacking or unknown:
+        reason = (
+            f"no package for {', '.join(lacking)}" if lacking else f"no resource named {', '.join(unknown)}"
+        )
+        raise InvalidDeploySpec(f"the deploy of {project.name} has {reason}")
+    try:
+        return {name: as_digest(packages[name]) for name in project.resources}
+    except BadName as error:
+        raise InvalidDeploySpec(f"invalid package digest: {error.message}") from error
 
 
 class HealthCheckFailed(SvcError):

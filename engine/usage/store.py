@@ -72,7 +72,7 @@ class Aggregator:
 
     def __init__(self) -> None:
         self._records: deque[RequestRecord] = deque()
-        self._restored: dict[Key, UsageCount] = {}
+        self._sums: dict[Key, list[int]] = {}
 
     def __call__(self, record: Record) -> None:
         """Queue a request of a resource; other records are ignored."""
@@ -81,8 +81,7 @@ class Aggregator:
 
     def take(self) -> dict[Key, UsageCount]:
         """Return the sums since the last call."""
-        sums = {key: list(astuple(count)) for key, count in self._restored.items()}
-        self._restored = {}
+        sums, self._sums = self._sums, {}
         for _ in range(len(self._records)):
             record = self._records.popleft()
             key = ((record.time_ns + record.wall_ns) // MINUTE_NS, record.resource)
@@ -98,11 +97,8 @@ class Aggregator:
         return {key: UsageCount.of(numbers) for key, numbers in sums.items()}
 
     def restore(self, counts: Mapping[Key, UsageCount], limit: int) -> None:
-        """Add sums that could not be stored; above `limit` keys, the oldest are lost."""
-        merged = dict(counts)
-        for key, count in self.take().items():
-            merged[key] = merged.get(key, UsageCount()) + count
-        self._restored = dict(sorted(merged.items())[-limit:])
+        """Add sums that could not be stored, before others; above `limit` keys, the oldest are lost."""
+        self._sums = {key: list(astuple(count)) for key, count in sorted(counts.items())[-limit:]}
 
 
 USAGE_FILE = "usage.db"

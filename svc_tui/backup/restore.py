@@ -5,7 +5,7 @@ import io
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -118,7 +118,10 @@ async def restore(
             async with aclosing(FolderBucket(data, "svc restore")) as bucket:
                 blobs = await asyncio.to_thread(store.blobs)
                 source: Any = StoredBucket(store, values, blobs)
-                report = await _copy(source, bucket, progress)
+                while True:
+                    with suppress(BlobCorrupt):  # The source does not list a damaged blob again.
+                        report = await copy_bucket(source, bucket, progress)
+                        break
                 _, findings = await verify_bucket(bucket, lambda report: None)
             write_atomic(data / KEY_FILE, key.text.encode(), sync=True)
             folder, removed = data / "projects", removal_times(values)
@@ -142,15 +145,6 @@ def _values(store: BackupStore, time_ns: int) -> tuple[int, dict[str, bytes]]:
         since = f"begins at {text(min(times))}" if times else "has no deployments and accounts"
         raise BackupError(f"the backup at {store.url} {since}", "Name a later time, or check the URL.")
     return max(earlier), store.values(values_name(max(earlier)))
-
-
-async def _copy(source: Any, bucket: FolderBucket, progress: Callable[[CopyReport], None]) -> CopyReport:
-    """Copy a bucket without its damaged blobs. Raises `SvcError`."""
-    while True:
-        try:
-            return await copy_bucket(source, bucket, progress)
-        except BlobCorrupt:  # The source does not list it again.
-            continue
 
 
 def _time_before(store: BackupStore, deployment: str) -> int:

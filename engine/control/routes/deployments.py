@@ -20,9 +20,8 @@ from engine.control.schemas.accounts import iso
 from engine.deploy.deployment import DeployedResource, Deployment, Live
 from engine.errors import SvcError
 from engine.quota import NO_QUOTA
-from engine.service.deployer import Deployer
+from engine.service.deployer import NO_PROJECT_DIR, Deployer, DeploySpec, read_packages, read_project
 from engine.service.policy import Change
-from engine.service.spec import NO_PROJECT_DIR, DeploySpec, read_packages, read_project
 
 MAX_BLOB_BYTES = 1 << 30
 """Maximum size of one file of an artifact."""

@@ -11,10 +11,9 @@ from engine.control.app import Routes, principal, require
 from engine.control.schemas import StrictModel
 from engine.control.schemas.accounts import iso
 from engine.manifest.domains import DomainInvalid, parse_domain
-from engine.service.deployer import Deployer
+from engine.service.deployer import NO_PROJECT_DIR, Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
 from engine.service.domains import DomainState
-from engine.service.spec import NO_PROJECT_DIR
 
 
 class DomainOut(StrictModel):

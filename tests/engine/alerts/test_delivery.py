@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.alerts import delivery
-from engine.alerts.alerts import Alert
 from engine.alerts.delivery import (
     GIVE_UP_SECONDS,
     MAX_WAITING,
+    Alert,
     Sender,
     Webhook,
     parse_target,

@@ -21,10 +21,9 @@ from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.server import serve
 from engine.http.sockets import bind
-from engine.service.deployer import Deployer
+from engine.service.deployer import Deployer, DeploySpec, read_packages, read_project
 from engine.service.policy import Change, component_imports
 from engine.service.secrets_key import SecretsKey
-from engine.service.spec import DeploySpec, read_packages, read_project
 from engine.timeline.record import Record
 from engine.wasm.execution.runner import Runner
 from tests.engine.deploy.packing import store
