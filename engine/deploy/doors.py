@@ -1,6 +1,7 @@
 """The open Doors of a project in this process: their folders, environment variables and usage counts."""
 
 import asyncio
+import hmac
 import secrets
 import threading
 from collections import Counter
@@ -147,6 +148,7 @@ class Tenants:
         self._timelines: dict[str, TimelineBus] = {}
         self._doors: dict[str, Doors] = {}
         self._removed: set[str] = set()
+        self._removals: dict[str, str] = {}
 
     def timeline(self, project: str) -> TimelineBus:
         """Return a project's timeline."""
@@ -162,9 +164,13 @@ class Tenants:
         if project in self._removed:
             raise SvcError(f"the project {project} was removed", "Deploy it again.", code="not-found")
         if project not in self._doors:
-            folder, timeline = self._data(project), self.timeline(project)
+            folder, timeline, storage = self._data(project), self.timeline(project), self._storage
+            if storage is not None and (removal := self._removals.get(project)):
+                # A removed project of this name has made signatures with the other secret.
+                own = hmac.digest(storage.secret, removal.encode(), "sha256")
+                storage = replace(storage, secret=own)
             self._doors[project] = Doors(
-                self._kinds, project, folder, timeline, self._storage, on_work=self._on_work
+                self._kinds, project, folder, timeline, storage, on_work=self._on_work
             )
         return self._doors[project]
 
@@ -182,9 +188,11 @@ class Tenants:
         if (doors := self._doors.pop(project, None)) is not None:
             await doors.aclose()
 
-    def reopen(self, project: str) -> None:
-        """Permit Doors and records of a project that is deployed again."""
+    def reopen(self, project: str, removal: str = "") -> None:
+        """Permit Doors and records of a project that is deployed again, after its last `removal` if any."""
         self._removed.discard(project)
+        if removal:
+            self._removals[project] = removal
 
     async def aclose(self) -> None:
         """Close every Door, after the last guest has finished."""

@@ -36,7 +36,7 @@ class Publication:
     declare, by name. `quota` is that of the whole service, not of a process. Requests wait
     for the next part of `outdated` resources, whose files were saved. `domains` are the custom domains that
     reach this service; `None` in development, where all are served without redirects. A `removed` project is
-    not served any more.
+    not served any more. `removal` is the id of the last removal of a project of this name, if there was one.
     """
 
     project: Project
@@ -48,6 +48,7 @@ class Publication:
     outdated: frozenset[str] = frozenset()
     domains: Collection[str] | None = None
     removed: bool = False
+    removal: str = ""
 
 
 MAX_LOADING = 4

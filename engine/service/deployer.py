@@ -616,7 +616,9 @@ class Deployer:
 
     async def _publication(self, deployment: Deployment) -> Publication:
         name, project = deployment.project, deployment.served(self._unpacked)
-        self._tenants.reopen(name)
+        last = await self.removals.get(name)
+        removal = last.id if last is not None else ""
+        self._tenants.reopen(name, removal)
         return Publication(
             project,
             {key: StoredArtifact(part.package, part.artifact) for key, part in deployment.resources.items()},
@@ -624,6 +626,7 @@ class Deployer:
             await self.secrets.values(name, project.secrets),
             await self.quotas.get(name),
             domains=await self.domains.proven(name),
+            removal=removal,
         )
 
     async def _serve(self, live: Live) -> None:

@@ -119,7 +119,7 @@ async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: 
                 _use(tls, message.certificates, channel)
             elif isinstance(message, protocol.Publish):
                 name = message.publication.project.name
-                tenants.reopen(name)
+                tenants.reopen(name, message.publication.removal)
                 ready = await site.prepare(message.publication, lenient=True)
                 site.activate(ready, replace_all=not config.multi_project)
                 if message.publication.removed:
