@@ -40,11 +40,7 @@ class CopyReport:
 
 
 async def copy_bucket(
-    source: Bucket,
-    target: Bucket,
-    progress: Callable[[CopyReport], None],
-    *,
-    overwrite: bool = False,
+    source: Bucket, target: Bucket, progress: Callable[[CopyReport], None], *, overwrite: bool = False
 ) -> CopyReport:
     """Copy all values and blobs to a bucket that is empty or has parts of the same copy; then compare both.
 

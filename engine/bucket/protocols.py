@@ -84,9 +84,7 @@ class BlobCorrupt(BucketError):
         moved = f"; the file was moved to {quarantined}" if quarantined is not None else ""
         changed = f"blob sha256:{digest} is corrupt"
         super().__init__(
-            f"{changed}{moved}",
-            "Deploy the project again and check the disk.",
-            public_message=changed,
+            f"{changed}{moved}", "Deploy the project again and check the disk.", public_message=changed
         )
 
 

@@ -23,15 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 
 from engine.cancellation import cancel
 from engine.certificates.settings import AcmeSettings, AuthorityError
-from engine.certificates.store import (
-    SERVICE,
-    CertificateStore,
-    ClaimLost,
-    Entry,
-    Order,
-    new_key,
-    owner_of,
-)
+from engine.certificates.store import SERVICE, CertificateStore, ClaimLost, Entry, Order, new_key, owner_of
 from engine.eager import in_task
 from engine.errors import SvcError
 from engine.gateway.routes import host_name

@@ -11,15 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.bucket.blobs import FolderBlobs
-from engine.door import (
-    DOMAIN,
-    Door,
-    DoorContext,
-    DoorStorage,
-    LimitsStorage,
-    LogEntry,
-    OpenDoor,
-)
+from engine.door import DOMAIN, Door, DoorContext, DoorStorage, LimitsStorage, LogEntry, OpenDoor
 from engine.errors import SvcError
 from engine.job_store import JobStore
 from engine.quota import Quota

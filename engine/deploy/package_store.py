@@ -184,8 +184,7 @@ def pack(artifact: Artifact) -> Packed:
         kind = "image"
     else:
         raise PackageError(
-            f"the folder {artifact.root} is served as it is and has no artifact",
-            "Build it in deploy mode.",
+            f"the folder {artifact.root} is served as it is and has no artifact", "Build it in deploy mode."
         )
     try:
         files = {name: _measured(source) for name, source in sources.items()}

@@ -104,8 +104,7 @@ class ResourceTable(_ManifestTable):
         None, description="static: folder to serve. Otherwise: the component that build writes."
     )
     files: _OptionalText = Field(
-        None,
-        description="static: prefix of the stored files of the project to serve instead of output.",
+        None, description="static: prefix of the stored files of the project to serve instead of output."
     )
     entry: _OptionalText = Field(
         None, description="js: module that exports the handler, relative to workdir."

@@ -264,10 +264,7 @@ def _service(state: ServiceState) -> Iterator[Family]:
             ({"project": each}, float(sum(of_pool.get(each, 0) for of_pool in counts))) for each in projects
         ]
         yield Family(name, "gauge", "", _HELP[name], points)
-    for name, value in (
-        ("svc.memory.used", state.memory_used),
-        ("svc.memory.budget", state.memory_budget),
-    ):
+    for name, value in (("svc.memory.used", state.memory_used), ("svc.memory.budget", state.memory_budget)):
         yield Family(name, "gauge", "By", _HELP[name], [({}, float(value))])
     yield from state.counters
 

@@ -152,8 +152,7 @@ def enforce_mounts(drifted: Iterable[DrawnMount], *, discard: bool) -> None:
     lost = [f"{each.resource}: {each.drift}" for each in drifted]
     if lost and not discard:
         raise PolicyViolation(
-            f"deploy blocked by mounts drawn in the Console: {'; '.join(lost)}",
-            MOUNTS_HINT,
+            f"deploy blocked by mounts drawn in the Console: {'; '.join(lost)}", MOUNTS_HINT
         )
 
 

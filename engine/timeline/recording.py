@@ -14,14 +14,7 @@ from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
-from engine.timeline.record import (
-    PlatformRecord,
-    RequestRecord,
-    StoredRecord,
-    format_utc,
-    parse_utc,
-    to_json,
-)
+from engine.timeline.record import PlatformRecord, RequestRecord, StoredRecord, format_utc, parse_utc, to_json
 from engine.trace import Capture
 
 REDACTED_VALUE = "[redacted]"

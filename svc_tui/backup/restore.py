@@ -28,15 +28,7 @@ from engine.files.temporary import temporary_folder
 from engine.replication import LogMessage, LogSnapshot
 from engine.service.removals import removal_times
 from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import (
-    TABLES,
-    VALUES,
-    Entries,
-    Snapshot,
-    parse_tables,
-    values_name,
-    values_times,
-)
+from svc_tui.backup.names import TABLES, VALUES, Entries, Snapshot, parse_tables, values_name, values_times
 from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, StoredBucket
 
 NOW_NS = (1 << 63) - 1

@@ -26,14 +26,7 @@ from doors.tables.migrations import applied
 from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import storage_failure
-from doors.tables.replication.journal import (
-    FOLDER,
-    JournalEntry,
-    begin_again,
-    logged,
-    read_segment,
-    segments,
-)
+from doors.tables.replication.journal import FOLDER, JournalEntry, begin_again, logged, read_segment, segments
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,

@@ -125,11 +125,7 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
     wide = stdout.width() >= WIDE_CELLS
     shown = front.request_id if wide else front.request_id[:SHORT_ID]
     path = " → ".join(span.resource or "–" for span in reversed(spans))
-    line += [
-        (meters, "dim"),
-        (f"  {path}", "cyan"),
-        (f"  {shown}", "dim"),
-    ]
+    line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {shown}", "dim")]
     if inner.code in INTERRUPTED:
         line.append((f"  {inner.detail if wide else inner.code}", "dim"))
     elif inner.detail and inner.detail.strip() not in stderr:

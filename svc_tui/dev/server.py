@@ -205,12 +205,7 @@ async def run_dev(
         storage = DoorStorage(FolderBlobs(data), secrets.token_bytes(32))
         await _collect_blobs(data, storage.blobs)
         opened = Doors(
-            composition.doors(),
-            project.name,
-            data,
-            timeline,
-            storage,
-            on_work=lambda name: jobs.wake(name),
+            composition.doors(), project.name, data, timeline, storage, on_work=lambda name: jobs.wake(name)
         )
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)

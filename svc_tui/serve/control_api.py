@@ -79,12 +79,7 @@ class Control:
     """
 
     def __init__(
-        self,
-        settings: ServiceSettings,
-        runtime: Runtime,
-        bucket: Bucket,
-        node: Fleet,
-        backup: Backup | None,
+        self, settings: ServiceSettings, runtime: Runtime, bucket: Bucket, node: Fleet, backup: Backup | None
     ) -> None:
         self.local = local = settings.control if not settings.secure else bind("127.0.0.1", 0)
         # Its token gives access to readers of the data directory.

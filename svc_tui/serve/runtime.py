@@ -312,10 +312,7 @@ class Runtime:
         pools = [own, *(await self.workers.pool_states() if self.workers else ())]
         memory = self.memory()
         return ServiceState(
-            pools,
-            memory_used=memory.used,
-            memory_budget=memory.budget,
-            counters=self._exports.families(),
+            pools, memory_used=memory.used, memory_budget=memory.budget, counters=self._exports.families()
         )
 
     def status(self) -> StatusSource:
