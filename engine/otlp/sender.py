@@ -23,19 +23,7 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExportResult
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    Gauge,
-    Histogram,
-    HistogramDataPoint,
-    Metric,
-    MetricExportResult,
-    MetricsData,
-    NumberDataPoint,
-    ResourceMetrics,
-    ScopeMetrics,
-    Sum,
-)
+from opentelemetry.sdk.metrics import export as sdk
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
@@ -190,9 +178,9 @@ def _reason(error: BaseException) -> str:
 _Owner = tuple[str, str]
 
 
-def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> MetricsData:
+def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> sdk.MetricsData:
     """Return the metrics by resource. Counters began at `started_ns`; the values are those of `now_ns`."""
-    owners: dict[_Owner, list[Metric]] = {}
+    owners: dict[_Owner, list[sdk.Metric]] = {}
     for family in families:
         points: dict[_Owner, list[tuple[Labels, float | Distribution]]] = {}
         for labels, value in family.points:
@@ -200,9 +188,9 @@ def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> Me
             points.setdefault(owner, []).append((labels, value))
         for owner, of_owner in points.items():
             owners.setdefault(owner, []).append(_metric(family, of_owner, started_ns, now_ns))
-    return MetricsData(
+    return sdk.MetricsData(
         [
-            ResourceMetrics(resource_of(*owner), [ScopeMetrics(SCOPE, metrics, "")], "")
+            sdk.ResourceMetrics(resource_of(*owner), [sdk.ScopeMetrics(SCOPE, metrics, "")], "")
             for owner, metrics in owners.items()
         ]
     )
@@ -210,12 +198,12 @@ def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> Me
 
 def _metric(
     family: Family, points: list[tuple[Labels, float | Distribution]], started_ns: int, now_ns: int
-) -> Metric:
+) -> sdk.Metric:
     data: Any
     if family.kind == "histogram":
         unknown: Any = None  # Minimum and maximum are not recorded.
         distributions = [
-            HistogramDataPoint(
+            sdk.HistogramDataPoint(
                 _attributes(labels),
                 started_ns,
                 now_ns,
@@ -229,18 +217,20 @@ def _metric(
             for labels, value in points
             if isinstance(value, Distribution)
         ]
-        data = Histogram(distributions, AggregationTemporality.CUMULATIVE)
+        data = sdk.Histogram(distributions, sdk.AggregationTemporality.CUMULATIVE)
     else:
         numbers = [
-            NumberDataPoint(_attributes(labels), 0 if family.kind == "gauge" else started_ns, now_ns, value)
+            sdk.NumberDataPoint(
+                _attributes(labels), 0 if family.kind == "gauge" else started_ns, now_ns, value
+            )
             for labels, value in points
             if not isinstance(value, Distribution)
         ]
         if family.kind == "gauge":
-            data = Gauge(numbers)
+            data = sdk.Gauge(numbers)
         else:
-            data = Sum(numbers, AggregationTemporality.CUMULATIVE, family.kind == "counter")
-    return Metric(family.name, family.help, family.unit, data)
+            data = sdk.Sum(numbers, sdk.AggregationTemporality.CUMULATIVE, family.kind == "counter")
+    return sdk.Metric(family.name, family.help, family.unit, data)
 
 
 def _attributes(labels: Labels) -> dict[str, str]:
@@ -434,7 +424,7 @@ class Sender:
     def metrics(self, families: Sequence[Family], started_ns: int, now_ns: int) -> Outcome:
         """Send metrics, counted since `started_ns`."""
         data = metrics_data(families, started_ns, now_ns)
-        return self._outcome(lambda: self._metrics.export(data) is MetricExportResult.SUCCESS)
+        return self._outcome(lambda: self._metrics.export(data) is sdk.MetricExportResult.SUCCESS)
 
     def abort(self) -> None:
         """End a request's retries; call it from any thread, as the last method."""
