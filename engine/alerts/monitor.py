@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -27,19 +26,6 @@ CERTIFICATE_DAYS = 14
 """Remaining validity below which there is an alert."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The parts of a service that are checked."""
-
-    data: Path
-    certificate: Certificate | None
-    meter: ServiceMeter
-    memory: Callable[[], tuple[int, int]]
-    """Returns the used bytes and the budget."""
-    absent: Callable[[], Awaitable[tuple[Mapping[str, str], bool]]]
-    """Returns the addresses of absent nodes by id, and whether this node reports them. Raises `SvcError`."""
-
-
 class Attempt(BaseModel):
     """A receiver, without the path of its URL, and why the test failed: empty if it did not."""
 
@@ -52,14 +38,24 @@ class AlertMonitor:
 
     def __init__(
         self,
-        watched: Watched,
+        data: Path,
+        certificate: Certificate | None,
+        meter: ServiceMeter,
+        *,
+        memory: Callable[[], tuple[int, int]],
+        absent: Callable[[], Awaitable[tuple[Mapping[str, str], bool]]],
         url_of: Callable[[str], str],
         targets: Sequence[Target],
         lost: Callable[[Alert, str], None],
         warn: Callable[[str], None],
     ) -> None:
-        """`lost` and `warn` are those of `Sender`, `url_of` that of `Alerts`."""
-        self._watched = watched
+        """`memory` returns the used bytes and the budget, `absent` the addresses of absent nodes by id.
+
+        It also returns whether this node reports them, and raises `SvcError` if it cannot say. `lost` and
+        `warn` are those of `Sender`, `url_of` that of `Alerts`.
+        """
+        self._data, self._certificate, self._meter = data, certificate, meter
+        self._memory, self._absent_nodes = memory, absent
         self.senders = [Sender(target, lost, warn) for target in targets]
         self.alerts = Alerts(self._send, url_of)
         counts = Counter[str](), Counter[str]()
@@ -110,17 +106,17 @@ class AlertMonitor:
 
     async def check(self) -> None:
         """Check all conditions once."""
-        self._check_failures(await asyncio.to_thread(self._watched.meter.read))
+        self._check_failures(await asyncio.to_thread(self._meter.read))
         try:
-            text = shortage(self._watched.data)
+            text = shortage(self._data)
         except OSError as error:
             text = f"the disk cannot be read: {error.strerror}"
         self.report("disk", "", text)
-        used, budget = self._watched.memory()
+        used, budget = self._memory()
         text = f"the memory budget is exhausted: {used >> 20} of {budget >> 20} MiB are used"
         self.report("memory", "", text if used >= budget * ADMISSION_SHARE else "")
-        if self._watched.certificate is not None:
-            self._check_certificate(self._watched.certificate)
+        if self._certificate is not None:
+            self._check_certificate(self._certificate)
         await self._check_nodes()
         self.alerts.check()
 
@@ -156,7 +152,7 @@ class AlertMonitor:
     async def _check_nodes(self) -> None:
         """Alert on nodes that are absent at two checks."""
         try:
-            absent, reports = await self._watched.absent()
+            absent, reports = await self._absent_nodes()
         except SvcError:  # A majority of the nodes is necessary to read their list; the log reports that.
             return
         for id_ in self._absent - absent.keys():

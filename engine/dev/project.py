@@ -99,25 +99,6 @@ class BuildFinished:
     from_folder: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevConfig:
-    """Settings of a DevProject.
-
-    `secrets` returns the values for secrets, and raises `SvcError` if they cannot be read. `report` receives
-    lines of progress, `on_built` each finished build. `forward`, if any, publishes to the
-    worker processes too and returns when they serve.
-    """
-
-    lanes: Mapping[str, Lane]
-    cache: Path
-    mode: BuildMode
-    environ: Mapping[str, str]
-    secrets: Callable[[], Mapping[str, str]]
-    report: Callable[[str], None]
-    on_built: Callable[[BuildFinished], None]
-    forward: Callable[[Publication], Awaitable[None]] | None = None
-
-
 def _is_artifact(part: BuildResult) -> bool:
     return part is not None and not isinstance(part, SvcError)
 
@@ -136,11 +117,29 @@ async def _unless_canceled(build: asyncio.Task[Artifact]) -> Artifact | None:
 class DevProject:
     """One project in development. Call `start` before anything else."""
 
-    def __init__(self, project: Project, table: ServingTable, config: DevConfig) -> None:
+    def __init__(
+        self,
+        project: Project,
+        table: ServingTable,
+        *,
+        lanes: Mapping[str, Lane],
+        cache: Path,
+        mode: BuildMode,
+        environ: Mapping[str, str],
+        secrets: Callable[[], Mapping[str, str]],
+        report: Callable[[str], None],
+        on_built: Callable[[BuildFinished], None],
+        forward: Callable[[Publication], Awaitable[None]] | None = None,
+    ) -> None:
+        """`secrets` returns the values for secrets, and raises `SvcError` if they cannot be read.
+
+        `report` receives lines of progress, `on_built` each finished build. `forward` publishes to the worker
+        processes too and returns when they serve.
+        """
         self.project = project
-        self._table = table
-        self._config = config
-        self._builder = Builder(config.lanes, config.cache, config.mode, config.environ)
+        self._table, self._cache, self._read_secrets = table, cache, secrets
+        self._report, self._on_built, self._forward = report, on_built, forward
+        self._builder = Builder(lanes, cache, mode, environ)
         self._parts: dict[str, BuildResult] = dict.fromkeys(project.resources)
         self._publishing = asyncio.Lock()
         self._intervals: dict[str, BuildInterval] = {}
@@ -149,7 +148,7 @@ class DevProject:
         self._last: dict[str, BuildFinished] = {}
         self._saved: set[str] = set()
         """Resources whose parts are older than their files."""
-        self.secrets = config.secrets()
+        self.secrets = secrets()
         """Values for secrets, and other variables."""
         self._snapshots: asyncio.Task[None] | None = None
         self._compilation: asyncio.Task[Any] | None = None
@@ -158,7 +157,7 @@ class DevProject:
         self._reported: set[str] = set()
         self._first_result: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
-        self._slots = asyncio.Semaphore(os.cpu_count() or 1) if config.mode == "deploy" else None
+        self._slots = asyncio.Semaphore(os.cpu_count() or 1) if mode == "deploy" else None
         self._jobs: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -194,8 +193,8 @@ class DevProject:
             if prepared.publication != publication:
                 prepared = await self._table.prepare(publication, lenient=True)
             self._table.activate(prepared)
-            if self._config.forward is not None:
-                await self._config.forward(publication)
+            if self._forward is not None:
+                await self._forward(publication)
 
     def _entry_may_miss(self, name: str) -> bool:
         """Return whether the build that writes the entry of a fallback failed. The next one writes it."""
@@ -270,7 +269,7 @@ class DevProject:
 
     async def read_secrets(self) -> list[str]:
         """Read the values for secrets again; return the names of those that changed. Raises `SvcError`."""
-        before, self.secrets = self.secrets, self._config.secrets()
+        before, self.secrets = self.secrets, self._read_secrets()
         names = [name for name in self.project.secrets if before.get(name) != self.secrets.get(name)]
         if names:
             await self._publish(lenient=True)
@@ -329,7 +328,7 @@ class DevProject:
     async def _compile(self, snapshot: ComponentArtifact) -> None:
         """Compile a snapshot, to the end even if a save cancels this: later ones share most of the code."""
         compiling = compile_component(
-            snapshot.component, snapshot.digest, self._config.cache, fast=False, report=ignore_progress
+            snapshot.component, snapshot.digest, self._cache, fast=False, report=ignore_progress
         )
         self._compilation = asyncio.create_task(compiling)
         await asyncio.shield(self._compilation)
@@ -337,7 +336,7 @@ class DevProject:
     def _report_once(self, line: str) -> None:
         if line not in self._reported:
             self._reported.add(line)
-            self._config.report(line)
+            self._report(line)
 
     async def _remove_snapshots(self, parts: Iterable[BuildResult] = ()) -> None:
         """Remove the files of snapshots that are not of these parts."""
@@ -346,7 +345,7 @@ class DevProject:
 
         def remove(snapshot: ComponentArtifact) -> None:
             snapshot.component.unlink(missing_ok=True)
-            remove_code(self._config.cache, snapshot.digest)
+            remove_code(self._cache, snapshot.digest)
 
         for snapshot in [each for each in self._snapshot_files if each.digest not in served]:
             self._snapshot_files.remove(snapshot)
@@ -368,7 +367,7 @@ class DevProject:
             build = self._builder.build(
                 resource,
                 self.project.root,
-                self._config.report,
+                self._report,
                 remember=first,
                 evaluate=partial(self._table.versions.evaluate, self.project.name, resource),
             )
@@ -414,7 +413,7 @@ class DevProject:
         )
         self._first_result[name].set()
         if changed or event.recovered:
-            self._config.on_built(event)
+            self._on_built(event)
 
     async def aclose(self) -> None:
         """Cancel all builds, and remove the snapshots."""

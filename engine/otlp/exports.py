@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import SvcError
 from engine.manifest.egress import Collector, ProjectCollector, parse_collector
 from engine.metrics.families import Family, Labels, ServiceMeter, ServiceState, families, guest_families
-from engine.otlp.installation import require_otlp
+from engine.otlp import require_otlp
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, RequestRecord
 from engine.timeline.recorder import size_of

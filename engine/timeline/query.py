@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -397,42 +397,30 @@ _TAIL_RECORDS = 64
 """Number of records in a page of a tail: their texts have at most 8 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRange:
-    """A part of the timeline; all conditions that are set apply.
+def select(
+    path: Path, record_filter: RecordFilter, *, after: int | None = None, tail: int | None = None
+) -> Generator[RecordPage]:
+    """Yield pages of matching records beyond a cursor, oldest first, at least one page.
 
-    `since_ns`: recorded at that time (Unix epoch) or later; `until_ns`: recorded before that time; `after`:
-    beyond that cursor; `tail`: the last matching records, at most this many.
-    """
-
-    since_ns: int | None = None
-    after: int | None = None
-    tail: int | None = None
-    until_ns: int | None = None
-
-
-def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -> Generator[RecordPage]:
-    """Yield pages of matching records, oldest first, at least one page. Raises `TimelineError`.
-
-    A follower starts at `position` of the last page.
+    With `tail`, these are the last ones, at most this many. A follower starts at `position` of the last page.
+    Raises `TimelineError`.
     """
     reader = open_reader(path)
     if reader is None:
-        yield RecordPage([], record_range.after or 0)
+        yield RecordPage([], after or 0)
         return
-    times = replace(record_filter, since_ns=record_range.since_ns, until_ns=record_range.until_ns)
     with closing(reader):
-        begin, last = reader.time_range(times.since_ns, times.until_ns)
-        begin = max(begin, record_range.after or 0)
-        if record_range.tail is None:
-            page = reader.after(begin, times)
+        begin, last = reader.time_range(record_filter.since_ns, record_filter.until_ns)
+        begin = max(begin, after or 0)
+        if tail is None:
+            page = reader.after(begin, record_filter)
             yield page
             while page.position < last:
-                page = reader.after(page.position, times)
+                page = reader.after(page.position, record_filter)
                 yield page
             return
-        dropped = reader.after(begin, times, 0).dropped
-        cursors = reader.tail_cursors(record_range.tail, times, after=begin, last=last, whole_requests=True)
+        dropped = reader.after(begin, record_filter, 0).dropped
+        cursors = reader.tail_cursors(tail, record_filter, after=begin, last=last, whole_requests=True)
         for start in range(0, len(cursors) or 1, _TAIL_RECORDS):
             records = reader.by_cursors(cursors[start : start + _TAIL_RECORDS])
             yield RecordPage(records, max(begin, last), dropped)

@@ -24,7 +24,7 @@ from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
 from engine.manifest.egress import Collector, parse_collector
-from engine.otlp.installation import require_otlp
+from engine.otlp import require_otlp
 from svc_tui.client.credentials import is_loopback
 from svc_tui.commands.fleet import parse_address
 from svc_tui.commands.options import MaxBody, Workers, flag, option

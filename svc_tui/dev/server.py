@@ -30,7 +30,7 @@ from engine.deploy.doors import Doors
 from engine.deploy.gc import GRACE_NS, remove_unused
 from engine.deploy.serving import ServingTable, VersionFactory
 from engine.dev.env_file import ENV_FILE, development_values
-from engine.dev.project import BuildFinished, DevConfig, DevProject
+from engine.dev.project import BuildFinished, DevProject
 from engine.dev.watch import SourceListener, Watcher
 from engine.door import DoorStorage
 from engine.errors import SvcError
@@ -220,7 +220,9 @@ async def run_dev(
         registered = composition.lanes()
         for lane in registered.values():
             stack.push_async_callback(lane.aclose)
-        config = DevConfig(
+        dev = DevProject(
+            project,
+            table,
             lanes=registered,
             cache=settings.cache,
             mode=settings.mode,
@@ -230,7 +232,6 @@ async def run_dev(
             on_built=on_built,
             forward=workers.publish if workers else None,
         )
-        dev = DevProject(project, table, config)
         await dev.start()
         rates = RateMeter(lambda: dev.project)
         timeline.subscribe(rates)

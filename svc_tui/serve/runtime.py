@@ -17,7 +17,7 @@ from doors.tables.replication import entry
 from doors.tables.replication.journal import JOURNAL, trim_days
 from doors.tables.sqlite.owner import open_for_writing
 from engine.alerts.delivery import Alert
-from engine.alerts.monitor import AlertMonitor, Watched
+from engine.alerts.monitor import AlertMonitor
 from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.certificates.state import CertificateStates
@@ -130,11 +130,15 @@ class Runtime:
         """Called with the name of each project that was activated while the service serves."""
         self.meter = ServiceMeter()
         self.monitor = AlertMonitor(
-            Watched(settings.data, settings.certificate, self.meter, self._memory_use, self._absent_nodes),
-            lambda project: settings.url_of(project) if project else settings.address,
-            settings.notify,
-            self._lost,
-            partial(settings.log, "warning"),
+            settings.data,
+            settings.certificate,
+            self.meter,
+            memory=self._memory_use,
+            absent=self._absent_nodes,
+            url_of=lambda project: settings.url_of(project) if project else settings.address,
+            targets=settings.notify,
+            lost=self._lost,
+            warn=partial(settings.log, "warning"),
         )
         self.peers = NodeOfFleet(settings.data)
         closing.push_async_callback(self.peers.aclose)
