@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.bucket.copy import CopyReport, verify_blobs
-from engine.bucket.protocols import Bucket, Digest
+from engine.bucket.copy import CopyReport
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, Bucket, Digest
 from engine.deploy import package_store
 from engine.deploy.deployment import LIVE, RECORDS, DeploymentHistory, RecordError, decode
 from engine.deploy.package_store import PackageError
@@ -34,7 +34,17 @@ async def verify_bucket(
     """
     records = {value.key: value.value for value in await bucket.kv.list(RECORDS)}
     live = {value.key for value in await bucket.kv.list(LIVE)}
-    report, corrupt = await verify_blobs(bucket, progress)
+    report, corrupt = CopyReport(values=len(await bucket.kv.list(""))), set[Digest]()
+    async for info in bucket.blobs.list():
+        try:
+            async for chunk in bucket.blobs.read(info.digest):
+                report.size += len(chunk)
+            report.blobs += 1
+        except BlobMissing:
+            continue
+        except BlobCorrupt:
+            corrupt.add(info.digest)
+        progress(report)
     present = {info.digest async for info in bucket.blobs.list()}
     contents: dict[Digest, frozenset[Digest]] = {}
     findings: dict[str, Finding] = {}

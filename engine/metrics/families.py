@@ -291,7 +291,6 @@ def _histograms(name: str, unit: str, histograms: Iterable[tuple[Labels, Histogr
 
 RESERVED = ("project", "resource", "le")
 """Labels of svc. Attributes of these names get the prefix `attribute_`."""
-_KNOWN_UNITS = {"s": "s", "By": "By"}
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -323,7 +322,7 @@ def prometheus(families: Sequence[Family]) -> list[Family]:
     used: set[str] = set()
     renamed = []
     for family in families:
-        unit = _KNOWN_UNITS.get(family.unit, "")
+        unit = family.unit if family.unit in _UNITS else ""
         base = name = _valid(family.name.removesuffix("_total"))
         number = 1
         while name in used:

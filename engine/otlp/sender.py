@@ -44,6 +44,7 @@ from engine.timeline.record import (
     Record,
     RequestRecord,
     StructuredRecord,
+    encodable,
     failed,
     level,
 )
@@ -311,7 +312,7 @@ def log_record(project: str, record: Record) -> ReadableLogRecord:
         context=context,
         severity_text=severity,
         severity_number=SeverityNumber(SEVERITY_NUMBERS[severity]),
-        body=_text(body),
+        body=encodable(body),
         attributes=_clean(attributes),
     )
     return ReadableLogRecord(converted, resource_of(project, record.resource), SCOPE)
@@ -342,7 +343,7 @@ def _span_of_call(
         attributes["http.response.status_code"] = call.status
     start_ns = record.time_ns + call.start_ns
     return ReadableSpan(
-        _text(name),
+        encodable(name),
         context,
         parent,
         resource,
@@ -356,7 +357,7 @@ def _span_of_call(
 
 
 def _status(description: str) -> Status:
-    return Status(StatusCode.ERROR, _text(description) or None)
+    return Status(StatusCode.ERROR, encodable(description) or None)
 
 
 def _context(trace_id: int, span_id: str, *, is_remote: bool = False) -> SpanContext:
@@ -366,14 +367,10 @@ def _context(trace_id: int, span_id: str, *, is_remote: bool = False) -> SpanCon
 def _clean(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes that have a value, with texts that UTF-8 can encode."""
     return {
-        _text(key): _text(value) if isinstance(value, str) else value
+        encodable(key): encodable(value) if isinstance(value, str) else value
         for key, value in attributes.items()
         if value not in (None, "")
     }
-
-
-def _text(text: str) -> str:
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 Outcome = Literal["sent", "refused", "unavailable"]

@@ -293,6 +293,11 @@ def _text(text: str) -> str:
     """Return a storable text: of bounded length and without lone surrogates."""
     if len(text) > MAX_TEXT_CHARS:
         text = text[:MAX_TEXT_CHARS] + "…"
+    return encodable(text)
+
+
+def encodable(text: str) -> str:
+    """Return a text without lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -319,8 +324,7 @@ def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
         )
         for each in record.calls
     ]
-    text = _encode([record.calls_omitted, calls])
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    return encodable(_encode([record.calls_omitted, calls]))
 
 
 def _decode_calls(text: str) -> tuple[tuple[Call, ...], int]:
