@@ -29,7 +29,7 @@ from engine.errors import SvcError
 from engine.gateway.routes import host_name
 from engine.http.exchange import Exchange, Handler
 from engine.http.tls import CertificateError, CertificateSet, IssuedCertificate
-from engine.service.secrets_key import SecretsKeyError
+from engine.service.secrets import SecretsKeyError
 
 if TYPE_CHECKING:
     from engine.certificates.authority import Authority

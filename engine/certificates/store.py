@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
-from engine.service.secrets_key import SecretsKey, SecretsKeyError
+from engine.service.secrets import SecretsKey, SecretsKeyError
 
 _log = logging.getLogger("svc.server")
 

@@ -63,7 +63,6 @@ from engine.service.policy import (
     require_owner,
     require_secrets,
 )
-from engine.service.secrets_key import SecretsKey
 from engine.wasm.compile.code_cache import is_compiled
 
 TIMEOUT_SECONDS = 30.0
@@ -197,7 +196,7 @@ class Deployer:
         site: ServingTable,
         tenants: Tenants,
         domain: str,
-        key: SecretsKey,
+        key: secrets.SecretsKey,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
         migrate: Callable[[Deployment, Mapping[str, str]], Awaitable[None]] | None = None,
         referenced: Callable[[], Awaitable[set[Digest]]] | None = None,

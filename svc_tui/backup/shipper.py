@@ -48,23 +48,34 @@ from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
 from engine.wasm.execution.thread_priority import yield_to_loop
-from svc_tui.backup.names import (
+from svc_tui.backup.restore import (
+    NOW_NS,
+    VERIFY_SECONDS,
+    parse_time,
+    replace_tables,
+    restore_tables,
+    text,
+    verify_tables,
+)
+from svc_tui.backup.store import (
     ID_FILE,
     SERVICE,
     TABLES,
     VALUES,
     VERIFIED,
+    BackupDamaged,
+    BackupError,
+    BackupStore,
+    BackupTaken,
     Entries,
     Snapshot,
+    StoredBucket,
     blob_name,
     parse_marks,
     parse_tables,
     values_name,
     values_times,
 )
-from svc_tui.backup.restore import NOW_NS, parse_time, replace_tables, restore_tables, text
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, StoredBucket
-from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 
 SECONDS = 1.0
 """Interval of the backup."""

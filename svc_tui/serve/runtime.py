@@ -49,7 +49,7 @@ from engine.otlp.exports import Exports
 from engine.schedules.scheduler import Scheduler
 from engine.service.deployer import START_SECONDS, Deployer, follow
 from engine.service.domain_checks import DomainChecks, check_all
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus, Topic
 from engine.timeline.rates import RateMeter

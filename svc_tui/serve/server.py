@@ -31,7 +31,7 @@ from engine.http.exchange import Exchange, Handler
 from engine.http.server import serve
 from engine.http.sockets import listen
 from engine.http.tls import Certificate, CertificateError, CertificateSet, Tls
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from engine.timeline.record import PlatformRecord
 from svc_tui import version
 from svc_tui.backup.shipper import Backup

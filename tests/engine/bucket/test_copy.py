@@ -10,7 +10,7 @@ import pytest
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import BucketError
-from engine.deploy.verify import Finding, verify_bucket
+from engine.deploy.gc import Finding, verify_bucket
 from tests.support.blobs import put
 
 

@@ -24,7 +24,7 @@ from engine.errors import SvcError
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import CertificateSet, IssuedCertificate
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from tests.engine.deploy.packing import opened
 from tests.support.knot import Knot, name_server
 from tests.support.pebble import BLOCKED, Pebble, authority

@@ -23,7 +23,7 @@ from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.service.deployer import Deployer, DeploySpec, read_packages, read_project
 from engine.service.policy import Change, component_imports
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from engine.timeline.record import Record
 from engine.wasm.execution.runner import Runner
 from tests.engine.deploy.packing import store
