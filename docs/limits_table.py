@@ -26,7 +26,7 @@ from doors.telemetry.door import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.signals import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
 from engine import measurement, stepwise_json, trace
-from engine.alerts import delivery
+from engine.alerts import alerts
 from engine.certificates.manager import MAX_NAMES, MAX_ORDERS
 from engine.control import project_threads, streaming_body
 from engine.control.access_watch import MAX_REQUESTS
@@ -375,11 +375,11 @@ LIMITS: dict[str, list[Row]] = {
     "Alerts": [
         (
             "time for a receiver to respond",
-            f"{delivery.ATTEMPT_SECONDS:.0f} s",
+            f"{alerts.ATTEMPT_SECONDS:.0f} s",
             "",
-            f"retried for {delivery.GIVE_UP_SECONDS / 3600:.0f} h, then lost, with a record",
+            f"retried for {alerts.GIVE_UP_SECONDS / 3600:.0f} h, then lost, with a record",
         ),
-        ("alerts that wait for a receiver", f"{delivery.MAX_WAITING}", "", "lost, with a record"),
+        ("alerts that wait for a receiver", f"{alerts.MAX_WAITING}", "", "lost, with a record"),
         ("messages about an alert that begins again", "1 an hour", "", "sent later if it still lasts"),
     ],
     "Projects and deployments": [

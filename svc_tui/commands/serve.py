@@ -35,7 +35,7 @@ from svc_tui.terminal.signals import on_stop
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
-    from engine.alerts.delivery import Target
+    from engine.alerts.alerts import Target
     from svc_tui.serve.settings import ServiceSettings
 
 GRACE_SECONDS = 10.0
@@ -364,7 +364,7 @@ def _network(text: str) -> Network:
 
 
 def _targets(urls: list[str]) -> "list[Target]":
-    from engine.alerts.delivery import parse_target
+    from engine.alerts.alerts import parse_target
 
     return [parse_target(url) for url in urls]
 

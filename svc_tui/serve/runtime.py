@@ -16,8 +16,7 @@ from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication import entry
 from doors.tables.replication.journal import JOURNAL, trim_days
 from doors.tables.sqlite.owner import open_for_writing
-from engine.alerts.delivery import Alert
-from engine.alerts.monitor import AlertMonitor
+from engine.alerts.alerts import Alert, AlertMonitor
 from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.certificates.state import CertificateStates

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.alerts.delivery import Target
+from engine.alerts.alerts import Target
 from engine.certificates.settings import AcmeSettings
 from engine.control.auth.accounts import Passwords
 from engine.fleet.node import NodeAddress

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from engine.alerts.delivery import Target
+from engine.alerts.alerts import Target
 from engine.artifact import Artifact
 from engine.certificates.settings import AcmeSettings
 from engine.http.sockets import bind, bind_reuseport

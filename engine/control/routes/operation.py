@@ -5,8 +5,7 @@ from dataclasses import asdict
 
 from quart import Response
 
-from engine.alerts.delivery import Alert
-from engine.alerts.monitor import AlertMonitor, Attempt
+from engine.alerts.alerts import Alert, AlertMonitor, Attempt
 from engine.control.access import ALL_PROJECTS
 from engine.control.app import Routes, principal, require, sends
 from engine.control.project_threads import ProjectThreads

@@ -1,6 +1,6 @@
 """When messages about alerts are sent: begin, end, repetition, and alerts that flap."""
 
-from engine.alerts.delivery import AGAIN_SECONDS, MAX_TEXT, REPEAT_SECONDS, Alert, Alerts
+from engine.alerts.alerts import AGAIN_SECONDS, MAX_TEXT, REPEAT_SECONDS, Alert, Alerts
 
 
 class Sent:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.alerts import delivery
-from engine.alerts.delivery import (
+from engine.alerts import alerts as delivery
+from engine.alerts.alerts import (
     GIVE_UP_SECONDS,
     MAX_WAITING,
     Alert,
+    AlertMonitor,
     Sender,
     Webhook,
     parse_target,
 )
-from engine.alerts.monitor import AlertMonitor
 from engine.cancellation import cancel
 from engine.errors import InvalidUsage, SvcError
 from engine.metrics.families import ServiceMeter

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.alerts import monitor as monitors
-from engine.alerts.monitor import CHECK_SECONDS, WINDOW_SECONDS, AlertMonitor
+from engine.alerts import alerts as monitors
+from engine.alerts.alerts import CHECK_SECONDS, WINDOW_SECONDS, AlertMonitor
 from engine.errors import SvcError
 from engine.http.tls import Certificate
 from engine.metrics.families import ServiceMeter
