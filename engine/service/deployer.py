@@ -43,9 +43,8 @@ from engine.deploy.deployment import (
     new_deployment_id,
     revision_conflict,
 )
-from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.serving import PreparedProject, Publication, ServingTable
+from engine.deploy.serving import PreparedProject, Publication, ServingTable, Tenants
 from engine.errors import SvcError, internal_error
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request

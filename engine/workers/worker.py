@@ -9,9 +9,8 @@ import socket
 from collections.abc import Callable, Sequence
 
 from engine.bucket.blobs import FolderBlobs
-from engine.deploy.doors import DoorUsage, Tenants
 from engine.deploy.package_store import unpacker
-from engine.deploy.serving import ServingTable, VersionFactory
+from engine.deploy.serving import DoorUsage, ServingTable, Tenants, VersionFactory
 from engine.door import Door, DoorStorage
 from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings

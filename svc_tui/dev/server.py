@@ -26,9 +26,8 @@ from engine.bucket.folder import KeyValueFile
 from engine.bucket.layout import BLOBS
 from engine.bucket.protocols import Blobs
 from engine.control.discovery import ControlEndpoint, find_endpoint
-from engine.deploy.doors import Doors
 from engine.deploy.gc import GRACE_NS, remove_unused
-from engine.deploy.serving import ServingTable, VersionFactory
+from engine.deploy.serving import Doors, ServingTable, VersionFactory
 from engine.dev.env_file import ENV_FILE, development_values
 from engine.dev.project import BuildFinished, DevProject
 from engine.dev.watch import SourceListener, Watcher

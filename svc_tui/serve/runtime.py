@@ -1,41 +1,48 @@
-"""The parts of a service below its sockets: timelines, Doors, guests, workers and deployments."""
+"""The parts of a service below its sockets: timelines, Doors, guests, workers, deployments, and its node."""
 
 import asyncio
 import contextlib
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from doors.files.store import FileStore
 from doors.tables.api.query import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
 from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication import entry
+from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.journal import JOURNAL, trim_days
-from doors.tables.sqlite.owner import open_for_writing
+from doors.tables.replication.replica import Replicas
+from doors.tables.sqlite.owner import database_path, open_for_writing
 from engine.alerts.alerts import Alert, AlertMonitor
 from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
 from engine.certificates.state import CertificateStates
 from engine.control.auth.login_throttle import LoginThrottle
+from engine.control.project_threads import ProjectThreads
 from engine.control.routes.quotas import MemoryState
 from engine.control.routes.state import StatusSource
 from engine.deploy.deployment import Deployment
-from engine.deploy.doors import Tenants
 from engine.deploy.gc import GarbageError, GcReport, run_gc_daily
 from engine.deploy.package_store import unpacker
-from engine.deploy.serving import ServingTable, VersionFactory
+from engine.deploy.serving import ServingTable, Tenants, VersionFactory
 from engine.door import DoorStorage
 from engine.errors import SvcError
 from engine.files.durable import sync_folder
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet, share_attempts
+from engine.fleet.members import ASK_SECONDS, PREPARE, TABLES, Document, Prepare, Questions, Tables
 from engine.fleet.node import NODE_FOLDER
-from engine.fleet.records import ProjectFiles
+from engine.fleet.records import RECORDS, USAGE, FleetRecords, ProjectFiles
+from engine.fleet.tables_log import TablesLog
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.sockets import authority, bind
 from engine.job_store import JobStore
@@ -43,6 +50,7 @@ from engine.jobs.runner import JobRunner
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
 from engine.manifest.model import Project
+from engine.manifest.schema import is_name
 from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
 from engine.schedules.scheduler import Scheduler
@@ -51,19 +59,158 @@ from engine.service.domain_checks import DomainChecks, check_all
 from engine.service.secrets import SecretsKey
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus, Topic
+from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.rates import RateMeter
-from engine.timeline.record import Origin, PlatformRecord
-from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.record import Origin, PlatformRecord, format_utc
+from engine.timeline.recorder import TimelineRecorder, read_page
 from engine.usage import store
-from engine.usage.store import UsageRecorder
+from engine.usage.store import USAGE_FILE, UsageRecorder, UsageStore
 from engine.wasm.execution.background import BackgroundShare
 from engine.wasm.execution.memory_budget import ResidentSet, default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors
-from svc_tui.serve.fleet_node import NodeOfFleet
 from svc_tui.serve.settings import ServiceSettings, project_dir
+
+REPAIR, REMOVE = "repair", "remove"
+REPAIR_SECONDS = 1200.0
+"""Longer than a node compares its copy with those of other nodes."""
+MAX_WAITING = 512
+"""Maximum questions about a project that wait for a thread."""
+USAGE_ROWS = 10_000
+
+
+class NodeOfFleet:
+    """Replicas and questions. A service without a fleet has none: it does not call `start`."""
+
+    def __init__(self, data: Path) -> None:
+        self.records: FleetRecords | None = None
+        self.log: TablesLog | None = None
+        self._data = data
+        self._stack = AsyncExitStack()
+
+    async def start(self, bucket: JetStreamBucket, fleet: Fleet) -> None:
+        """Replicate tables, publish records, ask and answer from now on. Raises `SvcError`."""
+        node, presence = fleet.require_node(), fleet.presence
+        assert presence is not None
+        log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, presence.present)
+        await log.create()
+        self._replicas = replicas = Replicas(log, self._data / "projects")
+        replicas.start()
+        self._stack.push_async_callback(replicas.aclose)
+
+        async def tables(question: Document) -> dict[str, Any]:
+            """Return how far the copies of a project ("": of all) are behind the log, and what is wrong."""
+            project = question["project"]
+            folder = project_dir(self._data, project)
+            if project and database_path(folder).exists():
+                replicas.of(folder)
+            opened = {name: each for name, each in replicas.opened.items() if project in ("", name)}
+            troubles = [
+                {"project": name, "since": format_utc(trouble[0]), "problem": trouble[1]}
+                for name, replica in opened.items()
+                if (trouble := replica.trouble) is not None
+            ]
+            lags = [replica.copy.lag_ms for replica in opened.values()]
+            return {"lag_ms": max(lags, default=None), "troubles": troubles}
+
+        questions = Questions(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
+        self._questions = questions
+        questions.answer(TABLES, tables)
+        answer_reads(questions, partial(project_dir, self._data))
+        questions.answer(REPAIR, replicas.offer)
+        await self._stack.enter_async_context(questions.serve())
+        self.records = FleetRecords(bucket.connection, bucket.namespace, presence, questions)
+        self._stack.push_async_callback(self.records.aclose)
+        await self.records.start()
+        self.log = log
+
+    def prepare_everywhere(self, prepare: Prepare) -> Prepare:
+        """Prepare deployments that other nodes activate from now on; return what asks them to."""
+        self._questions.answer(PREPARE, lambda question: prepare(question["project"], question["deployment"]))
+        return self._questions.prepare_everywhere
+
+    async def remove(self, project: str) -> None:
+        if self.records is not None:
+            self.records.remove(project)
+            await self._replicas.remove(project)
+
+    def delete_everywhere(
+        self, apply: Callable[[str], Awaitable[None]], is_pending: Callable[[str], Awaitable[bool]]
+    ) -> Callable[[str], Awaitable[None]]:
+        """Return what has the other nodes `apply` the removal of a project, and deletes its log of tables.
+
+        Nodes that do not answer apply it when they follow the bucket again.
+        """
+        self._questions.answer(REMOVE, lambda question: apply(question["project"]))
+
+        async def delete(project: str) -> None:
+            assert self.log is not None
+            asking = [self._questions.ask(node, REMOVE, {"project": project}) for node in self.log.others()]
+            await asyncio.gather(*asking, return_exceptions=True)
+            last = await self.log.last(project)
+            if await is_pending(project):
+                await self.log.remove(project, last)
+
+        return delete
+
+    async def tables(self, nodes: Collection[str], project: str) -> Tables:
+        """See `FindTables`."""
+        if self.log is None:
+            return Tables()
+        asking = [self._questions.ask(node, TABLES, {"project": project}, ASK_SECONDS) for node in nodes]
+        answers = await asyncio.gather(self.log.leader(ASK_SECONDS), *asking, return_exceptions=True)
+        found = {
+            node: answer for node, answer in zip(nodes, answers[1:], strict=True) if isinstance(answer, dict)
+        }
+        return Tables(answers[0] if isinstance(answers[0], str) else "", found)
+
+    async def repair(self, project: str, node: str, commit: bool) -> list[str]:
+        """Return the nodes whose copies of the tables differ from that of a node; `commit`: they take it.
+
+        Raises `SvcError`.
+        """
+        if self.log is None:
+            raise FleetError("this service does not serve a fleet", "Create one with `svc fleet start`.")
+        if not await self.log.last(project):
+            raise ReplicationError("not-found", f"{project} has no tables in this fleet")
+        if node not in (self.log.node, *self.log.others()):
+            raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
+        question = {"project": project, "commit": commit}
+        try:
+            return list((await self._questions.ask(node, REPAIR, question, REPAIR_SECONDS))["differing"])
+        except SvcError as error:
+            message = f"the copy of {node} cannot be taken: {error.message}"
+            raise ReplicationError("unavailable", message) from error
+
+    async def aclose(self) -> None:
+        """Stop. The tables must be closed."""
+        await self._stack.aclose()
+
+
+def answer_reads(questions: Questions, data_dir: Callable[[str], Path]) -> None:
+    """Answer questions about the records and the usage of a project, whose data folder `data_dir` returns.
+
+    Answering raises `SvcError`.
+    """
+    threads = ProjectThreads("fleet-answers", max_waiting=MAX_WAITING)
+
+    async def read(name: str, page: Callable[[Path, str, Any], Any], question: Document) -> Any:
+        if not is_name(project := question["project"]):
+            raise SvcError(f'invalid project name "{project[:80]}"')
+        file = data_dir(project) / name
+        return await threads.of(str(file.parent))(partial(page, file, question["of"], question["after"]))
+
+    questions.answer(RECORDS, partial(read, TIMELINE_FILE, read_page))
+    questions.answer(USAGE, partial(read, USAGE_FILE, _read_usage))
+
+
+def _read_usage(path: Path, node: str, after: Any) -> dict[str, Any]:
+    if not path.exists():
+        return {"rows": []}
+    with closing(UsageStore(path)) as store:
+        return {"rows": store.page_of(node, (after[0], after[1]), USAGE_ROWS)}
 
 
 async def migrate(folder_of: Callable[[str], Path], deployment: Deployment, files: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from doors.files import signing
 from doors.files.door import FilesDoor
 from doors.tables.project_database import ProjectDatabase
 from engine.bucket.blobs import FolderBlobs
-from engine.deploy.doors import Tenants
+from engine.deploy.serving import Tenants
 from engine.door import DoorStorage
 from tests.doors.files.files_door import Files, broken
 

@@ -18,8 +18,16 @@ from engine.bucket.folder import FolderBucket
 from engine.cancellation import cancel
 from engine.certificates import manager as managing
 from engine.certificates.dns_provider import RFC2136, DnsProvider
-from engine.certificates.manager import MAX_ORDERS, CertificateManager, challenges_and_redirects
-from engine.certificates.store import SERVICE, CertificateStore, Entry, new_key, owner_of
+from engine.certificates.manager import (
+    MAX_ORDERS,
+    SERVICE,
+    CertificateManager,
+    CertificateStore,
+    Entry,
+    challenges_and_redirects,
+    new_key,
+    owner_of,
+)
 from engine.errors import SvcError
 from engine.http.server import serve
 from engine.http.sockets import bind

@@ -11,7 +11,7 @@ from doors.jobs.door import JobsDoor
 from doors.jobs.schema import JOBS
 from doors.tables.door import TablesDoor
 from engine.cancellation import cancel
-from engine.deploy.doors import Doors
+from engine.deploy.serving import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
 from engine.http.exchange import Exchange, MemoryExchange

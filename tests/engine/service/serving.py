@@ -14,9 +14,8 @@ from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import as_digest
 from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment
-from engine.deploy.doors import Tenants
 from engine.deploy.package_store import pack
-from engine.deploy.serving import Publication, ServingTable, VersionFactory
+from engine.deploy.serving import Publication, ServingTable, Tenants, VersionFactory
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.server import serve
