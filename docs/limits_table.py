@@ -50,7 +50,7 @@ from engine.http.messages import MAX_FIELDS
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.jobs.runner import AT_ONCE
 from engine.manifest import path_rules
-from engine.manifest.domains import MAX_DOMAINS
+from engine.manifest.egress import MAX_DOMAINS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
 from engine.manifest.schedules import MAX_SCHEDULES

@@ -25,8 +25,7 @@ from engine.gateway.static.responder import StaticResponder
 from engine.job_store import JobStore
 from engine.lane import BuildMode, ignore_progress
 from engine.manifest.egress import ProjectCollector
-from engine.manifest.lanes import kind_of
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project, Resource, kind_of
 from engine.quota import NO_QUOTA, Quota
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, StructuredRecord

@@ -22,8 +22,7 @@ from engine.build.builder import Builder
 from engine.deploy.serving import BuildResult, BuildStatus, Publication, ResourceStatus, ServingTable
 from engine.errors import SvcError
 from engine.lane import BuildFailed, BuildMode, Lane, ignore_progress
-from engine.manifest.lanes import build_settings
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project, Resource, build_settings
 from engine.wasm.compile.code_cache import compile_component, remove_code
 
 BUILDS_IN_A_ROW = 3

@@ -19,9 +19,8 @@ from pydantic_core import ErrorDetails
 
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
-from engine.manifest.domains import parse_domain
-from engine.manifest.lanes import kind_of, registered_lanes
-from engine.manifest.model import Mount, Project, Redirect, Resource, front_of
+from engine.manifest.egress import parse_domain
+from engine.manifest.model import Mount, Project, Redirect, Resource, front_of, kind_of, registered_lanes
 from engine.manifest.problems import (
     MAX_KEY_PARTS,
     KeyPath,

@@ -20,9 +20,8 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from engine.manifest.domains import MAX_DOMAINS
-from engine.manifest.lanes import registered_lanes
-from engine.manifest.model import REDIRECT_STATUSES, Reads
+from engine.manifest.egress import MAX_DOMAINS
+from engine.manifest.model import REDIRECT_STATUSES, Reads, registered_lanes
 from engine.manifest.schedules import Overlap
 
 NAME_LENGTH = 39

@@ -6,10 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from zoneinfo import available_timezones
 
-from engine.manifest.domains import DomainInvalid, parse_domain
-from engine.manifest.egress import parse_collector, parse_rule
-from engine.manifest.lanes import LaneSpec, kind_of, registered_lanes
-from engine.manifest.model import MAX_REQUESTS, Redirect, front_of, host_label, normal_path, parse_rate
+from engine.manifest.egress import DomainInvalid, parse_collector, parse_domain, parse_rule
+from engine.manifest.model import (
+    MAX_REQUESTS,
+    LaneSpec,
+    Redirect,
+    front_of,
+    host_label,
+    kind_of,
+    normal_path,
+    parse_rate,
+    registered_lanes,
+)
 from engine.manifest.path_rules import (
     ENDLESS_HINT,
     endless,

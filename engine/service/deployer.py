@@ -48,9 +48,8 @@ from engine.deploy.serving import PreparedProject, Publication, ServingTable, Te
 from engine.errors import SvcError, internal_error
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request
-from engine.manifest.lanes import kind_of
 from engine.manifest.load import parse
-from engine.manifest.model import Project, host_label
+from engine.manifest.model import Project, host_label, kind_of
 from engine.quota import Quota
 from engine.service import domains, quotas, removals, secrets
 from engine.service.policy import (

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.errors import SvcError
-from engine.manifest.domains import DomainInvalid, below
+from engine.manifest.egress import DomainInvalid, below
 
 KEY_PREFIX = "domains/"
 NAMES = "names/"

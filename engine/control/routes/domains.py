@@ -10,7 +10,7 @@ from engine.control.access import ALL_PROJECTS
 from engine.control.app import Routes, principal, require
 from engine.control.schemas import StrictModel
 from engine.control.schemas.accounts import iso
-from engine.manifest.domains import DomainInvalid, parse_domain
+from engine.manifest.egress import DomainInvalid, parse_domain
 from engine.service.deployer import NO_PROJECT_DIR, Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
 from engine.service.domains import DomainState
