@@ -192,7 +192,6 @@ class _Telemetry:
         return asyncio.shield(task)
 
     async def aclose(self) -> None:
-        """Wait for the requests in progress."""
         while self._in_progress:
             await asyncio.wait(self._in_progress)
 

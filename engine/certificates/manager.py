@@ -125,7 +125,6 @@ class CertificateStore:
         entry.revision = answer
 
     def seal(self, owner: str, key: str) -> dict[str, str]:
-        """Return a private key (PEM), sealed for an owner."""
         return self._key.seal(PREFIX + owner, key)
 
     def unseal(self, owner: str, sealed: Mapping[str, str]) -> str:
@@ -308,7 +307,6 @@ class CertificateManager:
             await cancel(self._running.values())
 
     def _names_by_owner(self) -> dict[str, list[str]]:
-        """Return the names that certificates should have, by owner."""
         projects = {}
         for project, hosts in self._hosts().items():
             if names := [
@@ -400,7 +398,6 @@ class CertificateManager:
             self._used = certificates
 
     def _issued(self, owner: str, entry: Entry) -> IssuedCertificate | None:
-        """Return the certificate of an entry if it can be used."""
         if not entry.chain:
             return None
         try:

@@ -354,8 +354,6 @@ _NO_BUILDS = BuildStatus()
 
 @dataclass(frozen=True, slots=True)
 class _ServedResource:
-    """A version, and the values it was created from."""
-
     inputs: tuple[Resource, Artifact | StoredArtifact, str, tuple[str | None, ...]]
     version: BuiltVersion | OnDemand
 

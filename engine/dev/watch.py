@@ -266,7 +266,6 @@ class SourceListener:
         self._invalid = False
 
     async def __call__(self, paths: set[Path]) -> None:
-        """Handle a batch of changed paths."""
         manifest = self._root / MANIFEST
         if manifest in paths or self._root in paths:
             await self._reload()

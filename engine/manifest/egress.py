@@ -131,7 +131,6 @@ class Collector:
     path: str = ""
 
     def url(self, signal: str) -> str:
-        """Return the URL of a signal: `logs`, `traces` or `metrics`."""
         return f"{self}/v1/{signal}"
 
     def __str__(self) -> str:
@@ -200,5 +199,4 @@ def parse_domain(text: str) -> str:
 
 
 def below(name: str, domain: str) -> bool:
-    """Return whether a name is a domain itself, or a name below it."""
     return name == domain or name.endswith(f".{domain}")

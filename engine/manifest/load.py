@@ -328,7 +328,6 @@ def syntax_problem(message: str, text: str) -> ManifestProblem:
 
 
 def _explain(detail: ErrorDetails) -> tuple[str, str]:
-    """Return message and hint for a validation error of one key."""
     path, kind, value = detail["loc"], detail["type"], detail["input"]
     key = str(path[-1])
     if kind == "extra_forbidden":

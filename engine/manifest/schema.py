@@ -239,5 +239,4 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def json_schema_text() -> str:
-    """Return the schema as the text that is checked in."""
     return json.dumps(manifest_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -54,7 +54,6 @@ class DomainStore:
     """The custom domains of all projects."""
 
     def __init__(self, cells: KeyValue, domain: str) -> None:
-        """`domain` is that of the service."""
         self._cells, self._domain = cells, domain
         self._known: dict[str, Names] = {}
 

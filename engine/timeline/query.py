@@ -440,7 +440,6 @@ class TimelineFollower:
     """
 
     def __init__(self, path: Path, record_filter: RecordFilter, position: int) -> None:
-        """Start after the cursor `position`."""
         self._path = path
         self._filter = record_filter
         self._seen: list[tuple[int, ...]] = []

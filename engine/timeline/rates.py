@@ -47,8 +47,6 @@ class RateWindow:
 
 @dataclass(slots=True)
 class _Sum:
-    """Activity of a resource in one second."""
-
     requests: int = 0
     failures: int = 0
     peak: int = -1

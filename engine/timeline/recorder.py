@@ -75,7 +75,6 @@ class CopiedBatch:
 
 
 def encode_batch(after: int, rows: Rows, series: Rows) -> bytes:
-    """Return the form that `decode_batch` reads."""
     return zlib.compress(json.dumps([after, rows, series], ensure_ascii=False).encode(), 1)
 
 

@@ -48,7 +48,6 @@ class UsageCount:
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> "UsageCount":
-        """Return the count of numbers in the order of the fields."""
         return cls(**dict(zip(cls.__slots__, numbers, strict=True)))
 
     def __add__(self, other: "UsageCount") -> "UsageCount":
@@ -75,7 +74,6 @@ class Aggregator:
         self._sums: dict[Key, list[int]] = {}
 
     def __call__(self, record: Record) -> None:
-        """Queue a request of a resource; other records are ignored."""
         if isinstance(record, RequestRecord) and record.resource:
             self._records.append(record)
 
@@ -275,7 +273,6 @@ class UsageRecorder:
         self._unsubscribe = timeline.subscribe(self)
 
     def __call__(self, record: Record) -> None:
-        """Count a request."""
         self._aggregator(record)
         if not self._woken:
             self._woken = True

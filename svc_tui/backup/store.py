@@ -252,7 +252,6 @@ class BackupStore:
         return {key: b64decode(value) for key, value in json.loads(self.get(name)).items()}
 
     def blobs(self) -> dict[str, int]:
-        """Return digests and sizes of the blobs."""
         return parse_blobs(each.name for each in self.list(BLOBS))
 
     def get(self, name: str) -> bytes:

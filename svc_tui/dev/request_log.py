@@ -64,7 +64,6 @@ class RequestLog:
         self._ended: deque[str] = deque(maxlen=MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
-        """Print or buffer the next record of the timeline."""
         if isinstance(record, RequestRecord):
             self._span(record)
             return

@@ -123,7 +123,6 @@ class MigrationListener:
             self._reporter.note(f"{name} applied")
 
     async def aclose(self) -> None:
-        """Wait until migrations in progress are applied."""
         if self._applying is not None:
             await self._applying
 

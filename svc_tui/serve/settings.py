@@ -99,7 +99,6 @@ class ServiceSettings:
 
     @property
     def address(self) -> str:
-        """Public URL of the service itself."""
         return self.origin.format(self.domain)
 
     def url_of(self, project: str, resource: str = "") -> str:
@@ -108,5 +107,4 @@ class ServiceSettings:
 
 
 def project_dir(data: Path, project: str) -> Path:
-    """Return a project's data folder within the service's."""
     return data / "projects" / project if project else data / SERVICE_DIR
