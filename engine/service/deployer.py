@@ -32,6 +32,7 @@ from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
 from engine.deploy.deployment import (
     LIVE,
+    PROJECT_SETTINGS,
     DeployedResource,
     Deployment,
     DeploymentError,
@@ -577,10 +578,7 @@ class Deployer:
             commit=spec.commit,
             message=spec.message,
             resources=parts,
-            otlp=spec.project.otlp,
-            otlp_headers=spec.project.otlp_headers,
-            check=spec.project.check,
-            front_name=spec.project.front_name,
+            **{name: getattr(spec.project, name) for name in PROJECT_SETTINGS},
         )
 
     async def _live_deployment(self, project: str) -> Deployment | None:

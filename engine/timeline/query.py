@@ -460,7 +460,11 @@ class TimelineFollower:
         return page or CursorPage(self.position, self.position, "[]", 0)
 
     def _read(self, read: Callable[[TimelineReader], _Page]) -> _Page | None:
-        stamps = [*_stamps(self._path)]
+        stamps: list[tuple[int, ...]] = []
+        for each in (self._path, self._path.with_name(f"{self._path.name}-wal")):
+            with suppress(FileNotFoundError):  # Time and size of the two change with each record.
+                status = each.stat()
+                stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
         if stamps == self._seen or (reader := open_reader(self._path)) is None:
             return None
         with closing(reader):
@@ -472,11 +476,3 @@ class TimelineFollower:
         self._seen = stamps if settled and page.position == self.position else []
         self.position = page.position
         return page
-
-
-def _stamps(path: Path) -> Iterator[tuple[int, ...]]:
-    """Yield time, size and inode of the file and of its log, which change with each record."""
-    for each in (path, path.with_name(f"{path.name}-wal")):
-        with suppress(FileNotFoundError):
-            status = each.stat()
-            yield status.st_mtime_ns, status.st_size, status.st_ino

@@ -195,7 +195,9 @@ def encode(record: Record, origin: Origin = _NO_ORIGIN) -> tuple[Any, ...]:
         kind = record.stream if isinstance(record, LineRecord) else "platform"
         grant = record.grant if isinstance(record, PlatformRecord) else None
         time_ns, body = record.time_ns, _text(record.text)
-        span = ("", "", None if grant is None else _grant(grant))
+        # Of a longer line, as many characters as fit.
+        own = None if grant is None else {**grant.to_json(), "line": grant.line[:MAX_LINE_CHARS]}
+        span = ("", "", None if own is None else _text(_encode(own)))
     head = (time_ns, kind, number, record.resource, record.request_id, body)
     return (*head, *span, *_NO_REQUEST, *origin)
 
@@ -299,11 +301,6 @@ def _text(text: str) -> str:
 def encodable(text: str) -> str:
     """Return a text without lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode(errors="replace").decode()
-
-
-def _grant(grant: Grant) -> str:
-    """Return a grant as JSON. A longer line has as many characters as fit."""
-    return _text(_encode({**grant.to_json(), "line": grant.line[:MAX_LINE_CHARS]}))
 
 
 def _calls(record: RequestRecord) -> str:

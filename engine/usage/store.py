@@ -309,7 +309,13 @@ class UsageRecorder:
         self._failing = False
         if sums and self._publish is not None:
             self._publish(sums)
-        self._delete_old(store)
+        minute = self._now_ns() // MINUTE_NS
+        if minute - self._deleted_at >= DELETE_EVERY_MINUTES:
+            self._deleted_at = minute
+            try:
+                store.delete_before(minute - RETENTION_MINUTES)
+            except SvcError as error:
+                self._warn(error)
         return IDLE_SECONDS
 
     def _add(
@@ -341,16 +347,6 @@ class UsageRecorder:
         if self._store is not None:
             self._store.close()
         self._store = None
-
-    def _delete_old(self, store: UsageStore) -> None:
-        minute = self._now_ns() // MINUTE_NS
-        if minute - self._deleted_at < DELETE_EVERY_MINUTES:
-            return
-        try:
-            store.delete_before(minute - RETENTION_MINUTES)
-        except SvcError as error:
-            self._warn(error)
-        self._deleted_at = minute
 
     def close(self) -> None:
         """Write the remaining sums and stop; call it after the last request."""

@@ -325,6 +325,11 @@ async def _serving(
     certificates: CertificateManager | None,
 ) -> AsyncIterator[asyncio.Future[Any]]:
     """Serve on all sockets until `stop` is set or the context is left; yields a future of the servers."""
+
+    async def until_drained(handler: Handler) -> None:
+        await _serve_tls(settings, handler, settings.public[0], node.draining, tls)
+        node.drained.set()
+
     ending = asyncio.Event()
     for sock in chain(*settings.public, settings.control, settings.plain):
         listen(sock)
@@ -341,7 +346,7 @@ async def _serving(
     if runtime.workers is not None:
         servers.append(runtime.workers.run(ending))
     else:
-        servers.append(_serve_until_drained(settings, gateway, node, tls))
+        servers.append(until_drained(gateway))
     servers.append(_serve_tls(settings, api, settings.control, ending, tls))
     if tls is not None:
         servers.append(internal(control.api, control.local))
@@ -356,14 +361,6 @@ async def _serving(
         ending.set()
         remove_endpoint(settings.data, control.endpoint)
         await finished
-
-
-async def _serve_until_drained(
-    settings: ServiceSettings, gateway: Handler, node: Fleet, tls: Tls | None
-) -> None:
-    """Serve applications until the service stops or the node is drained."""
-    await _serve_tls(settings, gateway, settings.public[0], node.draining, tls)
-    node.drained.set()
 
 
 async def _serve_tls(
