@@ -36,7 +36,7 @@ from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
     from engine.alerts.alerts import Target
-    from svc_tui.serve.settings import ServiceSettings
+    from svc_tui.serve.runtime import ServiceSettings
 
 GRACE_SECONDS = 10.0
 END_SECONDS = 10.0
@@ -231,7 +231,7 @@ def serve(
         provider = DnsProvider(acme_dns, domain, os.environ)
         authority_settings = replace(authority_settings, dns=provider)
     # Imported on demand: with the control API, it takes most of a start.
-    from svc_tui.serve.settings import ServiceSettings
+    from svc_tui.serve.runtime import ServiceSettings
 
     raise_fd_limit()
     supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())

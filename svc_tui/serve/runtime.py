@@ -1,12 +1,16 @@
-"""The parts of a service below its sockets: timelines, Doors, guests, workers, deployments, and its node."""
+"""The parts of a service below its sockets: timelines, Doors, guests, workers, deployments, and its node.
+
+`ServiceSettings` are what `svc serve` is started with.
+"""
 
 import asyncio
-import contextlib
 import secrets
 import shutil
+import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import AsyncExitStack, closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +24,12 @@ from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.journal import JOURNAL, trim_days
 from doors.tables.replication.replica import Replicas
 from doors.tables.sqlite.owner import database_path, open_for_writing
-from engine.alerts.alerts import Alert, AlertMonitor
+from engine.alerts.alerts import Alert, AlertMonitor, Target
 from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
+from engine.certificates.settings import AcmeSettings
 from engine.certificates.state import CertificateStates
+from engine.control.auth.accounts import Passwords
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.project_threads import ProjectThreads
 from engine.control.routes.quotas import MemoryState
@@ -40,16 +46,21 @@ from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet, share_attempts
 from engine.fleet.members import ASK_SECONDS, PREPARE, TABLES, Document, Prepare, Questions, Tables
-from engine.fleet.node import NODE_FOLDER
+from engine.fleet.node import NODE_FOLDER, NodeAddress
 from engine.fleet.records import RECORDS, USAGE, FleetRecords, ProjectFiles
 from engine.fleet.tables_log import TablesLog
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.client_address import Network
+from engine.http.connection_limits import PER_ADDRESS
+from engine.http.exchange import MAX_BODY
 from engine.http.sockets import authority, bind
+from engine.http.tls import Certificate
 from engine.job_store import JobStore
 from engine.jobs.runner import JobRunner
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
-from engine.manifest.model import Project
+from engine.manifest.egress import Collector
+from engine.manifest.model import Project, host_label
 from engine.manifest.schema import is_name
 from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
@@ -57,13 +68,11 @@ from engine.schedules.scheduler import Scheduler
 from engine.service.deployer import START_SECONDS, Deployer, follow
 from engine.service.domain_checks import DomainChecks, check_all
 from engine.service.secrets import SecretsKey
-from engine.timeline import database
 from engine.timeline.bus import TimelineBus, Topic
 from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.rates import RateMeter
 from engine.timeline.record import Origin, PlatformRecord, format_utc
 from engine.timeline.recorder import TimelineRecorder, read_page
-from engine.usage import store
 from engine.usage.store import USAGE_FILE, UsageRecorder, UsageStore
 from engine.wasm.execution.background import BackgroundShare
 from engine.wasm.execution.memory_budget import ResidentSet, default_budget
@@ -71,7 +80,99 @@ from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors
-from svc_tui.serve.settings import ServiceSettings, project_dir
+
+OWN_MEMORY_SHARE = 8
+"""One eighth of the memory budget is for the process that supervises workers."""
+SERVICE_DIR = "service"
+"""Data folder of the service itself. It cannot collide with projects, which have their own folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """How to serve. `public` has a list of bound sockets for each process, which may listen or not.
+
+    `grace` is in seconds. `origin` is the scheme and port of public URLs: `https://{}`, `http://{}:8080`.
+    """
+
+    data: Path
+    public: list[list[socket.socket]]
+    control: list[socket.socket]
+    domain: str
+    origin: str
+    certificate: Certificate | None
+    acme: AcmeSettings | None = None
+    """Authority that certificates are obtained from."""
+    plain: Sequence[socket.socket] = ()
+    """With `acme`: sockets that answer challenges and redirect to https."""
+    grace: float
+    log: Callable[[str, str], None]
+    """Takes a level and a line for the service's log."""
+    per_address: int = PER_ADDRESS
+    """Maximum connections per client address in each process, 0 for no limit."""
+    proxied: bool = False
+    """Whether a reverse proxy terminates TLS."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Networks of proxies that report the addresses of their clients."""
+    max_body: int = MAX_BODY
+    """Maximum request body in bytes."""
+    memory: int = 0
+    """Memory budget of all processes in bytes, 0 for the default."""
+    spare: Sequence[socket.socket] = ()
+    """Duplicates of the sockets. Requests there get 503 while the service becomes a fleet."""
+    join: str = ""
+    """Token of a fleet to join."""
+    fleet_listen: NodeAddress | None = None
+    """Address of this node in the fleet it joins (default: this machine's towards the fleet)."""
+    otlp: Collector | None = None
+    """OpenTelemetry collector that gets the records and metrics of all projects."""
+    region: str = ""
+    """Region of this machine, which its records have."""
+    notify: Sequence[Target] = ()
+    """Receivers of alerts."""
+    serving: bool = True
+    """False for a command with the folder of a stopped service, whose options it does not know.
+
+    No schedule runs then, no domain is checked, no alert is sent.
+    """
+    console: bool = True
+    """Whether to serve the Console to browsers."""
+    backup: str = ""
+    """URL of an object store for backups, empty for none."""
+    log_days: int = 7
+    """Days of the history of tables, and of the moments that a backup can be restored to."""
+    passwords: Passwords = field(default_factory=Passwords)
+    """Password hashing and its cost."""
+
+    @property
+    def secure(self) -> bool:
+        return self.certificate is not None or self.acme is not None
+
+    @property
+    def scheme(self) -> str:
+        """Scheme of a TLS-terminating proxy, else empty."""
+        return "https" if self.proxied else ""
+
+    def memory_shares(self) -> tuple[int, int]:
+        """Return the memory budgets of this process and of each worker, in bytes.
+
+        With workers, this process runs guests for health checks and schedules only.
+        """
+        total, workers = self.memory or default_budget(), len(self.public)
+        own = total // OWN_MEMORY_SHARE if workers > 1 else total
+        return own, (total - own) // workers
+
+    @property
+    def address(self) -> str:
+        return self.origin.format(self.domain)
+
+    def url_of(self, project: str, resource: str = "") -> str:
+        """Return the public URL of a resource, or of the project without one."""
+        return self.origin.format(f"{host_label(project, resource)}.{self.domain}")
+
+
+def project_dir(data: Path, project: str) -> Path:
+    return data / "projects" / project if project else data / SERVICE_DIR
+
 
 REPAIR, REMOVE = "repair", "remove"
 REPAIR_SECONDS = 1200.0
@@ -267,7 +368,7 @@ class Runtime:
     """The parts of a service that its projects use. Create it on the event loop, by `open_runtime`."""
 
     def __init__(
-        self, settings: ServiceSettings, bucket: Bucket, node: Fleet, closing: contextlib.AsyncExitStack
+        self, settings: ServiceSettings, bucket: Bucket, node: Fleet, closing: AsyncExitStack
     ) -> None:
         """`closing` closes each part in the reverse order of their registration. Raises `SvcError`."""
         self._settings, self._bucket, self._node, self._closing = settings, bucket, node, closing
@@ -288,7 +389,7 @@ class Runtime:
         )
         self.peers = NodeOfFleet(settings.data)
         closing.push_async_callback(self.peers.aclose)
-        self._recorders: dict[str, contextlib.ExitStack] = {}
+        self._recorders: dict[str, ExitStack] = {}
         self.removed = Topic[str]()
         """Gets the name of each project that is removed."""
         closing.callback(self._close_recorders)
@@ -483,8 +584,8 @@ class Runtime:
     def _record(self, project: str, timeline: TimelineBus) -> None:
         """Store the records of a new timeline, count them, and send them to the fleet and to collectors."""
         records = self.peers.records if project else None
-        path = self.folder(project) / database.TIMELINE_FILE
-        usage_path = self.folder(project) / store.USAGE_FILE
+        path = self.folder(project) / TIMELINE_FILE
+        usage_path = self.folder(project) / USAGE_FILE
         recorder = TimelineRecorder(
             path,
             timeline,
@@ -495,7 +596,7 @@ class Runtime:
         )
         publish = partial(records.publish_usage, project) if records is not None else None
         usage_recorder = UsageRecorder(usage_path, timeline, self._warn, publish=publish)
-        self._recorders[project] = contextlib.ExitStack()
+        self._recorders[project] = ExitStack()
         self._recorders[project].callback(usage_recorder.close)
         self._recorders[project].callback(recorder.close)
         if records is not None:
@@ -568,10 +669,10 @@ class Runtime:
         )
 
 
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def open_runtime(settings: ServiceSettings, bucket: Bucket, node: Fleet) -> AsyncIterator[Runtime]:
     """Open the parts of a service, whose live deployments are loaded then. Raises `SvcError`."""
-    async with contextlib.AsyncExitStack() as closing:
+    async with AsyncExitStack() as closing:
         forwarder = LogForwarder(settings.log)
         closing.callback(forwarder.uninstall)
         runtime = Runtime(settings, bucket, node, closing)

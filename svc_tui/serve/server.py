@@ -78,8 +78,7 @@ from svc_tui.backup.store import BackupError, BackupStore
 from svc_tui.composition import doors
 from svc_tui.console.web.hosted import HostedConsole
 from svc_tui.console.web.pages import IDLE_SECONDS, Pages
-from svc_tui.serve.runtime import Runtime, open_runtime
-from svc_tui.serve.settings import ServiceSettings, project_dir
+from svc_tui.serve.runtime import Runtime, ServiceSettings, open_runtime, project_dir
 from svc_tui.serve.storage import check_replicable, copy_storage
 from svc_tui.terminal.units import plural
 
