@@ -18,7 +18,7 @@ from doors.tables.door import ProjectTables, TablesDoor
 from doors.tables.sqlite.connections import DATA_FOLDER, DATABASE_NAME, close_owner, open_owner
 from engine.bucket.folder import FolderBucket
 from engine.door import DoorContext, DoorRequest, DoorResponse
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from svc_tui.backup.shipper import Backup
 from svc_tui.backup.store import BackupStore
 

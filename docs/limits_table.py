@@ -25,7 +25,7 @@ from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.signals import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
 from engine import job_store as jobs
 from engine import measurement, stepwise_json, trace
-from engine.alerts import delivery
+from engine.alerts import alerts
 from engine.certificates.manager import MAX_NAMES, MAX_ORDERS
 from engine.control import project_threads, streaming_body
 from engine.control.access_watch import MAX_REQUESTS
@@ -49,7 +49,7 @@ from engine.http.messages import MAX_FIELDS
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.jobs.runner import AT_ONCE
 from engine.manifest import path_rules
-from engine.manifest.domains import MAX_DOMAINS
+from engine.manifest.egress import MAX_DOMAINS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
 from engine.manifest.schedules import MAX_SCHEDULES
@@ -375,11 +375,11 @@ LIMITS: dict[str, list[Row]] = {
     "Alerts": [
         (
             "time for a receiver to respond",
-            f"{delivery.ATTEMPT_SECONDS:.0f} s",
+            f"{alerts.ATTEMPT_SECONDS:.0f} s",
             "",
-            f"retried for {delivery.GIVE_UP_SECONDS / 3600:.0f} h, then lost, with a record",
+            f"retried for {alerts.GIVE_UP_SECONDS / 3600:.0f} h, then lost, with a record",
         ),
-        ("alerts that wait for a receiver", f"{delivery.MAX_WAITING}", "", "lost, with a record"),
+        ("alerts that wait for a receiver", f"{alerts.MAX_WAITING}", "", "lost, with a record"),
         ("messages about an alert that begins again", "1 an hour", "", "sent later if it still lasts"),
     ],
     "Projects and deployments": [

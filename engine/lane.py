@@ -12,8 +12,7 @@ from typing import Literal, Protocol
 from engine.ansi import strip_ansi
 from engine.artifact import Artifact, ComponentArtifact
 from engine.errors import SvcError
-from engine.manifest.lanes import LaneSpec
-from engine.manifest.model import Resource
+from engine.manifest.model import LaneSpec, Resource
 
 BuildMode = Literal["dev", "deploy"]
 GENERATED_HEADER = "// Written by svc, for this machine"

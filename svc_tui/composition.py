@@ -7,7 +7,7 @@ most commands need none of them.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.manifest.lanes import register_lanes
+from engine.manifest.model import register_lanes
 from lanes import go, js, rust, static
 
 if TYPE_CHECKING:

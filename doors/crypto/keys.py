@@ -178,7 +178,13 @@ def import_key(members: Members) -> Job:
         elif form == "jwk":
             key = _from_jwk(source, family, curve)
         elif form == "raw" and family != "RSA":
-            key = _from_raw(source, family, curve)
+            try:
+                if family == "EC":
+                    key = ec.EllipticCurvePublicKey.from_encoded_point(CURVES[curve], source)
+                else:
+                    key = _FAMILIES[family].public.from_public_bytes(source)
+            except ValueError as error:
+                raise CryptoProblem("data-error", "the key is not a valid public key") from error
         else:
             raise CryptoProblem("not-supported", f"the format {form} is not available for {family}")
         if isinstance(key, EcKey) and _CURVE_NAMES[key.curve.name] != curve:
@@ -200,15 +206,6 @@ def _described(key: Any) -> Result:
         numbers = (key if isinstance(key, rsa.RSAPublicKey) else key.public_key()).public_numbers()
         result |= {"bits": key.key_size, "public_exponent": _octets(numbers.e)}
     return result
-
-
-def _from_raw(data: bytes, family: str, curve: str) -> Any:
-    try:
-        if family == "EC":
-            return ec.EllipticCurvePublicKey.from_encoded_point(CURVES[curve], data)
-        return _FAMILIES[family].public.from_public_bytes(data)
-    except ValueError as error:
-        raise CryptoProblem("data-error", "the key is not a valid public key") from error
 
 
 def _from_jwk(jwk: Mapping[str, Any], family: str, curve: str) -> Any:
@@ -335,25 +332,20 @@ def generate(members: Members) -> Job:
     """Return the job that generates a key pair. Raises CryptoProblem if it is refused."""
     family = members.text("algorithm")
     if family == "RSA":
-        return _generate_rsa(members.number("bits"), members.number("public_exponent"))
+        bits, exponent = members.number("bits"), members.number("public_exponent")
+        if not MIN_GENERATED_RSA_BITS <= bits <= MAX_GENERATED_RSA_BITS:
+            limits = f"{MIN_GENERATED_RSA_BITS} to {MAX_GENERATED_RSA_BITS}"
+            message = f"an RSA key of {bits} bits cannot be generated: use {limits} bits"
+            raise CryptoProblem("too-expensive", message)
+        if exponent not in PUBLIC_EXPONENTS:
+            raise CryptoProblem("operation-error", f"the public exponent {exponent} is not 3 or 65537")
+        cpu_ns = RSA_GENERATION_NS * bits**4 // 2048**4
+        return Job(lambda: _pair(rsa.generate_private_key(exponent, bits)), cpu_ns)
     if family == "EC":
         curve = members.choice("curve", CURVES)
         return Job(lambda: _pair(ec.generate_private_key(curve)), 300_000)
     private = members.choice("algorithm", _FAMILIES).private
     return Job(lambda: _pair(private.generate()), 100_000)
-
-
-def _generate_rsa(bits: int, exponent: int) -> Job:
-    if not MIN_GENERATED_RSA_BITS <= bits <= MAX_GENERATED_RSA_BITS:
-        limits = f"{MIN_GENERATED_RSA_BITS} to {MAX_GENERATED_RSA_BITS}"
-        raise CryptoProblem(
-            "too-expensive", f"an RSA key of {bits} bits cannot be generated: use {limits} bits"
-        )
-    if exponent not in PUBLIC_EXPONENTS:
-        raise CryptoProblem("operation-error", f"the public exponent {exponent} is not 3 or 65537")
-    return Job(
-        lambda: _pair(rsa.generate_private_key(exponent, bits)), RSA_GENERATION_NS * bits**4 // 2048**4
-    )
 
 
 def _pair(key: PrivateKey) -> Result:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from argon2 import Parameters, PasswordHasher, extract_parameters
+from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 from argon2.low_level import Type
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -162,7 +162,10 @@ def verify_password(members: Members) -> Job:
             return {"valid": False, "rehash": False}
         except (InvalidHashError, VerificationError) as error:
             raise CryptoProblem("data-error", "the hash is not an Argon2 hash in the PHC format") from error
-        return {"valid": True, "rehash": _is_weaker(parameters)}
+        weaker = (
+            parameters.type is not Type.ID or memory < MEMORY_KIB or memory * passes < MEMORY_KIB * PASSES
+        )
+        return {"valid": True, "rehash": weaker}
 
     return Job(run, cpu_ns, memory << 10)
 
@@ -174,14 +177,6 @@ def _password(members: Members) -> bytes:
             "too-large", f"the password has {len(password)} bytes, more than {MAX_PASSWORD_BYTES}"
         )
     return password
-
-
-def _is_weaker(parameters: Parameters) -> bool:
-    return (
-        parameters.type is not Type.ID
-        or parameters.memory_cost < MEMORY_KIB
-        or parameters.memory_cost * parameters.time_cost < MEMORY_KIB * PASSES
-    )
 
 
 _FAMILIES = {"RSASSA-PKCS1-v1_5": "RSA", "RSA-PSS": "RSA", "ECDSA": "EC", "Ed25519": "Ed25519"}
@@ -222,7 +217,13 @@ def sign(members: Members) -> Job:
         return Job(lambda: {"data": key.sign(data)}, _cost(key))
     algorithm = hash_of(members)
     if isinstance(key, ec.EllipticCurvePrivateKey):
-        return Job(lambda: {"data": _sign_ecdsa(key, data, algorithm)}, _cost(key))
+        size = (key.curve.key_size + 7) // 8
+
+        def sign_ecdsa() -> Result:
+            numbers = decode_dss_signature(key.sign(data, ec.ECDSA(algorithm)))
+            return {"data": b"".join(number.to_bytes(size, "big") for number in numbers)}
+
+        return Job(sign_ecdsa, _cost(key))
     scheme = _rsa_padding(members, algorithm)
 
     def run() -> Result:
@@ -234,12 +235,6 @@ def sign(members: Members) -> Job:
             ) from error
 
     return Job(run, _cost(key))
-
-
-def _sign_ecdsa(key: ec.EllipticCurvePrivateKey, data: bytes, algorithm: hashes.HashAlgorithm) -> bytes:
-    size = (key.curve.key_size + 7) // 8
-    r, s = decode_dss_signature(key.sign(data, ec.ECDSA(algorithm)))
-    return r.to_bytes(size, "big") + s.to_bytes(size, "big")
 
 
 def verify(members: Members) -> Job:
@@ -269,7 +264,6 @@ def _has_small_order(point: bytes) -> bool:
 
 
 def _valid(check: Callable[[], None]) -> Result:
-    """Return whether a signature is valid."""
     try:
         check()
     except (InvalidSignature, ValueError):
@@ -367,14 +361,13 @@ def _ctr(members: Members, key: bytes, encrypting: bool) -> Cryption:
         if len(data) > period * BLOCK:
             raise CryptoProblem("operation-error", f"the data is too long for a counter of {length} bits")
         parts = [(counter, data[:before_wrap]), (counter - counter % period, data[before_wrap:])]
-        return b"".join(_from_counter(key, start, part) for start, part in parts if part)
+        result = b""
+        for start, part in parts:
+            context = Cipher(algorithms.AES(key), modes.CTR(start.to_bytes(BLOCK, "big"))).encryptor()
+            result += _update(context, part) + context.finalize()
+        return result
 
     return process
-
-
-def _from_counter(key: bytes, counter: int, data: bytes) -> bytes:
-    context = Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(BLOCK, "big"))).encryptor()
-    return _update(context, data) + context.finalize()
 
 
 def _gcm(members: Members, key: bytes, encrypting: bool) -> Cryption:

@@ -60,9 +60,7 @@ class Refused(Exception):
     """A refused request: its HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+        self.status, self.message = status, message
 
 
 def encoding_of(request: DoorRequest) -> Encoding:
@@ -194,7 +192,6 @@ class _Telemetry:
         return asyncio.shield(task)
 
     async def aclose(self) -> None:
-        """Wait for the requests in progress."""
         while self._in_progress:
             await asyncio.wait(self._in_progress)
 

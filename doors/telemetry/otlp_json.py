@@ -81,20 +81,15 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
             allowance.take()
             inner = _object(inner_item, inner_name)
             scope = _object(inner.get("scope"), "scope")
-            name, version = (_optional_string(scope, key) for key in ("name", "version"))
-            attributes = scope_attributes(name, version, _valid_attributes(scope), shared)
+            attributes = scope_attributes(
+                scope.get("name"), scope.get("version"), _valid_attributes(scope), shared
+            )
             for item in _list(inner, item_name):
                 allowance.take()
-                yield _try_parse(item, parse_item), attributes
-
-
-def _try_parse(value: Any, parse_item: Callable[[dict[str, Any]], Item]) -> Item | BadRecord:
-    try:
-        return parse_item(_object(value, "it"))
-    except BadRecord as bad:
-        return bad
-    except ValueError as error:
-        return BadRecord(str(error))
+                try:
+                    yield parse_item(_object(item, "it")), attributes
+                except (BadRecord, ValueError) as bad:
+                    yield BadRecord(str(bad)), attributes
 
 
 def _record(fields: dict[str, Any]) -> GuestRecord:
@@ -270,11 +265,6 @@ def _string(fields: dict[str, Any], name: str) -> str:
     if isinstance(value, str):
         return value
     raise BadRecord(f"{name} is {_json_type(value)}, not a string")
-
-
-def _optional_string(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _integer(value: Any, name: str) -> int:

@@ -102,7 +102,7 @@ class GuestRecord:
 
 
 def entry_of(record: GuestRecord, shared: Texts, now_ns: int, caller: Caller) -> LogEntry:
-    """Return the entry of a record; `around` are the attributes of its scope and resource."""
+    """Return the entry of a record; `shared` are the attributes of its scope and resource."""
     severity = _severity(record)
     attributes, dropped = limit_attributes(
         [*record.attributes, *_other_fields(record, severity, caller)], MAX_ATTRIBUTES, MAX_ATTRIBUTE_BYTES
@@ -112,7 +112,10 @@ def entry_of(record: GuestRecord, shared: Texts, now_ns: int, caller: Caller) ->
     for key, text in shared.items():
         attributes.setdefault(key, text)
     body = shorten(to_text(record.body), MAX_BODY_BYTES)
-    return LogEntry(_time(record, now_ns), severity, body, attributes, caller)
+    times = (
+        each for each in (record.time_ns, record.observed_ns) if EARLIEST_NS <= each <= now_ns + MAX_AHEAD_NS
+    )
+    return LogEntry(next(times, now_ns), severity, body, attributes, caller)
 
 
 def resource_attributes(attributes: Pairs) -> Texts:
@@ -126,10 +129,10 @@ def resource_attributes(attributes: Pairs) -> Texts:
     return limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
 
 
-def scope_attributes(name: str, version: str, attributes: Pairs, resource: Texts) -> Texts:
+def scope_attributes(name: object, version: object, attributes: Pairs, resource: Texts) -> Texts:
     """Return the attributes of a scope, merged over those of its resource."""
     names = (("otel.scope.name", name), ("otel.scope.version", version))
-    pairs = [*((key, value) for key, value in names if value), *attributes]
+    pairs = [*((key, value) for key, value in names if value and isinstance(value, str)), *attributes]
     limited = limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
     return {**limited, **{key: text for key, text in resource.items() if key not in limited}}
 
@@ -169,13 +172,6 @@ def limit_attributes(pairs: Pairs, max_count: int, max_bytes: int) -> tuple[dict
         texts[key] = text
         size += bytes_more
     return texts, dropped
-
-
-def _time(record: GuestRecord, now_ns: int) -> int:
-    for time_ns in (record.time_ns, record.observed_ns):
-        if EARLIEST_NS <= time_ns <= now_ns + MAX_AHEAD_NS:
-            return time_ns
-    return now_ns
 
 
 def clean(text: str) -> str:

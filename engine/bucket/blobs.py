@@ -45,11 +45,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class CorruptContent(Exception):
-    """The content does not match the digest; `inode` is that of the file."""
-
-    def __init__(self, inode: int) -> None:
-        super().__init__(inode)
-        self.inode = inode
+    """The content does not match the digest; the argument is the inode of the file."""
 
 
 def _open(path: Path, digest: Digest) -> BinaryIO:
@@ -68,8 +64,7 @@ class VerifyingReader:
         self._path, self._digest = path, digest
         self._file = _open(path, digest)
         self._sha256 = hashlib.sha256()
-        self._next_chunk = b""
-        self._started = False
+        self._next_chunk: bytes | None = None
 
     def next(self) -> bytes:
         """Return a chunk, empty at the end.
@@ -77,8 +72,8 @@ class VerifyingReader:
         Reads one chunk ahead, so that the last one is returned only after verification. Raises
         `CorruptContent` and `BucketError`.
         """
-        if not self._started:
-            self._started, self._next_chunk = True, self._read()
+        if self._next_chunk is None:
+            self._next_chunk = self._read()
         chunk, self._next_chunk = self._next_chunk, self._read() if self._next_chunk else b""
         return chunk
 
@@ -99,29 +94,25 @@ class VerifyingReader:
         self._file.close()
 
 
-class PartReader:
-    """Reads parts of one blob and verifies each by its own check. Blocks."""
-
-    def __init__(self, path: Path, digest: Digest, checks: bytes) -> None:
-        """Raises `BlobMissing` and `BucketError`."""
-        self._path, self._checks = path, checks
-        self._file = _open(path, digest)
-
-    def read(self, number: int) -> bytes:
-        """Return a part. Raises `CorruptContent` and `BucketError`."""
-        with disk_errors(self._path):
-            self._file.seek(number * PART_BYTES)
-            part = self._file.read(PART_BYTES)
-        if _check(part) != self._checks[4 * number : 4 * number + 4]:
-            raise CorruptContent(os.fstat(self._file.fileno()).st_ino)
-        return part
-
-    def close(self) -> None:
-        self._file.close()
+def _read_part(file: BinaryIO, number: int, checks: bytes) -> bytes:
+    """Return a part of a blob after its own check. Raises `CorruptContent` and `BucketError`."""
+    with disk_errors(Path(file.name)):
+        file.seek(number * PART_BYTES)
+        part = file.read(PART_BYTES)
+    if _check(part) != checks[4 * number : 4 * number + 4]:
+        raise CorruptContent(os.fstat(file.fileno()).st_ino)
+    return part
 
 
 def _check(part: bytes | bytearray) -> bytes:
     return zlib.crc32(part).to_bytes(4, "big")
+
+
+def _write(descriptor: int, place: int | Path, chunk: bytes) -> None:
+    check_room(place)
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 class Spool:
@@ -145,10 +136,7 @@ class Spool:
             self._checks += _check(self._part[:PART_BYTES])
             del self._part[:PART_BYTES]
         with disk_errors(self.path):
-            check_room(self._descriptor)
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(self._descriptor, view) :]
+            _write(self._descriptor, self._descriptor, chunk)
 
     def finish(self) -> AddedBlob:
         """Sync the content and return what it is."""
@@ -192,10 +180,7 @@ class Upload:
             self._drop()
             raise DigestMismatch(self._digest, f"longer than the {self._size} bytes announced")
         try:
-            check_room(self.path.parent)
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(self._descriptor, view) :]
+            _write(self._descriptor, self.path.parent, chunk)
         except OSError as error:
             if is_disk_full(error):
                 self._drop()  # Otherwise it would occupy the disk for days.
@@ -227,14 +212,13 @@ class Upload:
         os.close(self._descriptor)
 
 
-def received(path: Path) -> int:
-    """Return the number of received bytes of an upload."""
+def _received(path: Path) -> int:
     with disk_errors(path), suppress(FileNotFoundError):
         return path.stat().st_size
     return 0
 
 
-def delete_stale(folder: Path, before_ns: int, busy: set[str], count_only: bool) -> int:
+def _delete_stale(folder: Path, before_ns: int, busy: set[str], count_only: bool) -> int:
     """Delete, or only count, inactive uploads without new data since a time."""
     forgotten = 0
     with disk_errors(folder):
@@ -284,7 +268,7 @@ class SpooledBlobs(ABC):
         """Make a blob of a complete upload. Raises `BucketError`."""
 
     async def received(self, digest: Digest, owner: str = "") -> int:
-        return await self._call(received, self._uploads / _upload_name(digest, owner))
+        return await self._call(_received, self._uploads / _upload_name(digest, owner))
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes], owner: str = ""
@@ -294,7 +278,7 @@ class SpooledBlobs(ABC):
             return size
         name = _upload_name(digest, owner)
         if name in self._busy:
-            raise UploadBusy(digest)
+            raise UploadBusy(f"another upload of sha256:{digest} is in progress", "Retry later.")
         self._busy.add(name)
         try:
             with closing(Upload(self._uploads / name, digest, size)) as upload:
@@ -333,8 +317,7 @@ class SpooledBlobs(ABC):
             self._busy.discard(path.name)
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
-        busy = set(self._busy)
-        return await self._call(delete_stale, self._uploads, before_ns, busy, count_only)
+        return await self._call(_delete_stale, self._uploads, before_ns, set(self._busy), count_only)
 
     async def aclose(self) -> None:
         """Wait for what is under way."""
@@ -376,10 +359,10 @@ class FolderBlobs(SpooledBlobs):
     async def read_part(
         self, digest: Digest, start: int, stop: int, checks: bytes
     ) -> AsyncGenerator[bytes, None]:
-        with closing(PartReader(self._path(digest), digest, checks)) as reading:
+        with _open(self._path(digest), digest) as file:
             while start < stop:
                 number, skipped = divmod(start, PART_BYTES)
-                part = await self._call(self._checked, partial(reading.read, number), digest)
+                part = await self._call(self._checked, partial(_read_part, file, number, checks), digest)
                 chunk = part[skipped : skipped + stop - start]
                 start += len(chunk)
                 yield chunk
@@ -394,7 +377,7 @@ class FolderBlobs(SpooledBlobs):
             try:
                 self._damaged.mkdir(exist_ok=True)
                 with locked_folder(self._folder):
-                    if path.stat().st_ino == damaged.inode:
+                    if (path.stat().st_ino,) == damaged.args:
                         durable.rename(path, quarantined)
                         durable.sync_folder(self._folder)
             except OSError:  # The next write reports a disk that is not writable.

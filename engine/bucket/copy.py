@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.bucket.protocols import (
-    BlobCorrupt,
     BlobInfo,
     BlobMissing,
     Bucket,
@@ -40,11 +39,7 @@ class CopyReport:
 
 
 async def copy_bucket(
-    source: Bucket,
-    target: Bucket,
-    progress: Callable[[CopyReport], None],
-    *,
-    overwrite: bool = False,
+    source: Bucket, target: Bucket, progress: Callable[[CopyReport], None], *, overwrite: bool = False
 ) -> CopyReport:
     """Copy all values and blobs to a bucket that is empty or has parts of the same copy; then compare both.
 
@@ -113,22 +108,3 @@ async def _skip(source: Bucket, digest: Digest, skipped: int) -> AsyncGenerator[
         if skipped < len(chunk):
             yield chunk[skipped:]
         skipped = max(0, skipped - len(chunk))
-
-
-async def verify_blobs(
-    bucket: Bucket, progress: Callable[[CopyReport], None]
-) -> tuple[CopyReport, list[Digest]]:
-    """Read every blob and count the values; return the digests of corrupt blobs."""
-    report = CopyReport(values=len(await bucket.kv.list("")))
-    corrupt: list[Digest] = []
-    async for info in bucket.blobs.list():
-        try:
-            async for chunk in bucket.blobs.read(info.digest):
-                report.size += len(chunk)
-            report.blobs += 1
-        except BlobMissing:
-            continue
-        except BlobCorrupt:
-            corrupt.append(info.digest)
-        progress(report)
-    return report, corrupt

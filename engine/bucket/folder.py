@@ -59,7 +59,7 @@ _LIST = "select * from cell where key >= ? and key < ? and value is not null ord
 
 @dataclass(frozen=True, slots=True)
 class _QueuedWork:
-    """A queued request. Only jobs with `writes` need a transaction."""
+    """A queued request. Only those with `writes` need a transaction."""
 
     work: Callable[[Execute], Any]
     writes: bool
@@ -155,7 +155,6 @@ class Database:
         self._connection.close()
 
     def _do(self, jobs: list[_QueuedWork]) -> None:
-        """Run jobs in one transaction and set their results."""
         answers: list[tuple[Any, Exception | None]] = []
         writes = any(job.writes for job in jobs)
         try:
@@ -176,24 +175,20 @@ class Database:
                 job.result.set_result(answer)
 
     def _run_job(self, job: _QueuedWork) -> tuple[Any, Exception | None]:
-        if not job.writes:
-            return self._guarded(job)
-        self._connection.execute("savepoint job")
-        answer, failure = self._guarded(job)
-        if failure is not None:
+        answer = failure = None
+        if job.writes:
+            self._connection.execute("savepoint job")
+        try:
+            answer = job.work(self._run)
+        except Exception as error:
+            failure = self._error(error) if isinstance(error, apsw.Error) else error
+        if failure is not None and job.writes:
             if not self._connection.in_transaction:  # A full disk rolls back the whole transaction.
                 raise failure
             self._connection.execute("rollback to job")
-        self._connection.execute("release job")
+        if job.writes:
+            self._connection.execute("release job")
         return answer, failure
-
-    def _guarded(self, job: _QueuedWork) -> tuple[Any, Exception | None]:
-        try:
-            return job.work(self._run), None
-        except apsw.Error as error:
-            return None, self._error(error)
-        except Exception as error:
-            return None, error
 
     def _run(self, sql: str, *values: str | int | bytes | None) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()
@@ -237,7 +232,6 @@ class KeyValueFile:
         return self._database
 
     async def aclose(self) -> None:
-        """Finish running calls and close the file."""
         if self._database is not None:
             await self._database.aclose()
 

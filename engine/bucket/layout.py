@@ -1,13 +1,9 @@
-"""Folder layout of a bucket, its version file, and migrations between versions.
-
-A migration step may be interrupted and is then run again, so each step must accept its own partial results.
-The version is raised after the step.
-"""
+"""Folder layout of a bucket, its version file and its lock."""
 
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,14 +24,10 @@ _OF_AN_EMPTY_FOLDER = frozenset({LOCK, VERSION + ".new", "lost+found"})
 
 CURRENT = 10
 """Raise it with each change of what a data directory stores, so that an older svc refuses the folder."""
-Step = Callable[[Path], None]
-STEPS: Mapping[int, Step] = {version: lambda root: None for version in range(1, CURRENT)}
-"""Migration steps by version: each upgrades a folder of that version to the next."""
-
 _LINE = re.compile(r"svc bucket, layout ([1-9][0-9]{0,8})\n")
 
 
-def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = STEPS) -> None:
+def prepare(root: Path) -> None:
     """Create or upgrade the bucket in a folder whose lock is held. Raises `BucketError`."""
     try:
         if (root / MOVED).exists():
@@ -47,17 +39,13 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
         version = _version(root)
         if version is None:
             check_format(root)
-            _write(root, current)
-            version = current
-        if version > current:
+        elif version > CURRENT:
             raise BucketError(
-                f"a newer svc wrote the bucket {root} (layout {version}; this svc supports {current})",
+                f"a newer svc wrote the bucket {root} (layout {version}; this svc supports {CURRENT})",
                 "Update svc, or use another folder.",
             )
-        while version < current:
-            steps[version](root)
-            version += 1
-            _write(root, version)
+        if version != CURRENT:
+            durable.write(root / VERSION, f"svc bucket, layout {CURRENT}\n".encode())
         for name in (BLOBS, UPLOADS, DAMAGED):
             (root / name).mkdir(exist_ok=True)
         durable.sync_folder(root)
@@ -83,10 +71,6 @@ def _version(root: Path) -> int | None:
             f"Restore it from a backup; its content for this svc is: svc bucket, layout {CURRENT}",
         )
     return int(match[1])
-
-
-def _write(root: Path, version: int) -> None:
-    durable.write(root / VERSION, f"svc bucket, layout {version}\n".encode())
 
 
 def check_format(root: Path) -> None:

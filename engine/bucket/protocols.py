@@ -52,13 +52,13 @@ class BucketClosed(BucketError):
 
 
 class BadName(BucketError):
-    """A key, log name or digest is invalid."""
+    """A key or digest is invalid."""
 
     code = "bucket-bad-name"
 
 
 class TooLarge(BucketError):
-    """A value exceeds the size limit of key-value pairs and logs."""
+    """A value exceeds the size limit."""
 
     code = "bucket-too-large"
 
@@ -84,9 +84,7 @@ class BlobCorrupt(BucketError):
         moved = f"; the file was moved to {quarantined}" if quarantined is not None else ""
         changed = f"blob sha256:{digest} is corrupt"
         super().__init__(
-            f"{changed}{moved}",
-            "Deploy the project again and check the disk.",
-            public_message=changed,
+            f"{changed}{moved}", "Deploy the project again and check the disk.", public_message=changed
         )
 
 
@@ -106,12 +104,8 @@ class UploadBusy(BucketError):
 
     code = "upload-busy"
 
-    def __init__(self, digest: str) -> None:
-        super().__init__(f"another upload of sha256:{digest} is in progress", "Retry later.")
-
 
 def is_disk_full(error: OSError) -> bool:
-    """Return whether the disk or a quota is full."""
     return error.errno in _NO_ROOM
 
 

@@ -79,7 +79,6 @@ def _seconds(text: str) -> float:
 
 @contextmanager
 def _translated(url: str, net: _Network) -> Iterator[None]:
-    """Raise errors of the packages as `AuthorityError`."""
     try:
         yield
     except messages.Error as error:
@@ -127,7 +126,6 @@ class Authority:
                 self._net.account = messages.RegistrationResource(uri=existing.location, body=body)
 
     def _read(self, url: str, content: Any = None) -> Any:
-        """Return the response to a signed request."""
         return self._net.post(url, content, new_nonce_url=self._client.directory["newNonce"])
 
     def _order(self, url: str) -> messages.Order:
@@ -203,7 +201,6 @@ class Authority:
             self._read(self._order(order).finalize, request)
 
     def certificate(self, order: str) -> str:
-        """Return the certificate chain of a valid order, as PEM."""
         with _translated(self._url, self._net):
             return str(self._read(str(self._order(order).certificate)).text)
 

@@ -1,39 +1,185 @@
 """Obtains and renews the certificates of a service: one for its own name, one for each project.
 
-Every node of a fleet runs it. Each reads the entries of the bucket every few seconds, so all use what one
-obtained. A node claims an entry before it changes it.
+Certificates, orders and challenges are values of the bucket, their private keys are sealed. Every node of a
+fleet runs the manager. Each reads the entries every few seconds, so all use what one obtained. A node claims
+an entry before it changes it.
 """
 
 import asyncio
+import json
 import logging
 import random
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
+from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
 from engine.cancellation import cancel
 from engine.certificates.settings import AcmeSettings, AuthorityError
-from engine.certificates.store import (
-    SERVICE,
-    CertificateStore,
-    ClaimLost,
-    Entry,
-    Order,
-    new_key,
-    owner_of,
-)
+from engine.eager import in_task
 from engine.errors import SvcError
+from engine.gateway.routes import host_name
+from engine.http.exchange import Exchange, Handler
 from engine.http.tls import CertificateError, CertificateSet, IssuedCertificate
-from engine.service.secrets_key import SecretsKeyError
+from engine.service.secrets import SecretsKey, SecretsKeyError
+
+SERVICE = "service"
+"""Owner of the certificate of the service's own name. That of a project is `projects/<project>`."""
+PREFIX = "certificates/"
+ACCOUNT = "acme/account"
+CHALLENGES = "acme/challenges/"
+
+
+def owner_of(project: str) -> str:
+    return f"projects/{project}"
+
+
+def new_key() -> str:
+    """Return a new private key (P-256), as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+@dataclass(slots=True, kw_only=True)
+class Order:
+    """An order that has begun, with the sealed key of its certificate and its challenges.
+
+    `tokens` are those of HTTP-01, `records` the names and texts of DNS-01.
+    """
+
+    url: str
+    names: list[str]
+    request: str
+    key: Mapping[str, str]
+    tokens: list[str] = field(default_factory=list)
+    records: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """The certificate of an owner, and the attempts to obtain one. All times are Unix times.
+
+    While `holder`, a node, attempts to renew it, no other node does so until `until`.
+    """
+
+    names: list[str] = field(default_factory=list)
+    chain: str = ""
+    key: Mapping[str, str] = field(default_factory=dict)
+    renew_at: float = 0
+    check_at: float = 0
+    """When to ask the authority for the time of renewal."""
+    order: Order | None = None
+    ordered: list[float] = field(default_factory=list)
+    """Orders of the last day."""
+    tried: float = 0
+    failures: int = 0
+    retry_at: float = 0
+    error: str = ""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Names that the certificate should have and the authority refused, with its reasons."""
+    left_out_failures: int = 0
+    left_out_until: float = 0
+    """When the names that are left out are tried again."""
+    holder: str = ""
+    until: float = 0
+    revision: int | None = None
+    """Revision in the bucket, `None` before it is stored."""
+
+
+class ClaimLost(Exception):
+    """Another node attempts to renew the certificate."""
+
+
+class CertificateStore:
+    """Reads and writes the values. Use on one event loop."""
+
+    def __init__(self, cells: KeyValue, key: SecretsKey) -> None:
+        self._cells, self._key = cells, key
+
+    async def all(self) -> dict[str, Entry]:
+        return {cell.key.removeprefix(PREFIX): _entry(cell) for cell in await self._cells.list(PREFIX)}
+
+    async def save(self, owner: str, entry: Entry) -> None:
+        """Store an entry. Raises `ClaimLost` if it was changed meanwhile."""
+        value = json.dumps(asdict(entry)).encode()
+        answer = await self._cells.cas(PREFIX + owner, value, entry.revision)
+        if isinstance(answer, StaleRevision):
+            raise ClaimLost
+        entry.revision = answer
+
+    def seal(self, owner: str, key: str) -> dict[str, str]:
+        return self._key.seal(PREFIX + owner, key)
+
+    def unseal(self, owner: str, sealed: Mapping[str, str]) -> str:
+        """Return a private key (PEM). Raises `SecretsKeyError`."""
+        return self._key.unseal(PREFIX + owner, sealed)
+
+    async def account_key(self) -> str:
+        """Return the key of the account (PEM), which is created if it cannot be unsealed.
+
+        Raises `ClaimLost` if another node creates it now.
+        """
+        cell = await self._cells.get(ACCOUNT)
+        if cell is not None:
+            try:
+                return self._key.unseal(ACCOUNT, json.loads(cell.value))
+            except SecretsKeyError as error:
+                _log.warning("%s; svc uses a new account at the certificate authority", error.message)
+        key = new_key()
+        sealed = json.dumps(self._key.seal(ACCOUNT, key)).encode()
+        revision = cell.revision if cell is not None else None
+        if isinstance(await self._cells.cas(ACCOUNT, sealed, revision), StaleRevision):
+            raise ClaimLost
+        return key
+
+    async def forget_account(self) -> None:
+        """Remove the key of the account, so that there will be another account."""
+        await self._set(ACCOUNT, None)
+
+    async def set_challenge(self, token: str, name: str, text: str) -> None:
+        """Store the text that the authority expects for a token at the host `name`."""
+        await self._set(CHALLENGES + token, json.dumps([name, text]).encode())
+
+    async def challenge(self, token: str, name: str) -> str | None:
+        """Return the text for a token at the host `name`."""
+        cell = await self._cells.get(CHALLENGES + token)
+        expected, text = json.loads(cell.value) if cell is not None else ("", "")
+        return str(text) if expected == name else None
+
+    async def remove_challenges(self, tokens: list[str]) -> None:
+        for token in tokens:
+            await self._set(CHALLENGES + token, None)
+
+    async def _set(self, key: str, value: bytes | None) -> None:
+        cell = await self._cells.get(key)
+        if cell is not None or value is not None:
+            await self._cells.cas(key, value, cell.revision if cell is not None else None)
+
+
+def _entry(cell: VersionedValue) -> Entry:
+    document = json.loads(cell.value)
+    order = Order(**document["order"]) if document["order"] is not None else None
+    if order is not None:
+        order.records = [(name, text) for name, text in order.records]
+    return Entry(**document | {"order": order, "revision": cell.revision})
+
 
 if TYPE_CHECKING:
     from engine.certificates.authority import Authority
@@ -110,7 +256,6 @@ class CertificateManager:
             self._report(project, f"{text}, the others use that of the service. Make fewer resources public.")
 
     def expected(self, name: str) -> bool:
-        """Return whether this service has a host name."""
         return name == self._domain or any(name in names for names in self._hosts().values())
 
     def failure(self, project: str, name: str) -> str:
@@ -141,7 +286,6 @@ class CertificateManager:
         return await self._store.challenge(token, name) if self.expected(name) else None
 
     async def start(self) -> None:
-        """Use the stored certificates."""
         self._apply(await self._store.all())
 
     async def run(self) -> None:
@@ -163,7 +307,6 @@ class CertificateManager:
             await cancel(self._running.values())
 
     def _names_by_owner(self) -> dict[str, list[str]]:
-        """Return the names that certificates should have, by owner."""
         projects = {}
         for project, hosts in self._hosts().items():
             if names := [
@@ -255,7 +398,6 @@ class CertificateManager:
             self._used = certificates
 
     def _issued(self, owner: str, entry: Entry) -> IssuedCertificate | None:
-        """Return the certificate of an entry if it can be used."""
         if not entry.chain:
             return None
         try:
@@ -461,7 +603,6 @@ class CertificateManager:
         return None
 
     async def _drop(self, entry: Entry) -> None:
-        """Forget the order of an entry, and its challenges."""
         if entry.order is not None:
             await self._store.remove_challenges(entry.order.tokens)
             if entry.order.records and self._settings.dns is not None:
@@ -537,3 +678,39 @@ def self_signed(domain: str) -> IssuedCertificate:
     )
     certificate = builder.sign(private, hashes.SHA256())  # type: ignore[arg-type]
     return IssuedCertificate(certificate.public_bytes(Encoding.PEM).decode(), key)
+
+
+CHALLENGE_PATH = "/.well-known/acme-challenge/"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def challenges_and_redirects(
+    find: Callable[[str, str], Awaitable[str | None]], domain: str, url_of: Callable[[str], str]
+) -> Handler:
+    """Return the handler of plain HTTP: it answers challenges and redirects all else to https.
+
+    `find` returns the text of an HTTP-01 challenge for a token and a host name, `url_of` the https URL of a
+    host name, without a path. Requests without a valid host are redirected to `domain`.
+    """
+
+    async def handle(exchange: Exchange) -> None:
+        request = exchange.request
+        host = next((value for name, value in request.headers if name == b"host"), b"").decode("latin-1")
+        name = host_name(host)
+        if request.path.startswith(CHALLENGE_PATH):
+            await in_task()
+            token = request.path.removeprefix(CHALLENGE_PATH)
+            text = await find(token, name) if _TOKEN.fullmatch(token) else None
+            kind, body = (b"text/plain", text.encode()) if text else (b"text/plain", b"not found\n")
+            length = (b"content-length", str(len(body)).encode())
+            await exchange.send_head(200 if text else 404, [(b"content-type", kind), length])
+            await exchange.send_body(b"" if request.method == "HEAD" else body, end=True)
+            return
+        target = url_of(f"[{name}]" if ":" in name else name or domain) + (
+            request.path if request.path[:1] == "/" else "/"
+        )
+        location = target.encode() + (b"?" + request.query if request.query else b"")
+        await exchange.send_head(308, [(b"location", location), (b"content-length", b"0")])
+        await exchange.send_body(b"", end=True)
+
+    return handle

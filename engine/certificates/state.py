@@ -102,7 +102,6 @@ class CertificateStates:
 
 @lru_cache(100)
 def _leaf(chain: str) -> tuple[frozenset[str], datetime]:
-    """Return the host names of a certificate, and its end."""
     from cryptography import x509  # `svc dev` starts without it.
 
     leaf = x509.load_pem_x509_certificate(chain.encode())

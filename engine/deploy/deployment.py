@@ -23,6 +23,8 @@ from engine.errors import SvcError
 from engine.manifest.model import Project, Resource, ResourceSettings, targets
 
 VERSION = 1
+PROJECT_SETTINGS = ("otlp", "otlp_headers", "check", "front_name")
+"""Settings that a project and its deployments have alike."""
 
 
 class RecordError(SvcError):
@@ -122,10 +124,8 @@ class Deployment:
     def served(self, folder: Path) -> Project:
         """Return the project as the engine serves it, its packages unpacked below `folder`."""
         resources = {name: part.resource(folder / part.package) for name, part in self.resources.items()}
-        settings: dict[str, Any] = {
-            name: getattr(self, name) for name in ("otlp", "otlp_headers", "front_name")
-        }
-        return Project(self.project, folder, resources, self.check, **settings)
+        settings: dict[str, Any] = {name: getattr(self, name) for name in PROJECT_SETTINGS}
+        return Project(self.project, folder, resources, **settings)
 
     def redrawn(self, project: Project, by: str, now_ns: int) -> "Deployment":
         """Return a deployment with the mounts of `project`, drawn by a user, and the same packages."""

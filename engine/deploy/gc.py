@@ -5,6 +5,8 @@ grace period stays. The grace period must be longer than a deploy takes.
 
 A service collects daily. The bucket stores the time of the last run, so restarts neither repeat nor delay it.
 One node of a fleet collects. The others then remove files of their own.
+
+A check of a bucket finds what deployments need and is missing or corrupt.
 """
 
 import asyncio
@@ -12,10 +14,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from engine.bucket.protocols import Blobs, Bucket, Digest, KeyValue
+from engine.bucket.copy import CopyReport
+from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Bucket, Digest, KeyValue
 from engine.deploy import package_store
-from engine.deploy.deployment import DeploymentHistory
+from engine.deploy.deployment import LIVE, RECORDS, DeploymentHistory, RecordError, decode
+from engine.deploy.package_store import PackageError
 from engine.errors import SvcError
 from engine.wasm.compile.code_cache import evict_code
 
@@ -150,3 +155,82 @@ async def run_gc_daily(
                 f" unpacked packages {report.unpacked}, files of machine code {report.machine_code},"
                 f" abandoned uploads {report.uploads}",
             )
+
+
+Problem = Literal["missing", "corrupt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A missing or corrupt object: `blob sha256:<digest>`, or the key of a value.
+
+    `deployment` is one that needs it, as PROJECT/ID; empty for a blob that none needs.
+    """
+
+    problem: Problem
+    name: str
+    deployment: str = ""
+
+
+async def verify_bucket(
+    bucket: Bucket, progress: Callable[[CopyReport], None]
+) -> tuple[CopyReport, list[Finding]]:
+    """Read a whole bucket; return its counts, and what is missing or corrupt, sorted by object.
+
+    `progress` is called after each blob. A service may change the bucket meanwhile.
+    """
+    records = {value.key: value.value for value in await bucket.kv.list(RECORDS)}
+    live = {value.key for value in await bucket.kv.list(LIVE)}
+    report, corrupt = CopyReport(values=len(await bucket.kv.list(""))), set[Digest]()
+    async for info in bucket.blobs.list():
+        try:
+            async for chunk in bucket.blobs.read(info.digest):
+                report.size += len(chunk)
+            report.blobs += 1
+        except BlobMissing:
+            continue
+        except BlobCorrupt:
+            corrupt.add(info.digest)
+        progress(report)
+    present = {info.digest async for info in bucket.blobs.list()}
+    contents: dict[Digest, frozenset[Digest]] = {}
+    findings: dict[str, Finding] = {}
+
+    def add(problem: Problem, name: str, deployment: str = "") -> None:
+        findings.setdefault(name, Finding(problem, name, deployment))
+
+    async def check(package: Digest, deployment: str) -> None:
+        if package not in contents:
+            contents[package] = frozenset({package})
+            if package in present and package not in corrupt:
+                try:
+                    contents[package] |= (await package_store.load(bucket.blobs, package)).digests
+                except PackageError:
+                    add("corrupt", f"blob sha256:{package}", deployment)
+        for digest in contents[package]:
+            if digest in corrupt:
+                add("corrupt", f"blob sha256:{digest}", deployment)
+            elif digest not in present:
+                add("missing", f"blob sha256:{digest}", deployment)
+
+    for key, value in records.items():
+        try:
+            deployment = decode(value)
+        except RecordError:
+            add("corrupt", key)
+            continue
+        for part in deployment.resources.values():
+            await check(part.package, f"{deployment.project}/{deployment.id}")
+    history = DeploymentHistory(bucket)
+    for key in live:
+        try:
+            current = await history.live(key.removeprefix(LIVE))
+        except RecordError:
+            add("corrupt", key)
+            continue
+        record = f"{RECORDS}{current.project}/{current.deployment}" if current is not None else ""
+        if record and await bucket.kv.get(record) is None:
+            add("missing", record, record.removeprefix(RECORDS))
+    for digest in corrupt:
+        add("corrupt", f"blob sha256:{digest}")
+    return report, [finding for _, finding in sorted(findings.items())]

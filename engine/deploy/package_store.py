@@ -171,8 +171,12 @@ class Packed:
 def pack(artifact: Artifact) -> Packed:
     """Return the package of an artifact; blocks on reads. Raises `PackageError` and `BundleCorrupt`."""
     if isinstance(artifact, ComponentArtifact):
-        sources = _component(artifact)
         kind: ArtifactKind = "component"
+        sources: dict[str, bytes | Path] = {COMPONENT: artifact.component}
+        if artifact.script is not None:
+            sources[SCRIPT] = artifact.script.encode()
+        if artifact.source_map is not None:
+            sources[SOURCE_MAP] = artifact.source_map
     elif isinstance(artifact, StaticBundle):
         digests = {digest for file in read_index(artifact) for digest, _ in file.encodings.values()}
         blobs = {f"{BLOBS}/{digest}": blob_path(artifact.folder, digest) for digest in sorted(digests)}
@@ -180,8 +184,7 @@ def pack(artifact: Artifact) -> Packed:
         kind = "image"
     else:
         raise PackageError(
-            f"the folder {artifact.root} is served as it is and has no artifact",
-            "Build it in deploy mode.",
+            f"the folder {artifact.root} is served as it is and has no artifact", "Build it in deploy mode."
         )
     try:
         files = {name: _measured(source) for name, source in sources.items()}
@@ -220,15 +223,6 @@ def pack_compressed(artifact: Artifact) -> Packed:
             f"cannot compress the artifact: {error}", "Build again: svc build --no-cache"
         ) from error
     return Packed(Package("component", files), contents)
-
-
-def _component(artifact: ComponentArtifact) -> dict[str, bytes | Path]:
-    sources: dict[str, bytes | Path] = {COMPONENT: artifact.component}
-    if artifact.script is not None:
-        sources[SCRIPT] = artifact.script.encode()
-    if artifact.source_map is not None:
-        sources[SOURCE_MAP] = artifact.source_map
-    return sources
 
 
 def _measured(source: bytes | Path) -> PackageFile:
@@ -494,7 +488,6 @@ def _artifact(package: Package, root: Path) -> Artifact:
 
 
 def _text(part: PackageFile, path: Path) -> bytes:
-    """Return the script or the source map of a component."""
     if part.size > MAX_TEXT_BYTES:
         raise _too_large(path.name, MAX_TEXT_BYTES)
     text = path.read_bytes()

@@ -1,28 +1,210 @@
-"""Publications of projects, their versions, and the table of projects and routes that one process serves.
+"""Publications of projects, their versions and open Doors, and the table of projects that one process serves.
 
 A publication is prepared first and activated in one step. Versions of unchanged resources are reused.
 """
 
 import asyncio
+import hmac
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from engine.artifact import Artifact, ComponentArtifact, StoredArtifact
-from engine.deploy.doors import Doors
+from engine.bucket.blobs import FolderBlobs
+from engine.door import DOMAIN, Door, DoorContext, DoorStorage, LimitsStorage, LogEntry, OpenDoor
 from engine.errors import SvcError, internal_error
 from engine.gateway.on_demand import LoadedVersions, OnDemand
 from engine.gateway.routes import BuiltVersion, NotReady, Outdated, PendingBuild, RouteTable, Version
 from engine.gateway.static.responder import StaticResponder
+from engine.job_store import JobStore
 from engine.lane import BuildMode, ignore_progress
 from engine.manifest.egress import ProjectCollector
-from engine.manifest.lanes import kind_of
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project, Resource, kind_of
 from engine.quota import NO_QUOTA, Quota
+from engine.timeline.bus import TimelineBus
+from engine.timeline.record import PlatformRecord, Record, StructuredRecord
 from engine.wasm.compile.component_file import error_context
 from engine.wasm.execution.runner import NO_DOORS, Guest, Runner
 from engine.wasm.outbound.door_calls import DoorBinding
+
+DoorUsage = Counter[tuple[str, str]]
+"""Number of requests to Doors, by Door and resource."""
+
+
+class Doors:
+    """All open Doors of one project. Create it on the event loop that runs the guests."""
+
+    def __init__(
+        self,
+        doors: Sequence[Door],
+        project: str,
+        folder: Path,
+        timeline: TimelineBus,
+        storage: DoorStorage | None = None,
+        *,
+        on_work: Callable[[str], None] = lambda project: None,
+    ) -> None:
+        """`folder` has the project's data; each Door uses the subfolder of its name.
+
+        Without `storage`, blobs are in the folder, and signatures are valid as long as this process runs.
+        `on_work` is called with the project when a job may wait.
+        """
+        log, measure = _DoorLog(timeline), timeline.measurements.append
+        storage = storage or DoorStorage(FolderBlobs(folder), secrets.token_bytes(32))
+        self.uses = DoorUsage()
+        opened: dict[str, OpenDoor] = {}
+        for door in doors:
+            place = DoorContext(project, folder / door.name, log, measure, storage)
+            context = replace(place, sibling=opened.__getitem__, on_work=partial(on_work, project))
+            opened[door.name] = door.open(context)
+        self.jobs = next((each for each in opened.values() if isinstance(each, JobStore)), None)
+        self._storing = [each for each in opened.values() if isinstance(each, LimitsStorage)]
+        self.open: Mapping[str, DoorBinding] = {
+            door.name: DoorBinding(opened[door.name], door.max_body, door.streams, door.name, self.uses)
+            for door in doors
+        }
+        self.environment: Mapping[str, str] = {
+            variable: f"http://{door.name}.{DOMAIN}" for door in doors for variable in door.variables
+        }
+
+    def limit(self, quota: Quota) -> None:
+        for door in self._storing:
+            door.limit(quota)
+
+    async def aclose(self) -> None:
+        """Close all Doors, after the last guest has finished."""
+        await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
+
+
+class _DoorLog:
+    """Appends log entries of Doors from any thread to the timeline, on the event loop.
+
+    Entries that a Door logs before its response are in the timeline before the guest receives the response.
+    """
+
+    def __init__(self, timeline: TimelineBus) -> None:
+        self._timeline = timeline
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._waiting: list[LogEntry] = []
+
+    def __call__(self, entry: LogEntry) -> None:
+        if threading.get_ident() == self._thread:
+            self._timeline.append(_record(entry))
+            return
+        with self._lock:
+            self._waiting.append(entry)
+            first = len(self._waiting) == 1
+        if first:
+            self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            entries, self._waiting = self._waiting, []
+        for entry in entries:
+            self._timeline.append(_record(entry))
+
+
+def _record(entry: LogEntry) -> Record:
+    caller = entry.caller
+    if entry.grant is not None:
+        return PlatformRecord(
+            entry.time_ns, caller.resource, entry.severity, entry.body, caller.request_id, grant=entry.grant
+        )
+    return StructuredRecord(
+        time_ns=entry.time_ns,
+        request_id=caller.request_id,
+        trace_id=caller.trace_id,
+        span_id=caller.span_id,
+        resource=caller.resource,
+        severity=entry.severity,
+        body=entry.body,
+        attributes=dict(entry.attributes),
+    )
+
+
+class Tenants:
+    """The projects of this process by name; the empty name is the service itself."""
+
+    def __init__(
+        self,
+        doors: Sequence[Door],
+        data: Callable[[str], Path],
+        on_timeline: Callable[[str, TimelineBus], object],
+        storage: DoorStorage | None = None,
+        on_work: Callable[[str], None] = lambda project: None,
+    ) -> None:
+        """`data` returns the data folder of a project; `on_timeline` is called with each new timeline.
+
+        `storage` is that of the service, which all projects share. `on_work` is called with a project in
+        which a job may wait.
+        """
+        self._storage = storage
+        self._kinds = doors
+        self._data = data
+        self._on_timeline = on_timeline
+        self._on_work = on_work
+        self._timelines: dict[str, TimelineBus] = {}
+        self._doors: dict[str, Doors] = {}
+        self._removed: set[str] = set()
+        self._removals: dict[str, str] = {}
+
+    def timeline(self, project: str) -> TimelineBus:
+        """Return a project's timeline."""
+        if project in self._removed:
+            return TimelineBus()
+        if project not in self._timelines:
+            self._timelines[project] = TimelineBus()
+            self._on_timeline(project, self._timelines[project])
+        return self._timelines[project]
+
+    def doors(self, project: str) -> Doors:
+        """Return a project's open Doors. Raises `SvcError` for a removed project."""
+        if project in self._removed:
+            raise SvcError(f"the project {project} was removed", "Deploy it again.", code="not-found")
+        if project not in self._doors:
+            folder, timeline, storage = self._data(project), self.timeline(project), self._storage
+            if storage is not None and (removal := self._removals.get(project)):
+                # A removed project of this name has made signatures with the other secret.
+                own = hmac.digest(storage.secret, removal.encode(), "sha256")
+                storage = replace(storage, secret=own)
+            self._doors[project] = Doors(
+                self._kinds, project, folder, timeline, storage, on_work=self._on_work
+            )
+        return self._doors[project]
+
+    def open_doors(self, project: str) -> Mapping[str, DoorBinding]:
+        return self.doors(project).open if project not in self._removed else {}
+
+    def uses(self, project: str) -> DoorUsage:
+        """Return the mutable usage counts of a project's Doors."""
+        return self._doors[project].uses if project in self._doors else DoorUsage()
+
+    async def remove(self, project: str) -> None:
+        """Close a project. Requests that have not ended get no Doors, and their records are dropped."""
+        self._removed.add(project)
+        self._timelines.pop(project, None)
+        if (doors := self._doors.pop(project, None)) is not None:
+            await doors.aclose()
+
+    def reopen(self, project: str, removal: str = "") -> None:
+        """Permit Doors and records of a project that is deployed again, after its last `removal` if any."""
+        self._removed.discard(project)
+        if removal:
+            self._removals[project] = removal
+
+    async def aclose(self) -> None:
+        """Close every Door, after the last guest has finished."""
+        for doors in self._doors.values():
+            await doors.aclose()
+
 
 BuildResult = Artifact | StoredArtifact | SvcError | None
 """The artifact of a resource, or its build error; `None` during the first build."""
@@ -36,7 +218,7 @@ class Publication:
     declare, by name. `quota` is that of the whole service, not of a process. Requests wait
     for the next part of `outdated` resources, whose files were saved. `domains` are the custom domains that
     reach this service; `None` in development, where all are served without redirects. A `removed` project is
-    not served any more.
+    not served any more. `removal` is the id of the last removal of a project of this name, if there was one.
     """
 
     project: Project
@@ -48,6 +230,7 @@ class Publication:
     outdated: frozenset[str] = frozenset()
     domains: Collection[str] | None = None
     removed: bool = False
+    removal: str = ""
 
 
 MAX_LOADING = 4
@@ -171,8 +354,6 @@ _NO_BUILDS = BuildStatus()
 
 @dataclass(frozen=True, slots=True)
 class _ServedResource:
-    """A version, and the values it was created from."""
-
     inputs: tuple[Resource, Artifact | StoredArtifact, str, tuple[str | None, ...]]
     version: BuiltVersion | OnDemand
 
@@ -198,7 +379,7 @@ class ServingTable:
 
     def __init__(self, versions: VersionFactory, domain: str, *, front: bool) -> None:
         """With `front`, the front of the only project answers at the bare domain."""
-        self._versions = versions
+        self.versions = versions
         self._domain = domain
         self._front = front
         self._live: dict[str, PreparedProject] = {}
@@ -251,15 +432,13 @@ class ServingTable:
             publication.project, versions, domain=self._domain, front=self._front, domains=publication.domains
         )
         if not lenient and not self._front:
-            self._require_free(routes, publication.project.name)
+            for host in routes.hosts:
+                owner = self.routes.match_host(host)
+                if owner is not None and owner.project != publication.project.name:
+                    message = f"the address {host} belongs to the project {owner.project}"
+                    hint = "Rename the project or the resource in svc.toml."
+                    raise SvcError(message, hint, code="conflict")
         return PreparedProject(publication, routes, versions, served)
-
-    def _require_free(self, routes: RouteTable, project: str) -> None:
-        for host in routes.hosts:
-            owner = self.routes.match_host(host)
-            if owner is not None and owner.project != project:
-                message = f"the address {host} belongs to the project {owner.project}"
-                raise SvcError(message, "Rename the project or the resource in svc.toml.", code="conflict")
 
     def _pending(self, project: str, name: str) -> NotReady:
         version = self._version(project, name)
@@ -287,11 +466,11 @@ class ServingTable:
             return served
         version: BuiltVersion | OnDemand
         if isinstance(artifact, StoredArtifact):
-            version, before = self._versions.create_on_demand(publication, resource, artifact), served
+            version, before = self.versions.create_on_demand(publication, resource, artifact), served
             if not lenient or (before and isinstance(before.version, OnDemand) and before.version.loaded):
                 await version.load()
         else:
-            version = await self._versions.create(publication, resource, artifact)
+            version = await self.versions.create(publication, resource, artifact)
         return _ServedResource(inputs, version)
 
     def public_hosts(self) -> dict[str, list[str]]:
@@ -307,7 +486,7 @@ class ServingTable:
         `replace_all` removes every other project.
         """
         name = prepared.publication.project.name
-        self._versions.enforce(name, prepared.publication.quota)
+        self.versions.enforce(name, prepared.publication.quota)
         before = self._live.get(name)
         self._live = ({} if replace_all else self._live) | {name: prepared}
         if prepared.publication.removed:
@@ -331,10 +510,6 @@ class ServingTable:
         for version in self._live[name].versions.values():
             if isinstance(version, OnDemand):
                 await version.load()
-
-    async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
-        """Run an artifact once without serving it; return why that failed with what it printed, or `None`."""
-        return await self._versions.evaluate(project, resource, artifact)
 
     def project(self, name: str) -> Project | None:
         """Return a project as it is served."""

@@ -22,8 +22,7 @@ from engine.build.builder import Builder
 from engine.deploy.serving import BuildResult, BuildStatus, Publication, ResourceStatus, ServingTable
 from engine.errors import SvcError
 from engine.lane import BuildFailed, BuildMode, Lane, ignore_progress
-from engine.manifest.lanes import build_settings
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project, Resource, build_settings
 from engine.wasm.compile.code_cache import compile_component, remove_code
 
 BUILDS_IN_A_ROW = 3
@@ -41,7 +40,6 @@ class BuildInterval:
     end_ns: int | None = None
 
     def contains(self, time_ns: int) -> bool:
-        """Return whether the build ran at this time."""
         return self.start_ns <= time_ns and (self.end_ns is None or time_ns <= self.end_ns)
 
 
@@ -100,25 +98,6 @@ class BuildFinished:
     from_folder: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevConfig:
-    """Settings of a DevProject.
-
-    `secrets` returns the values for secrets, and raises `SvcError` if they cannot be read. `report` receives
-    lines of progress, `on_built` each finished build. `forward`, if any, publishes to the
-    worker processes too and returns when they serve.
-    """
-
-    lanes: Mapping[str, Lane]
-    cache: Path
-    mode: BuildMode
-    environ: Mapping[str, str]
-    secrets: Callable[[], Mapping[str, str]]
-    report: Callable[[str], None]
-    on_built: Callable[[BuildFinished], None]
-    forward: Callable[[Publication], Awaitable[None]] | None = None
-
-
 def _is_artifact(part: BuildResult) -> bool:
     return part is not None and not isinstance(part, SvcError)
 
@@ -137,11 +116,29 @@ async def _unless_canceled(build: asyncio.Task[Artifact]) -> Artifact | None:
 class DevProject:
     """One project in development. Call `start` before anything else."""
 
-    def __init__(self, project: Project, table: ServingTable, config: DevConfig) -> None:
+    def __init__(
+        self,
+        project: Project,
+        table: ServingTable,
+        *,
+        lanes: Mapping[str, Lane],
+        cache: Path,
+        mode: BuildMode,
+        environ: Mapping[str, str],
+        secrets: Callable[[], Mapping[str, str]],
+        report: Callable[[str], None],
+        on_built: Callable[[BuildFinished], None],
+        forward: Callable[[Publication], Awaitable[None]] | None = None,
+    ) -> None:
+        """`secrets` returns the values for secrets, and raises `SvcError` if they cannot be read.
+
+        `report` receives lines of progress, `on_built` each finished build. `forward` publishes to the worker
+        processes too and returns when they serve.
+        """
         self.project = project
-        self._table = table
-        self._config = config
-        self._builder = Builder(config.lanes, config.cache, config.mode, config.environ)
+        self._table, self._cache, self._read_secrets = table, cache, secrets
+        self._report, self._on_built, self._forward = report, on_built, forward
+        self._builder = Builder(lanes, cache, mode, environ)
         self._parts: dict[str, BuildResult] = dict.fromkeys(project.resources)
         self._publishing = asyncio.Lock()
         self._intervals: dict[str, BuildInterval] = {}
@@ -150,7 +147,7 @@ class DevProject:
         self._last: dict[str, BuildFinished] = {}
         self._saved: set[str] = set()
         """Resources whose parts are older than their files."""
-        self.secrets = config.secrets()
+        self.secrets = secrets()
         """Values for secrets, and other variables."""
         self._snapshots: asyncio.Task[None] | None = None
         self._compilation: asyncio.Task[Any] | None = None
@@ -159,7 +156,7 @@ class DevProject:
         self._reported: set[str] = set()
         self._first_result: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
-        self._slots = asyncio.Semaphore(os.cpu_count() or 1) if config.mode == "deploy" else None
+        self._slots = asyncio.Semaphore(os.cpu_count() or 1) if mode == "deploy" else None
         self._jobs: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -195,8 +192,8 @@ class DevProject:
             if prepared.publication != publication:
                 prepared = await self._table.prepare(publication, lenient=True)
             self._table.activate(prepared)
-            if self._config.forward is not None:
-                await self._config.forward(publication)
+            if self._forward is not None:
+                await self._forward(publication)
 
     def _entry_may_miss(self, name: str) -> bool:
         """Return whether the build that writes the entry of a fallback failed. The next one writes it."""
@@ -212,7 +209,6 @@ class DevProject:
         return inputs
 
     def build_interval(self, name: str) -> BuildInterval | None:
-        """Return when the latest build of a resource ran."""
         return self._intervals.get(name)
 
     def status(self, name: str) -> ResourceStatus:
@@ -272,7 +268,7 @@ class DevProject:
 
     async def read_secrets(self) -> list[str]:
         """Read the values for secrets again; return the names of those that changed. Raises `SvcError`."""
-        before, self.secrets = self.secrets, self._config.secrets()
+        before, self.secrets = self.secrets, self._read_secrets()
         names = [name for name in self.project.secrets if before.get(name) != self.secrets.get(name)]
         if names:
             await self._publish(lenient=True)
@@ -331,7 +327,7 @@ class DevProject:
     async def _compile(self, snapshot: ComponentArtifact) -> None:
         """Compile a snapshot, to the end even if a save cancels this: later ones share most of the code."""
         compiling = compile_component(
-            snapshot.component, snapshot.digest, self._config.cache, fast=False, report=ignore_progress
+            snapshot.component, snapshot.digest, self._cache, fast=False, report=ignore_progress
         )
         self._compilation = asyncio.create_task(compiling)
         await asyncio.shield(self._compilation)
@@ -339,7 +335,7 @@ class DevProject:
     def _report_once(self, line: str) -> None:
         if line not in self._reported:
             self._reported.add(line)
-            self._config.report(line)
+            self._report(line)
 
     async def _remove_snapshots(self, parts: Iterable[BuildResult] = ()) -> None:
         """Remove the files of snapshots that are not of these parts."""
@@ -348,7 +344,7 @@ class DevProject:
 
         def remove(snapshot: ComponentArtifact) -> None:
             snapshot.component.unlink(missing_ok=True)
-            remove_code(self._config.cache, snapshot.digest)
+            remove_code(self._cache, snapshot.digest)
 
         for snapshot in [each for each in self._snapshot_files if each.digest not in served]:
             self._snapshot_files.remove(snapshot)
@@ -362,26 +358,23 @@ class DevProject:
         first = self._intervals[name].number == 1
         if first:
             # The build below runs all the same: it warms up the tools and corrects a wrong memory.
-            await self._replace(
-                resource, lambda: self._builder.remembered(resource, self.project.root), quiet=True
-            )
+            remembered = partial(self._builder.remembered, resource, self.project.root)
+            await self._replace(resource, remembered, quiet=True)
         async with self._slots or nullcontext():
             # The manifest may have changed while the build waited.
-            await self._build_now(self.project.resources.get(name, resource), remember=first)
-
-    async def _build_now(self, resource: Resource, *, remember: bool) -> None:
-        build = self._builder.build(
-            resource,
-            self.project.root,
-            self._config.report,
-            remember=remember,
-            evaluate=partial(self._table.evaluate, self.project.name, resource),
-        )
-        task = self._running[resource.name] = asyncio.create_task(build)
-        try:
-            await self._replace(resource, partial(_unless_canceled, task))
-        finally:
-            del self._running[resource.name]
+            resource = self.project.resources.get(name, resource)
+            build = self._builder.build(
+                resource,
+                self.project.root,
+                self._report,
+                remember=first,
+                evaluate=partial(self._table.versions.evaluate, self.project.name, resource),
+            )
+            task = self._running[name] = asyncio.create_task(build)
+            try:
+                await self._replace(resource, partial(_unless_canceled, task))
+            finally:
+                del self._running[name]
 
     async def _replace(
         self, resource: Resource, build: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False
@@ -419,7 +412,7 @@ class DevProject:
         )
         self._first_result[name].set()
         if changed or event.recovered:
-            self._config.on_built(event)
+            self._on_built(event)
 
     async def aclose(self) -> None:
         """Cancel all builds, and remove the snapshots."""

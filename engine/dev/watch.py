@@ -16,7 +16,7 @@ from engine.dev.env_file import ENV_FILE
 from engine.dev.project import BuildWriteFilter, DevProject
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project
 
 if sys.platform == "linux":
     from inotify_simple import INotify, flags
@@ -64,7 +64,6 @@ class Watcher:
         """Set while the watch runs: changes are not missed."""
 
     def subscribe(self, listener: FileListener) -> None:
-        """Call `listener` with each batch of changed paths."""
         self._listeners.append(listener)
 
     def include(self, paths: Iterable[Path], since_ns: int) -> None:
@@ -267,7 +266,6 @@ class SourceListener:
         self._invalid = False
 
     async def __call__(self, paths: set[Path]) -> None:
-        """Handle a batch of changed paths."""
         manifest = self._root / MANIFEST
         if manifest in paths or self._root in paths:
             await self._reload()
@@ -352,11 +350,10 @@ def resources_for(dev: DevProject, paths: set[Path], ignored: IgnoreRules) -> di
         if not folder and not ignored(path) and not _is_own_output(path):
             around = [r for r in resources if path.is_relative_to(r.workdir) and not r.files]
             depth = max((len(r.workdir.parts) for r in around), default=0)
-            names |= {r.name for r in around if len(r.workdir.parts) == depth and not _is_output(r, path)}
+            for resource in (each for each in around if len(each.workdir.parts) == depth):
+                output = resource.output if resource.build is not None else None
+                if output is None or not path.is_relative_to(output):
+                    names.add(resource.name)
         for name in names:
             paths_by_name.setdefault(name, set()).add(path)
     return paths_by_name
-
-
-def _is_output(resource: Resource, path: Path) -> bool:
-    return resource.build is not None and resource.output is not None and path.is_relative_to(resource.output)

@@ -68,7 +68,7 @@ from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import Certificate
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 
 RETRY_SECONDS = 2.0
 _REPEAT = "run `svc fleet start` to copy it"

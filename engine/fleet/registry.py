@@ -44,7 +44,7 @@ from engine.fleet.node import (
     node_id,
     own_host,
 )
-from engine.service.secrets_key import KEY_FILE as SECRETS_FILE
+from engine.service.secrets import KEY_FILE as SECRETS_FILE
 
 MEMBERS, TOKENS, SERVES = FLEET_PREFIX + "members/", FLEET_PREFIX + "tokens/", FLEET_PREFIX + "serves"
 KEEPERS = 3

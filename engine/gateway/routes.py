@@ -20,7 +20,7 @@ from engine.gateway.on_demand import OnDemand
 from engine.gateway.static.responder import StaticResponder
 from engine.http.connection_limits import client_key
 from engine.http.exchange import Request
-from engine.manifest.domains import below
+from engine.manifest.egress import below
 from engine.manifest.model import Project, Resource, host_label, normal_path, parse_rate
 from engine.wasm.execution.request import GuestRequest, RunReport
 

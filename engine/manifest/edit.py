@@ -224,7 +224,20 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
     text = content.decode("utf-8")
     byte_order_mark = _MARK if text.startswith(_MARK) else ""
     text = text.removeprefix(_MARK)
-    for splice in _splices(decode(root / MANIFEST, content), project, change):
+    lines = decode(root / MANIFEST, content)
+    match change:
+        case AddMount(resource, pattern, target):
+            splices: tuple[Splice, ...] = (added(lines, resource, pattern, target),)
+        case ChangeMount(resource, pattern, to, target):
+            splices = changed(lines, resource, pattern, to, target)
+        case RemoveMount(resource, pattern):
+            splices = (removed(lines, resource, pattern),)
+        case AddOrigin(resource, origin):
+            splices = (origin_added(lines, resource, origin),)
+        case RemoveOrigin(resource, origin):
+            index = project.resources[resource].egress.index(origin)
+            splices = (origin_removed(lines, resource, index),)
+    for splice in splices:
         text = spliced(text, splice)
     after = (byte_order_mark + text).encode()
     try:
@@ -246,22 +259,6 @@ def _applied(project: Project, change: Change) -> Project:
         mounts = _mounts_after(project, change)
         resource = replace(resource, mounts=tuple(starmap(Mount, mounts.items())))
     return replace(project, resources={**project.resources, resource.name: resource})
-
-
-def _splices(text: str, project: Project, change: Change) -> tuple[Splice, ...]:
-    """Return the edits of a change that has an effect."""
-    match change:
-        case AddMount(resource, pattern, target):
-            return (added(text, resource, pattern, target),)
-        case ChangeMount(resource, pattern, to, target):
-            return changed(text, resource, pattern, to, target)
-        case RemoveMount(resource, pattern):
-            return (removed(text, resource, pattern),)
-        case AddOrigin(resource, origin):
-            return (origin_added(text, resource, origin),)
-        case RemoveOrigin(resource, origin):
-            index = project.resources[resource].egress.index(origin)
-            return (origin_removed(text, resource, index),)
 
 
 def _mounts_after(project: Project, change: MountChange) -> dict[str, str]:

@@ -19,9 +19,8 @@ from pydantic_core import ErrorDetails
 
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
-from engine.manifest.domains import parse_domain
-from engine.manifest.lanes import kind_of, registered_lanes
-from engine.manifest.model import Mount, Project, Redirect, Resource, front_of
+from engine.manifest.egress import parse_domain
+from engine.manifest.model import Mount, Project, Redirect, Resource, front_of, kind_of, registered_lanes
 from engine.manifest.problems import (
     MAX_KEY_PARTS,
     KeyPath,
@@ -184,7 +183,10 @@ def _validate(
         details = error.errors(include_url=False, include_context=False)
     for detail in details:
         _exclude(raw, detail["loc"], missing=detail["type"] == "missing")
-    problems = [type_problem(detail, positions) for detail in details[:MAX_PROBLEMS]]
+    problems = [
+        ManifestProblem(*positions.nearest(each["loc"]), dotted(each["loc"]), *_explain(each))
+        for each in details[:MAX_PROBLEMS]
+    ]
     if len(details) > MAX_PROBLEMS:
         position = positions.nearest(details[MAX_PROBLEMS]["loc"])
         message = f"{len(details) - MAX_PROBLEMS} more mistakes follow"
@@ -325,15 +327,9 @@ def syntax_problem(message: str, text: str) -> ManifestProblem:
     return ManifestProblem(line, column, "", f"invalid TOML: {_lower(reason)}", hint)
 
 
-def type_problem(detail: ErrorDetails, positions: Positions) -> ManifestProblem:
-    """Explain a validation error of one key."""
-    path: KeyPath = detail["loc"]
-    message, hint = _explain(str(path[-1]), path, detail)
-    return ManifestProblem(*positions.nearest(path), dotted(path), message, hint)
-
-
-def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
-    kind, value = detail["type"], detail["input"]
+def _explain(detail: ErrorDetails) -> tuple[str, str]:
+    path, kind, value = detail["loc"], detail["type"], detail["input"]
+    key = str(path[-1])
     if kind == "extra_forbidden":
         if key == "runLimitSecs":
             return "runLimitSecs and run_limit_secs are the same key", "Remove one of the two."
@@ -376,7 +372,6 @@ def _known(path: KeyPath) -> list[str]:
 
 
 def _number(key: str) -> FieldInfo:
-    """Return the field of a key that takes a number."""
     if key in RedirectTable.model_fields:
         return RedirectTable.model_fields[key]
     return ResourceTable.model_fields["run_limit_secs" if key == "runLimitSecs" else key]

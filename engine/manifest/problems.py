@@ -320,5 +320,4 @@ def did_you_mean(word: str, choices: list[str]) -> str:
 
 
 def alternatives(choices: Sequence[str]) -> str:
-    """Return choices as `a, b or c`."""
     return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else "".join(choices)

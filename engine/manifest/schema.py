@@ -20,9 +20,8 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from engine.manifest.domains import MAX_DOMAINS
-from engine.manifest.lanes import registered_lanes
-from engine.manifest.model import REDIRECT_STATUSES, Reads
+from engine.manifest.egress import MAX_DOMAINS
+from engine.manifest.model import REDIRECT_STATUSES, Reads, registered_lanes
 from engine.manifest.schedules import Overlap
 
 NAME_LENGTH = 39
@@ -104,8 +103,7 @@ class ResourceTable(_ManifestTable):
         None, description="static: folder to serve. Otherwise: the component that build writes."
     )
     files: _OptionalText = Field(
-        None,
-        description="static: prefix of the stored files of the project to serve instead of output.",
+        None, description="static: prefix of the stored files of the project to serve instead of output."
     )
     entry: _OptionalText = Field(
         None, description="js: module that exports the handler, relative to workdir."
@@ -241,5 +239,4 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def json_schema_text() -> str:
-    """Return the schema as the text that is checked in."""
     return json.dumps(manifest_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -6,10 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from zoneinfo import available_timezones
 
-from engine.manifest.domains import DomainInvalid, parse_domain
-from engine.manifest.egress import parse_collector, parse_rule
-from engine.manifest.lanes import LaneSpec, kind_of, registered_lanes
-from engine.manifest.model import MAX_REQUESTS, Redirect, front_of, host_label, normal_path, parse_rate
+from engine.manifest.egress import DomainInvalid, parse_collector, parse_domain, parse_rule
+from engine.manifest.model import (
+    MAX_REQUESTS,
+    LaneSpec,
+    Redirect,
+    front_of,
+    host_label,
+    kind_of,
+    normal_path,
+    parse_rate,
+    registered_lanes,
+)
 from engine.manifest.path_rules import (
     ENDLESS_HINT,
     endless,
@@ -63,7 +71,10 @@ def validate(
         yield from mount_findings(name, table, list(names))
         if "lane" not in broken_keys:
             yield from fallback_findings(name, document.resource, list(names))
-        yield from _egress(key_path, table)
+        for index, entry in enumerate(table.egress):
+            if not parses(parse_rule, entry):
+                hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
+                yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
         if table.rate is not None and not parses(parse_rate, table.rate):
             hint = f"Write requests (at most {MAX_REQUESTS}), and a period of s, m, h or d up to 1d."
             yield (*key_path, "rate"), f'"{table.rate}" is not a rate such as "20/1m"', hint
@@ -198,13 +209,6 @@ def _files(key_path: tuple[str, ...], table: ResourceTable, files: str) -> Itera
 
 def _lanes(fits: Callable[[LaneSpec], bool]) -> str:
     return " and ".join(name for name, spec in registered_lanes().items() if fits(spec))
-
-
-def _egress(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
-    for index, entry in enumerate(table.egress):
-        if not parses(parse_rule, entry):
-            hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
-            yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
 
 
 def _domains(document: Document, broken: Set[KeyPath]) -> Iterator[Finding]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
-from engine.measurement import Measurement, MeasurementBatch, MetricKind, Series, SeriesTable
+from engine.measurement import MeasurementBatch, MetricKind, Series, SeriesTable
 from engine.timeline.record import Record, RequestRecord, StructuredRecord
-from engine.trace import Call
 
 MAX_RESOURCES = 5_000
 """Maximum resources with metrics of their own; further ones are counted as one, `OTHER`."""
@@ -84,20 +83,17 @@ class ResourceMeter:
         if record.peak_memory is not None:
             self.memory.add(record.peak_memory)
         for call in record.calls:
-            self._add_call(call)
-
-    def _add_call(self, call: Call) -> None:
-        if call.kind == "sql":
-            self.sql_times.add(call.wall_ns)
-            self.sql_failures += bool(call.code)
-        elif call.kind == "wait":
-            self.waits.add(call.wall_ns)
-        elif call.kind == "fetch":
-            self.fetches[call.code or _CLASSES[call.status // 100]] += 1
-            self.fetch_times.add(call.wall_ns)
-            details = call.details or {}
-            self.fetch_bytes_in += int(details.get("bytes_in", 0))
-            self.fetch_bytes_out += int(details.get("bytes_out", 0))
+            if call.kind == "sql":
+                self.sql_times.add(call.wall_ns)
+                self.sql_failures += bool(call.code)
+            elif call.kind == "wait":
+                self.waits.add(call.wall_ns)
+            elif call.kind == "fetch":
+                self.fetches[call.code or _CLASSES[call.status // 100]] += 1
+                self.fetch_times.add(call.wall_ns)
+                details = call.details or {}
+                self.fetch_bytes_in += int(details.get("bytes_in", 0))
+                self.fetch_bytes_out += int(details.get("bytes_out", 0))
 
 
 class ServiceMeter:
@@ -125,7 +121,11 @@ class ServiceMeter:
         with self._lock:
             for _ in range(len(self._records)):
                 project, record = self._records.popleft()
-                meter = self._meter(project, record.resource)
+                meter = self._meters.get((project, record.resource))
+                if meter is None:
+                    full = len(self._meters) >= MAX_RESOURCES
+                    key = (OTHER, OTHER) if full else (project, record.resource)
+                    meter = self._meters.setdefault(key, ResourceMeter())
                 if isinstance(record, RequestRecord):
                     meter.add(record)
                 else:
@@ -141,7 +141,6 @@ class ServiceMeter:
         return measure
 
     def remove(self, project: str) -> None:
-        """Forget the counters of a project."""
         with self._lock:
             self._meters = {key: meter for key, meter in self._meters.items() if key[0] != project}
             self._series.pop(project, None)
@@ -155,13 +154,6 @@ class ServiceMeter:
             with self._lock:
                 copied[name] = [replace(each) for each in table.series()]
         return copied
-
-    def _meter(self, project: str, resource: str) -> ResourceMeter:
-        meter = self._meters.get((project, resource))
-        if meter is None:
-            key = (project, resource) if len(self._meters) < MAX_RESOURCES else (OTHER, OTHER)
-            meter = self._meters.setdefault(key, ResourceMeter())
-        return meter
 
     def read(self, project: str | None = None) -> dict[tuple[str, str], ResourceMeter]:
         """Return the counters by project and resource, of one project or of all, as they are now."""
@@ -243,21 +235,21 @@ def families(meters: Mapping[tuple[str, str], ResourceMeter], state: ServiceStat
     """Return the metrics of these resources, and of the service with a state."""
     labeled = [({"project": project, "resource": name}, meter) for (project, name), meter in meters.items()]
     each = [
-        _counters("svc.requests", "", ((_more(on, "status", m.requests)) for on, m in labeled)),
-        _counters("svc.request.failures", "", ((_more(on, "code", m.failures)) for on, m in labeled)),
+        _counters("svc.requests", "status", ((on, m.requests) for on, m in labeled)),
+        _counters("svc.request.failures", "code", ((on, m.failures) for on, m in labeled)),
         _histograms("svc.request.duration", "s", ((on, m.times) for on, m in labeled)),
         _counter("svc.request.compute", "s", ((on, m.compute_ns / 1e9) for on, m in labeled)),
         _histograms("svc.request.memory", "By", ((on, m.memory) for on, m in labeled)),
         _counter("svc.request.received", "By", ((on, m.bytes_in) for on, m in labeled)),
         _counter("svc.request.sent", "By", ((on, m.bytes_out) for on, m in labeled)),
         _histograms("svc.queue.wait", "s", ((on, m.waits) for on, m in labeled)),
-        _counters("svc.egress.requests", "", ((_more(on, "status", m.fetches)) for on, m in labeled)),
+        _counters("svc.egress.requests", "status", ((on, m.fetches) for on, m in labeled)),
         _histograms("svc.egress.duration", "s", ((on, m.fetch_times) for on, m in labeled)),
         _counter("svc.egress.received", "By", ((on, m.fetch_bytes_in) for on, m in labeled)),
         _counter("svc.egress.sent", "By", ((on, m.fetch_bytes_out) for on, m in labeled)),
         _histograms("svc.sql.duration", "s", ((on, m.sql_times) for on, m in labeled)),
         _counter("svc.sql.failures", "", ((on, m.sql_failures) for on, m in labeled)),
-        _counters("svc.log.records", "", ((_more(on, "severity", m.records)) for on, m in labeled)),
+        _counters("svc.log.records", "severity", ((on, m.records) for on, m in labeled)),
     ]
     return each if state is None else [*each, *_service(state)]
 
@@ -272,20 +264,14 @@ def _service(state: ServiceState) -> Iterator[Family]:
             ({"project": each}, float(sum(of_pool.get(each, 0) for of_pool in counts))) for each in projects
         ]
         yield Family(name, "gauge", "", _HELP[name], points)
-    for name, value in (
-        ("svc.memory.used", state.memory_used),
-        ("svc.memory.budget", state.memory_budget),
-    ):
+    for name, value in (("svc.memory.used", state.memory_used), ("svc.memory.budget", state.memory_budget)):
         yield Family(name, "gauge", "By", _HELP[name], [({}, float(value))])
     yield from state.counters
 
 
-def _more(labels: Labels, name: str, counts: Mapping[str, int]) -> list[tuple[Labels, float]]:
-    return [({**labels, name: value}, count) for value, count in sorted(counts.items())]
-
-
-def _counters(name: str, unit: str, points: Iterable[list[tuple[Labels, float]]]) -> Family:
-    return _counter(name, unit, (point for of_resource in points for point in of_resource))
+def _counters(name: str, label: str, counts: Iterable[tuple[Labels, Mapping[str, int]]]) -> Family:
+    each = ((on, value, count) for on, of_resource in counts for value, count in sorted(of_resource.items()))
+    return _counter(name, "", (({**on, label: value}, count) for on, value, count in each))
 
 
 def _counter(name: str, unit: str, points: Iterable[tuple[Labels, float]]) -> Family:
@@ -305,7 +291,6 @@ def _histograms(name: str, unit: str, histograms: Iterable[tuple[Labels, Histogr
 
 RESERVED = ("project", "resource", "le")
 """Labels of svc. Attributes of these names get the prefix `attribute_`."""
-_KNOWN_UNITS = {"s": "s", "By": "By"}
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -318,7 +303,14 @@ def guest_families(projects: Mapping[str, Iterable[Series]]) -> list[Family]:
             last = series.last
             key = (last.name, last.kind, last.unit)
             helps.setdefault(key, last.description)
-            points.setdefault(key, []).append((_labels(project, series.resource, last), _value(series)))
+            labels = {
+                f"attribute_{name}" if name in RESERVED else name: text for name, text in last.attributes
+            }
+            labels |= {"project": project, "resource": series.resource}
+            value: float | Distribution = series.value
+            if last.kind == "histogram":
+                value = Distribution(last.bounds, series.counts, series.value)
+            points.setdefault(key, []).append((labels, value))
     return [
         Family(name, kind, unit, helps[name, kind, unit], values)
         for (name, kind, unit), values in points.items()
@@ -330,7 +322,7 @@ def prometheus(families: Sequence[Family]) -> list[Family]:
     used: set[str] = set()
     renamed = []
     for family in families:
-        unit = _KNOWN_UNITS.get(family.unit, "")
+        unit = family.unit if family.unit in _UNITS else ""
         base = name = _valid(family.name.removesuffix("_total"))
         number = 1
         while name in used:
@@ -341,19 +333,6 @@ def prometheus(families: Sequence[Family]) -> list[Family]:
         points = [(dict(labels), value) for labels, value in values.items()]
         renamed.append(Family(name, family.kind, unit, family.help, points))
     return renamed
-
-
-def _labels(project: str, resource: str, measurement: Measurement) -> Labels:
-    attributes = {
-        f"attribute_{key}" if key in RESERVED else key: text for key, text in measurement.attributes
-    }
-    return {**attributes, "project": project, "resource": resource}
-
-
-def _value(series: Series) -> float | Distribution:
-    if series.last.kind != "histogram":
-        return series.value
-    return Distribution(series.last.bounds, series.counts, series.value)
 
 
 def _valid_labels(labels: Labels) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import SvcError
 from engine.manifest.egress import Collector, ProjectCollector, parse_collector
 from engine.metrics.families import Family, Labels, ServiceMeter, ServiceState, families, guest_families
-from engine.otlp.installation import require_otlp
+from engine.otlp import require_otlp
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record, RequestRecord
 from engine.timeline.recorder import size_of
@@ -48,7 +48,6 @@ class ByteBudget:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Reserve bytes; return whether they remained."""
         with self._lock:
             if size > self._remaining:
                 return False
@@ -56,7 +55,6 @@ class ByteBudget:
             return True
 
     def release(self, size: int) -> None:
-        """Return taken bytes."""
         with self._lock:
             self._remaining += size
 
@@ -136,7 +134,6 @@ class Exporter:
         self._report(last=True)
 
     def _drop_rest(self) -> None:
-        """Drop and count what is queued."""
         with self._lock:
             for signal, queue in self._queues.items():
                 self.dropped[signal] += len(queue)
@@ -228,7 +225,6 @@ class Exporter:
 
 
 def _batch(queue: "deque[tuple[str, Record]]") -> tuple[list[tuple[str, Record]], int]:
-    """Return the first records of a queue, and their size."""
     batch: list[tuple[str, Record]] = []
     total = 0
     for item in queue:
@@ -381,7 +377,10 @@ class Exports:
         return Exporter(
             parse_collector(collector.url),
             self._budget,
-            metrics=partial(self._project_families, project),
+            metrics=lambda: [
+                *families(self._meter.read(project), None),
+                *guest_families(self._meter.series(project)),
+            ],
             report=report,
             started_ns=self._started_ns,
             max_bytes=MAX_PROJECT_BYTES,
@@ -396,7 +395,3 @@ class Exports:
             state.cancel()  # The service stops; its counters are sent without its state.
             now = None
         return [*families(self._meter.read(), now), *guest_families(self._meter.series())]
-
-    def _project_families(self, project: str) -> Sequence[Family]:
-        own = families(self._meter.read(project), None)
-        return [*own, *guest_families(self._meter.series(project))]

@@ -23,19 +23,7 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExportResult
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    Gauge,
-    Histogram,
-    HistogramDataPoint,
-    Metric,
-    MetricExportResult,
-    MetricsData,
-    NumberDataPoint,
-    ResourceMetrics,
-    ScopeMetrics,
-    Sum,
-)
+from opentelemetry.sdk.metrics import export as sdk
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
@@ -56,6 +44,7 @@ from engine.timeline.record import (
     Record,
     RequestRecord,
     StructuredRecord,
+    encodable,
     failed,
     level,
 )
@@ -142,23 +131,14 @@ class _CheckedAdapter(_BoundedAdapter):
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Create the pools, with connections that check addresses."""
         super().init_poolmanager(*args, **options)
-        egress = self._egress
-
-        class Plain(HTTPConnection):
-            def _new_conn(self) -> socket.socket:
-                return _connected(self, egress)
-
-        class Encrypted(HTTPSConnection):
-            def _new_conn(self) -> socket.socket:
-                return _connected(self, egress)
-
-        class PlainPool(HTTPConnectionPool):
-            ConnectionCls = Plain
-
-        class EncryptedPool(HTTPSConnectionPool):
-            ConnectionCls = Encrypted
-
-        self.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": EncryptedPool}
+        connect = {"_new_conn": lambda connection: _connected(connection, self._egress)}
+        self.poolmanager.pool_classes_by_scheme = {
+            scheme: type("CheckedPool", (pool,), {"ConnectionCls": type("Checked", (connection,), connect)})
+            for scheme, pool, connection in (
+                ("http", HTTPConnectionPool, HTTPConnection),
+                ("https", HTTPSConnectionPool, HTTPSConnection),
+            )
+        }
 
 
 def _connected(connection: HTTPConnection, egress: Egress) -> socket.socket:
@@ -199,9 +179,9 @@ def _reason(error: BaseException) -> str:
 _Owner = tuple[str, str]
 
 
-def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> MetricsData:
+def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> sdk.MetricsData:
     """Return the metrics by resource. Counters began at `started_ns`; the values are those of `now_ns`."""
-    owners: dict[_Owner, list[Metric]] = {}
+    owners: dict[_Owner, list[sdk.Metric]] = {}
     for family in families:
         points: dict[_Owner, list[tuple[Labels, float | Distribution]]] = {}
         for labels, value in family.points:
@@ -209,9 +189,9 @@ def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> Me
             points.setdefault(owner, []).append((labels, value))
         for owner, of_owner in points.items():
             owners.setdefault(owner, []).append(_metric(family, of_owner, started_ns, now_ns))
-    return MetricsData(
+    return sdk.MetricsData(
         [
-            ResourceMetrics(resource_of(*owner), [ScopeMetrics(SCOPE, metrics, "")], "")
+            sdk.ResourceMetrics(resource_of(*owner), [sdk.ScopeMetrics(SCOPE, metrics, "")], "")
             for owner, metrics in owners.items()
         ]
     )
@@ -219,39 +199,39 @@ def metrics_data(families: Sequence[Family], started_ns: int, now_ns: int) -> Me
 
 def _metric(
     family: Family, points: list[tuple[Labels, float | Distribution]], started_ns: int, now_ns: int
-) -> Metric:
+) -> sdk.Metric:
     data: Any
     if family.kind == "histogram":
-        data = Histogram(
-            [_histogram(labels, value, started_ns, now_ns) for labels, value in points],
-            AggregationTemporality.CUMULATIVE,
-        )
+        unknown: Any = None  # Minimum and maximum are not recorded.
+        distributions = [
+            sdk.HistogramDataPoint(
+                _attributes(labels),
+                started_ns,
+                now_ns,
+                sum(value.counts),
+                value.sum,
+                value.counts,
+                value.bounds,
+                unknown,
+                unknown,
+            )
+            for labels, value in points
+            if isinstance(value, Distribution)
+        ]
+        data = sdk.Histogram(distributions, sdk.AggregationTemporality.CUMULATIVE)
     else:
         numbers = [
-            NumberDataPoint(_attributes(labels), 0 if family.kind == "gauge" else started_ns, now_ns, value)
+            sdk.NumberDataPoint(
+                _attributes(labels), 0 if family.kind == "gauge" else started_ns, now_ns, value
+            )
             for labels, value in points
             if not isinstance(value, Distribution)
         ]
         if family.kind == "gauge":
-            data = Gauge(numbers)
+            data = sdk.Gauge(numbers)
         else:
-            data = Sum(numbers, AggregationTemporality.CUMULATIVE, family.kind == "counter")
-    return Metric(family.name, family.help, family.unit, data)
-
-
-def _histogram(labels: Labels, value: Any, started_ns: int, now_ns: int) -> HistogramDataPoint:
-    unknown: Any = None  # Minimum and maximum are not recorded.
-    return HistogramDataPoint(
-        _attributes(labels),
-        started_ns,
-        now_ns,
-        sum(value.counts),
-        value.sum,
-        value.counts,
-        value.bounds,
-        unknown,
-        unknown,
-    )
+            data = sdk.Sum(numbers, sdk.AggregationTemporality.CUMULATIVE, family.kind == "counter")
+    return sdk.Metric(family.name, family.help, family.unit, data)
 
 
 def _attributes(labels: Labels) -> dict[str, str]:
@@ -332,7 +312,7 @@ def log_record(project: str, record: Record) -> ReadableLogRecord:
         context=context,
         severity_text=severity,
         severity_number=SeverityNumber(SEVERITY_NUMBERS[severity]),
-        body=_text(body),
+        body=encodable(body),
         attributes=_clean(attributes),
     )
     return ReadableLogRecord(converted, resource_of(project, record.resource), SCOPE)
@@ -363,7 +343,7 @@ def _span_of_call(
         attributes["http.response.status_code"] = call.status
     start_ns = record.time_ns + call.start_ns
     return ReadableSpan(
-        _text(name),
+        encodable(name),
         context,
         parent,
         resource,
@@ -377,7 +357,7 @@ def _span_of_call(
 
 
 def _status(description: str) -> Status:
-    return Status(StatusCode.ERROR, _text(description) or None)
+    return Status(StatusCode.ERROR, encodable(description) or None)
 
 
 def _context(trace_id: int, span_id: str, *, is_remote: bool = False) -> SpanContext:
@@ -387,14 +367,10 @@ def _context(trace_id: int, span_id: str, *, is_remote: bool = False) -> SpanCon
 def _clean(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes that have a value, with texts that UTF-8 can encode."""
     return {
-        _text(key): _text(value) if isinstance(value, str) else value
+        encodable(key): encodable(value) if isinstance(value, str) else value
         for key, value in attributes.items()
         if value not in (None, "")
     }
-
-
-def _text(text: str) -> str:
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 Outcome = Literal["sent", "refused", "unavailable"]
@@ -425,7 +401,6 @@ class Sender:
 
     @property
     def error(self) -> str:
-        """Reason of the last failure."""
         return self._session.error or "the data cannot be encoded"
 
     def traces(self, records: Sequence[tuple[str, Record]]) -> Outcome:
@@ -446,7 +421,7 @@ class Sender:
     def metrics(self, families: Sequence[Family], started_ns: int, now_ns: int) -> Outcome:
         """Send metrics, counted since `started_ns`."""
         data = metrics_data(families, started_ns, now_ns)
-        return self._outcome(lambda: self._metrics.export(data) is MetricExportResult.SUCCESS)
+        return self._outcome(lambda: self._metrics.export(data) is sdk.MetricExportResult.SUCCESS)
 
     def abort(self) -> None:
         """End a request's retries; call it from any thread, as the last method."""

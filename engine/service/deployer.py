@@ -6,21 +6,33 @@ version is live.
 """
 
 import asyncio
+import logging
+import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from engine.artifact import StoredArtifact
-from engine.bucket.protocols import Bucket, Digest, StaleRevision
+from engine.bucket.protocols import (
+    BadName,
+    Bucket,
+    BucketError,
+    Digest,
+    StaleRevision,
+    VersionedValue,
+    as_digest,
+)
 from engine.cancellation import cancel, spawn
 from engine.deploy import package_store
 from engine.deploy.deployment import (
+    LIVE,
+    PROJECT_SETTINGS,
     DeployedResource,
     Deployment,
     DeploymentError,
@@ -32,17 +44,15 @@ from engine.deploy.deployment import (
     new_deployment_id,
     revision_conflict,
 )
-from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.serving import PreparedProject, Publication, ServingTable
-from engine.errors import SvcError
+from engine.deploy.serving import PreparedProject, Publication, ServingTable, Tenants
+from engine.errors import SvcError, internal_error
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request
-from engine.manifest.lanes import kind_of
-from engine.manifest.model import Project, host_label
+from engine.manifest.load import parse
+from engine.manifest.model import Project, host_label, kind_of
 from engine.quota import Quota
-from engine.service.domains import DomainStore
-from engine.service.loading import load_all
+from engine.service import domains, quotas, removals, secrets
 from engine.service.policy import (
     Change,
     changes,
@@ -52,14 +62,78 @@ from engine.service.policy import (
     require_owner,
     require_secrets,
 )
-from engine.service.quotas import QuotaStore
-from engine.service.removals import Removals
-from engine.service.secrets import SecretStore
-from engine.service.secrets_key import SecretsKey
-from engine.service.spec import NO_PROJECT_DIR, DeploySpec, InvalidDeploySpec
 from engine.wasm.compile.code_cache import is_compiled
 
 TIMEOUT_SECONDS = 30.0
+START_SECONDS = 30.0
+"""How long the start waits for deployments. Those that compile for longer are loaded while others serve."""
+RETRY_SECONDS = 2.0
+REPORT_SECONDS = 600.0
+"""Minimum time between two reports that changes cannot be followed."""
+_log = logging.getLogger("svc.server")
+_FOLLOWED = (LIVE, secrets.KEY_PREFIX, quotas.KEY_PREFIX, domains.KEY_PREFIX, removals.KEY_PREFIX)
+"""Prefixes of the keys that decide what is served. The name of a project follows."""
+
+
+NO_PROJECT_DIR = Path("/dev/null/project")
+"""Folder of a project whose files are on the deployer's machine; it never exists."""
+
+
+class InvalidDeploySpec(SvcError):
+    """The manifest and packages of a deploy are inconsistent."""
+
+    code = "invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploySpec:
+    """One deploy. `revision` is the live revision that the client read (`None`: nothing was live).
+
+    `tables` are migrations by file name. `allow_new_capability` permits components to import what the live
+    ones do not, and new domains. `discard_mounts` permits to undo mounts that were drawn in the Console.
+    `may` returns whether the deployer has at least a role in a project: new domains need an owner, and other
+    projects are named to their viewers only.
+    """
+
+    project: Project
+    packages: Mapping[str, Digest]
+    by: str
+    revision: int | None
+    commit: str = ""
+    message: str = ""
+    allow_new_capability: bool = False
+    discard_mounts: bool = False
+    tables: Mapping[str, str] = field(default_factory=dict)
+    may: Callable[[str, Literal["viewer", "owner"]], bool] = lambda project, role: False
+
+
+def read_project(manifest: str, name: str) -> Project:
+    """Return the project of a manifest's text.
+
+    Raises `ManifestError` with every mistake, and `InvalidDeploySpec` for another project's manifest.
+    """
+    project = parse(NO_PROJECT_DIR, manifest.encode())
+    if project.name != name:
+        raise InvalidDeploySpec(f"the manifest is for the project {project.name}, not {name}")
+    return project
+
+
+def read_packages(project: Project, packages: Mapping[str, str]) -> dict[str, Digest]:
+    """Return the package of each resource.
+
+    Raises `InvalidDeploySpec` for missing, unknown or invalid packages.
+    """
+    lacking = sorted(project.resources.keys() - packages.keys())
+    unknown = sorted(packages.keys() - project.resources.keys())
+    if lacking or unknown:
+        reason = (
+            f"no package for {', '.join(lacking)}" if lacking else f"no resource named {', '.join(unknown)}"
+        )
+        raise InvalidDeploySpec(f"the deploy of {project.name} has {reason}")
+    try:
+        return {name: as_digest(packages[name]) for name in project.resources}
+    except BadName as error:
+        raise InvalidDeploySpec(f"invalid package digest: {error.message}") from error
 
 
 class HealthCheckFailed(SvcError):
@@ -70,14 +144,19 @@ class HealthCheckFailed(SvcError):
 
 async def check_health(ready: PreparedProject, path: str, domain: str, tenants: Tenants) -> None:
     """Request a path from every public resource. Raises `HealthCheckFailed` for the first failure."""
-    project = ready.publication.project
+    project, (target, _, query) = ready.publication.project, path.partition("?")
     gateway = Gateway(lambda: ready.routes, tenants.timeline, GatewaySettings(), doors_of=tenants.open_doors)
     for name, resource in project.resources.items():
         if not resource.public:
             continue
+        host = f"{host_label(project.name, name)}.{domain}".encode()
+        headers = [(b"host", host), (b"user-agent", b"svc-check"), (b"accept", b"*/*")]
+        response = MemoryExchange(
+            Request(method="GET", scheme="http", path=target, query=query.encode(), headers=headers)
+        )
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                response = await _get(gateway, f"{host_label(project.name, name)}.{domain}", path)
+                await gateway(response)
         except TimeoutError:
             outcome = f"did not respond to {path} within {TIMEOUT_SECONDS:.0f} s"
         else:
@@ -91,16 +170,6 @@ async def check_health(ready: PreparedProject, path: str, domain: str, tenants: 
             f"health check failed: resource {name} {outcome}; the live version is unchanged",
             "Run `svc logs` for its output; project.check in svc.toml sets the path.",
         )
-
-
-async def _get(gateway: Gateway, host: str, path: str) -> MemoryExchange:
-    """Send a GET to the gateway and return its exchange once the response has ended."""
-    path, _, query = path.partition("?")
-    headers = [(b"host", host.encode()), (b"user-agent", b"svc-check"), (b"accept", b"*/*")]
-    request = Request(method="GET", scheme="http", path=path, query=query.encode(), headers=headers)
-    exchange = MemoryExchange(request)
-    await gateway(exchange)
-    return exchange
 
 
 T = TypeVar("T")
@@ -126,7 +195,7 @@ class Deployer:
         site: ServingTable,
         tenants: Tenants,
         domain: str,
-        key: SecretsKey,
+        key: secrets.SecretsKey,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
         migrate: Callable[[Deployment, Mapping[str, str]], Awaitable[None]] | None = None,
         referenced: Callable[[], Awaitable[set[Digest]]] | None = None,
@@ -140,10 +209,10 @@ class Deployer:
         """
         self.bucket = bucket
         self.history = DeploymentHistory(bucket)
-        self.secrets = SecretStore(bucket.kv, key)
-        self.quotas = QuotaStore(bucket.kv)
-        self.domains = DomainStore(bucket.kv, domain)
-        self.removals = Removals(bucket.kv, applied_removals)
+        self.secrets = secrets.SecretStore(bucket.kv, key)
+        self.quotas = quotas.QuotaStore(bucket.kv)
+        self.domains = domains.DomainStore(bucket.kv, domain)
+        self.removals = removals.Removals(bucket.kv, applied_removals)
         self.domains_declared = asyncio.Event()
         """Set when a deployment that went live may have declared domains."""
         self._unpacked = unpacked
@@ -173,7 +242,10 @@ class Deployer:
         """Has the other nodes of a fleet call `apply_removal`, and deletes the data that they share."""
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
-        """Serve all live deployments as `load_all` does; `warn` is called with each error."""
+        """Serve all live deployments at the same time. Return when all are served, or after `START_SECONDS`.
+
+        `warn` is called with each error.
+        """
         try:
             await self.secrets.seal_all()
         except SvcError as error:  # As on a full disk, where reading works.
@@ -184,7 +256,9 @@ class Deployer:
                     await self._complete_removal(project)
                 except SvcError as error:
                     warn(error)
-        await load_all(self._loading, await self.history.all_live(warn), self._serve_at_start, warn)
+        loads = [spawn(self._loading, self._load(live, warn)) for live in await self.history.all_live(warn)]
+        if loads:
+            await asyncio.wait(loads, timeout=START_SECONDS)
         for name, (publication, _) in self._served.items():  # A process killed after an activation did not.
             if publication.project.domains.keys() != self.domains.known(name).keys():
                 await self.domains.declare(name, publication.project.domains)
@@ -254,7 +328,6 @@ class Deployer:
         revision: int | None,
         steps: asyncio.Queue[Step | None],
     ) -> Live:
-        """Check the health of a new deployment, record it and activate it."""
         project = ready.publication.project
         if project.check is not None:
             steps.put_nowait(Step("policy", f"checking {project.check}"))
@@ -311,34 +384,33 @@ class Deployer:
 
         A domain that another project has by now is a state of the domain. Only an `owner` can add domains.
         """
-        steps = self._rollback(project, id_, by=by, owner=owner, message=message, revision=revision)
-        return await self._unless_left(steps, f"rollback {project}")
 
-    async def _rollback(
-        self, project: str, id_: str, *, by: str, owner: bool, message: str, revision: int | None
-    ) -> Deployment:
-        async with self._locks[project]:
-            await self._check_revision(project, revision)
-            deployment = await self.history.get(project, id_)
-            if not owner:
-                await self._require_owner(deployment.served(NO_PROJECT_DIR))
-            ready = await self._ready(deployment)
-            if self.ready_elsewhere is not None:
-                await self.ready_elsewhere(project, id_)
-            await self._go_live(ready, revision=revision, by=by, message=message)
-        return deployment
+        async def steps() -> Deployment:
+            async with self._locks[project]:
+                await self._check_revision(project, revision)
+                deployment = await self.history.get(project, id_)
+                if not owner:
+                    await self._require_owner(deployment.served(NO_PROJECT_DIR))
+                ready = await self._ready(deployment)
+                if self.ready_elsewhere is not None:
+                    await self.ready_elsewhere(project, id_)
+                await self._go_live(ready, revision=revision, by=by, message=message)
+            return deployment
+
+        return await self._unless_left(steps(), f"rollback {project}")
 
     async def redeploy(self, deployment: Deployment, revision: int) -> Live:
         """Activate a new deployment of packages that are live already. Raises as `deploy` does."""
-        return await self._unless_left(self._redeploy(deployment, revision), f"deploy {deployment.project}")
 
-    async def _redeploy(self, deployment: Deployment, revision: int) -> Live:
-        async with self._locks[deployment.project]:
-            await self._check_revision(deployment.project, revision)
-            ready = await self._ready(deployment)
-            activated = await self._commit(deployment, ready, revision, asyncio.Queue())
-        await self.history.forget_old(deployment.project)
-        return activated
+        async def steps() -> Live:
+            async with self._locks[deployment.project]:
+                await self._check_revision(deployment.project, revision)
+                ready = await self._ready(deployment)
+                activated = await self._commit(deployment, ready, revision, asyncio.Queue())
+            await self.history.forget_old(deployment.project)
+            return activated
+
+        return await self._unless_left(steps(), f"deploy {deployment.project}")
 
     async def _unless_left(self, steps: Coroutine[Any, Any, T], name: str) -> T:
         """Run a change. If the caller is canceled, it is too, unless it is being activated."""
@@ -360,7 +432,6 @@ class Deployer:
         await self._change(project, self.secrets.set(project, name, value))
 
     async def remove_secret(self, project: str, name: str) -> bool:
-        """Remove a secret; return whether it existed."""
         return await self._change(project, self.secrets.remove(project, name))
 
     async def set_quota(self, project: str, limits: Mapping[str, int | None]) -> Quota:
@@ -378,19 +449,20 @@ class Deployer:
                 "Try again when it has ended.",
                 code="conflict",
             )
-        await asyncio.shield(spawn(self._committing, self._remove(project, by)))
 
-    async def _remove(self, project: str, by: str) -> None:
-        async with self._locks[project]:
-            if not await self.removals.is_stored(project) and not await self.removals.is_pending(project):
-                raise SvcError(
-                    f"the service has no project {project}",
-                    "Run `svc projects list` to list the projects.",
-                    code="not-found",
-                )
-            await self.removals.begin(project, by)
-            await self._complete_removal(project)
-            self.on_removed(project, by)
+        async def steps() -> None:
+            async with self._locks[project]:
+                if not await self.removals.is_stored(project) and not await self.removals.is_pending(project):
+                    raise SvcError(
+                        f"the service has no project {project}",
+                        "Run `svc projects list` to list the projects.",
+                        code="not-found",
+                    )
+                await self.removals.begin(project, by)
+                await self._complete_removal(project)
+                self.on_removed(project, by)
+
+        await asyncio.shield(spawn(self._committing, steps()))
 
     async def _complete_removal(self, project: str) -> None:
         await self.removals.stop_serving(project)
@@ -428,7 +500,6 @@ class Deployer:
             await self.reload(project)
             return result
 
-        # The steps run to completion even if the caller is canceled.
         return await asyncio.shield(spawn(self._committing, steps()))
 
     async def collect_garbage(self, *, count_only: bool = False, files_only: bool = False) -> GcReport:
@@ -507,10 +578,7 @@ class Deployer:
             commit=spec.commit,
             message=spec.message,
             resources=parts,
-            otlp=spec.project.otlp,
-            otlp_headers=spec.project.otlp_headers,
-            check=spec.project.check,
-            front_name=spec.project.front_name,
+            **{name: getattr(spec.project, name) for name in PROJECT_SETTINGS},
         )
 
     async def _live_deployment(self, project: str) -> Deployment | None:
@@ -543,7 +611,9 @@ class Deployer:
 
     async def _publication(self, deployment: Deployment) -> Publication:
         name, project = deployment.project, deployment.served(self._unpacked)
-        self._tenants.reopen(name)
+        last = await self.removals.get(name)
+        removal = last.id if last is not None else ""
+        self._tenants.reopen(name, removal)
         return Publication(
             project,
             {key: StoredArtifact(part.package, part.artifact) for key, part in deployment.resources.items()},
@@ -551,6 +621,7 @@ class Deployer:
             await self.secrets.values(name, project.secrets),
             await self.quotas.get(name),
             domains=await self.domains.proven(name),
+            removal=removal,
         )
 
     async def _serve(self, live: Live) -> None:
@@ -558,12 +629,19 @@ class Deployer:
         publication = await self._publication(await self.history.get(live.project, live.deployment))
         await self._activate(await self._site.prepare(publication, lenient=True), live.revision)
 
-    async def _serve_at_start(self, live: Live) -> None:
+    async def _load(self, live: Live, warn: Callable[[SvcError], None]) -> None:
         """Serve a live deployment, and load it unless its files are there: a first request loads those."""
-        await self._serve(live)
-        publication, _ = self._served[live.project]
-        if not await asyncio.to_thread(self._is_at_hand, publication):
-            await self._site.load(live.project)
+        try:
+            await self._serve(live)
+            publication, _ = self._served[live.project]
+            if not await asyncio.to_thread(self._is_at_hand, publication):
+                await self._site.load(live.project)
+        except Exception as failure:
+            error = failure if isinstance(failure, SvcError) else None
+            if error is None:
+                _log.exception("%s cannot be loaded", live.project)
+                error = internal_error("its deployment cannot be loaded")
+            warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
 
     def _is_at_hand(self, publication: Publication) -> bool:
         return all(
@@ -591,3 +669,52 @@ class Deployer:
         live = await self.history.live(project)
         if (live.revision if live is not None else None) != revision:
             raise revision_conflict(project, live)
+
+
+Watch = Callable[[str, int], AsyncGenerator[tuple[str, VersionedValue | None], None]]
+"""Yields the keys with a prefix that change after a revision, and their values, until the bucket closes."""
+
+
+def follow(tasks: set[asyncio.Task[None]], watch: Watch, refresh: Callable[[str], Awaitable[None]]) -> None:
+    """Refresh projects whose keys change, until `tasks` are canceled. All with a key are refreshed at first.
+
+    `tasks` gets the tasks that do it.
+    """
+    waiting: set[str] = set()
+    reported = -math.inf
+
+    async def follow_prefix(prefix: str) -> None:
+        nonlocal reported
+        after = 0
+        while True:
+            try:
+                async for key, value in watch(prefix, after):
+                    after = value.revision if value is not None else after
+                    project = key.removeprefix(prefix)
+                    if project not in waiting:
+                        waiting.add(project)
+                        spawn(tasks, refresh_project(project))
+                return
+            except BucketError as error:
+                if time.monotonic() - reported > REPORT_SECONDS:
+                    reported = time.monotonic()
+                    _log.warning("changes of other nodes cannot be followed: %s; svc retries", error.message)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def refresh_project(project: str) -> None:
+        while True:
+            waiting.discard(project)  # A change from now on needs another refresh.
+            try:
+                await refresh(project)
+                return
+            except BucketError:
+                await asyncio.sleep(RETRY_SECONDS)
+            except SvcError as error:
+                _log.warning("%s, deployed on another node, is not served: %s", project, error.message)
+                return
+            except Exception:
+                _log.exception("%s, deployed on another node, cannot be loaded", project)
+                return
+
+    for prefix in _FOLLOWED:
+        spawn(tasks, follow_prefix(prefix))

@@ -141,10 +141,7 @@ class DomainChecks:
 
 
 async def check_all(
-    store: DomainStore,
-    checks: DomainChecks,
-    reload: Callable[[str], Awaitable[None]],
-    woken: asyncio.Event,
+    store: DomainStore, checks: DomainChecks, reload: Callable[[str], Awaitable[None]], woken: asyncio.Event
 ) -> None:
     """Check each declared name that is due, until canceled; `woken` ends a pause.
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.errors import SvcError
-from engine.manifest.domains import DomainInvalid, below
+from engine.manifest.egress import DomainInvalid, below
 
 KEY_PREFIX = "domains/"
 NAMES = "names/"
@@ -54,7 +54,6 @@ class DomainStore:
     """The custom domains of all projects."""
 
     def __init__(self, cells: KeyValue, domain: str) -> None:
-        """`domain` is that of the service."""
         self._cells, self._domain = cells, domain
         self._known: dict[str, Names] = {}
 
@@ -74,7 +73,6 @@ class DomainStore:
         return [(each.key.removeprefix(KEY_PREFIX), _FORM.validate_json(each.value)) for each in cells]
 
     async def proven(self, project: str) -> frozenset[str]:
-        """Return the names that a project has."""
         return frozenset(name for name, each in (await self.get(project)).items() if each.proven)
 
     async def check_free(self, project: str, names: Collection[str], may_view: Callable[[str], bool]) -> None:
@@ -133,7 +131,6 @@ class DomainStore:
         return proven and not before.proven
 
     async def _change(self, project: str, change: Callable[[Names], Names]) -> tuple[Names, Names]:
-        """Change the names of a project; return those before and after."""
         while True:
             cell = await self._cells.get(KEY_PREFIX + project)
             before = _FORM.validate_json(cell.value) if cell is not None else {}

@@ -1,7 +1,7 @@
 """Changes that a deploy makes, and the policy on new component imports."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
@@ -41,7 +41,6 @@ class Change:
 
     @property
     def capability(self) -> str:
-        """A new capability as a text."""
         return f"now {'answers at' if self.field == 'domain' else 'imports'} {self.after}"
 
 
@@ -88,7 +87,7 @@ def changes(
     for name, new in after.items():
         old = before.get(name)
         if old is None:
-            result.append(Change(name, "resource", "", f"{new.lane}, {_access(new)}"))
+            result.append(Change(name, "resource", "", f"{new.lane}, {_shown('public', new.public)}"))
             result += _domains(name, (), new.domains, had, live=live is not None)
             continue
         result += _domains(name, old.domains, new.domains, had, live=True)
@@ -99,10 +98,13 @@ def changes(
             )
             result.append(Change(name, "artifact", old_artifact, new_artifact))
         if old.imports is not None and new.imports is not None:
-            result += _imports(name, set(old.imports), set(new.imports))
+            had_imports, has_imports = set(old.imports), set(new.imports)
+            added, removed = sorted(has_imports - had_imports), sorted(had_imports - has_imports)
+            result += [Change(name, "imports", "", each, new_capability=True) for each in added]
+            result += [Change(name, "imports", each, "") for each in removed]
     for name, old in before.items():
         if name not in after:
-            result.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
+            result.append(Change(name, "resource", f"{old.lane}, {_shown('public', old.public)}", ""))
     return result
 
 
@@ -150,31 +152,28 @@ def enforce_mounts(drifted: Iterable[DrawnMount], *, discard: bool) -> None:
     lost = [f"{each.resource}: {each.drift}" for each in drifted]
     if lost and not discard:
         raise PolicyViolation(
-            f"deploy blocked by mounts drawn in the Console: {'; '.join(lost)}",
-            MOUNTS_HINT,
+            f"deploy blocked by mounts drawn in the Console: {'; '.join(lost)}", MOUNTS_HINT
         )
 
 
+_FIELDS: tuple[str, ...] = ("lane", "public", "files", "spa", "egress", "run_limit_secs", "memory_limit_mb")
+_FIELDS += ("reads", "rate", "not_found", "fallback", "hsts", "secrets")
+"""Settings of a resource that a change names as a whole."""
+
+
+def _shown(field: str, value: object) -> str:
+    if field == "public":
+        return "public" if value else "private"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
-    formatters: dict[str, Callable[[DeployedResource], str]] = {
-        "lane": lambda r: r.lane,
-        "access": _access,
-        "files": lambda r: r.files,
-        "spa": lambda r: "yes" if r.spa else "no",
-        "egress": lambda r: ", ".join(r.egress),
-        "run_limit_secs": lambda r: str(r.run_limit_secs),
-        "memory_limit_mb": lambda r: str(r.memory_limit_mb),
-        "reads": lambda r: r.reads,
-        "rate": lambda r: r.rate,
-        "not_found": lambda r: r.not_found,
-        "fallback": lambda r: r.fallback,
-        "hsts": lambda r: "yes" if r.hsts else "no",
-        "secrets": lambda r: ", ".join(r.secrets),
-    }
-    for field, show in formatters.items():
-        before, after = show(old), show(new)
+    for field in _FIELDS:
+        before, after = (_shown(field, getattr(each, field)) for each in (old, new))
         if before != after:
-            yield Change(new.name, field, before, after)
+            yield Change(new.name, "access" if field == "public" else field, before, after)
     for field, was, now in (
         ("mount", targets(old.mounts), targets(new.mounts)),
         ("env", dict(old.env), dict(new.env)),
@@ -205,13 +204,6 @@ def _domains(
         yield Change(name, "domains", ", ".join(before), ", ".join(after))
 
 
-def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
-    for added in sorted(after - before):
-        yield Change(name, "imports", "", added, new_capability=True)
-    for removed in sorted(before - after):
-        yield Change(name, "imports", removed, "")
-
-
 def _headers(resource: DeployedResource) -> dict[str, str]:
     return {
         pattern: "; ".join(f"{name}: {value}" for name, value in fields.items())
@@ -221,10 +213,6 @@ def _headers(resource: DeployedResource) -> dict[str, str]:
 
 def _redirects(resource: DeployedResource) -> dict[str, str]:
     return {pattern: f"{each.to} {each.status}" for pattern, each in resource.redirects.items()}
-
-
-def _access(resource: DeployedResource) -> str:
-    return "public" if resource.public else "private"
 
 
 def require_secrets(project: Project, secrets: Collection[str], timeline: TimelineBus) -> None:

@@ -39,7 +39,6 @@ class Topic(Generic[_Item]):
         return lambda: self._remove(follower)
 
     def _remove(self, follower: Callable[[_Item], None]) -> bool:
-        """Remove a follower; return whether it was there."""
         with self._lock:
             if found := follower in self._followers:
                 self._followers.remove(follower)

@@ -101,8 +101,9 @@ alter table metric rename to old_metric;
 insert into metric select *, '' from old_metric;
 drop table old_metric;
 """
-_ADDED = {"node": "''", "node_cursor": "null", "node_ms": "null", **dict.fromkeys(Origin._fields, "''")}
-"""Columns that the file of an older svc may lack, and their values there."""
+_NAMES = "select name from pragma_table_info('record') union select name from sqlite_schema"
+_ADDED = {"exchange", "metric", "node", *Origin._fields}
+"""Tables, and columns of `record`, that the file of an older svc may lack."""
 
 
 class TimelineError(SvcError):
@@ -139,28 +140,22 @@ class TimelineDatabase(SqliteFile):
             self.run(f"pragma journal_size_limit = {WAL_BYTES}")
             if self.empty:
                 self.change(self._create_tables)
-            self.run(_EXCHANGES)
-            self.run(_METRICS)
-            if _ADDED.keys() - self.columns():
-                self.change(self._add_columns)
             self.empty = False
-        else:
-            if not self.empty and (missing := _ADDED.keys() - self.columns()):
-                added = [f"{_ADDED[name]} as {name}" for name in missing]
-                self.run(f"create temp view record as select *, {', '.join(added)} from main.record")
-                if "node" in missing:
-                    self.run("create temp view origin as select *, '' as node from main.origin")
+        if not self.empty and self._missing():
+            self.change(self._upgrade)
+        if not write:
             self.run("pragma query_only = on")
 
-    def columns(self, table: str = "record") -> set[str]:
-        """Return the columns of a table of the file: that of an older svc lacks those for a fleet."""
-        return {name for (name,) in self.run("select name from pragma_table_info(?, 'main')", (table,))}
+    def _missing(self) -> set[str]:
+        return _ADDED - {name for (name,) in self.run(_NAMES)}
 
-    def _add_columns(self) -> None:
-        missing = _ADDED.keys() - self.columns()  # None if another process was first.
+    def _upgrade(self) -> None:
+        missing = self._missing()  # None if another process was first.
+        self.run(_EXCHANGES)
+        self.run(_METRICS)
         if "node" in missing:
             self.run(_COPIES)
-        if "node" not in self.columns("metric"):
+        if not self.run("select 1 from pragma_table_info('metric') where name = 'node'"):
             self.run(_OLD_METRICS)
         for name in missing & set(Origin._fields):
             self.run(f"alter table record add column {name} {_TYPES[name]}")

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,6 +98,8 @@ _COUNTED_SQL = (
     "where whole.request_id <> '' and whole.request_id = record.request_id and whole.root = 1))"
 )
 """SQL for records other than the inner spans of finished requests."""
+_AT = "cursor in (select value from json_each(?))"
+_OF_REQUESTS = "request_id <> '' and request_id in (select value from json_each(?))"
 _NEXT = "select cursor, written_ms from record where cursor >= ? order by cursor limit 1"
 
 
@@ -145,7 +147,6 @@ class TimelineReader(TimelineDatabase):
         return (origin, origin - 1) if first is None else (first, last)
 
     def origin(self) -> int:
-        """Return the first cursor of the file's history."""
         return int(self.run("select cursor from origin")[0][0])
 
     def after(
@@ -194,7 +195,7 @@ class TimelineReader(TimelineDatabase):
         """
         cursors = self.tail_cursors(count, record_filter, after=after, last=last)
         parts = (
-            self._rows(*_at(cursors[max(0, end - _CHUNK_RECORDS) : end]))
+            self._rows(_AT, cursors[max(0, end - _CHUNK_RECORDS) : end])
             for end in range(len(cursors), 0, -_CHUNK_RECORDS)
         )
         rows = (row for part in parts for row in reversed(part))
@@ -228,7 +229,13 @@ class TimelineReader(TimelineDatabase):
             cursors.append(cursor)
             roots.add(root)
         if requests:
-            cursors += self._inner_spans(roots, record_filter, after, last)
+            condition, values = record_filter.condition()
+            inner = (
+                f"select cursor from record where {_OF_REQUESTS} and kind = 'request' and root = 0 "
+                f"and cursor > ? and cursor <= ? and {condition}"
+            )
+            rows = self.run(inner, (json.dumps(sorted(roots)), after, last, *values))
+            cursors += [cursor for (cursor,) in rows]
         return sorted(cursors)
 
     def page_of(
@@ -249,27 +256,12 @@ class TimelineReader(TimelineDatabase):
         if rows := list(_within(max_bytes, found)):
             known = f"select 1 from record where {condition} and {cursor} = ?"
             return rows, [], after > 0 and not self.run(known, (node, after))
-        if "node" not in self.columns():
-            return [], [], False  # A file of an older svc, whose series are written again.
         series = self.run("select * from metric where node = ?", (node,))
         return [], [row[:-1] for row in series], False
 
     def copied(self) -> dict[str, int]:
         """Return the last copied cursor of each other node."""
-        return dict(self.run("select * from peer")) if "node" in self.columns() else {}
-
-    def _inner_spans(
-        self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int
-    ) -> list[int]:
-        """Return the cursors of the matching spans below the root spans of some requests."""
-        condition, values = record_filter.condition()
-        sql = (
-            "select cursor from record where request_id in (select value from json_each(?)) "
-            "and request_id <> '' and kind = 'request' and root = 0 "
-            f"and cursor > ? and cursor <= ? and {condition}"
-        )
-        rows = self.run(sql, (json.dumps(sorted(roots)), after, last, *values))
-        return [cursor for (cursor,) in rows]
+        return dict(self.run("select * from peer"))
 
     def _backwards(
         self, record_filter: RecordFilter, after: int, last: int, counted: str
@@ -343,7 +335,7 @@ class TimelineReader(TimelineDatabase):
         self.limit_time(READ_SECONDS)
         ordered = sorted(cursors)
         parts = (
-            self._rows(*_at(ordered[start : start + _CHUNK_RECORDS]))
+            self._rows(_AT, ordered[start : start + _CHUNK_RECORDS])
             for start in range(0, len(ordered), _CHUNK_RECORDS)
         )
         return [_record(row) for row in _within(max_bytes, chain.from_iterable(parts))]
@@ -351,18 +343,14 @@ class TimelineReader(TimelineDatabase):
     def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
         self.limit_time(READ_SECONDS)
-        rows = self._rows(
-            f"request_id <> '' and request_id in ({_placeholders(requests)}) and root = 0", requests
-        )
-        return [_record(row) for row in rows]
+        return [_record(row) for row in self._rows(f"{_OF_REQUESTS} and root = 0", requests)]
 
-    def _rows(self, condition: str, values: Sequence[Any]) -> list[Any]:
-        return self.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
+    def _rows(self, condition: str, values: Sequence[str | int]) -> list[Any]:
+        sql = f"select {_COLUMNS} from record where {condition} order by cursor"
+        return self.run(sql, (json.dumps([*values]),))
 
     def exchange(self, request_id: str) -> RecordedExchange | None:
         """Return the recording of a request, if any."""
-        if not self.run("select 1 from sqlite_schema where name = 'exchange'"):
-            return None  # written by a version of svc without recordings
         rows = self.run("select head, request, response from exchange where request_id = ?", (request_id,))
         return decode_exchange(request_id, *rows[0]) if rows else None
 
@@ -394,14 +382,6 @@ def _within(max_bytes: int, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[
         yield row
 
 
-def _at(cursors: Sequence[int]) -> tuple[str, Sequence[int]]:
-    return f"cursor in ({_placeholders(cursors)})", cursors
-
-
-def _placeholders(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
-
-
 def open_reader(path: Path) -> TimelineReader | None:
     """Open a file for reading; return `None` if it or its tables do not exist. Raises `TimelineError`."""
     if not path.exists():
@@ -417,57 +397,34 @@ _TAIL_RECORDS = 64
 """Number of records in a page of a tail: their texts have at most 8 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRange:
-    """A part of the timeline; all conditions that are set apply.
+def select(
+    path: Path, record_filter: RecordFilter, *, after: int | None = None, tail: int | None = None
+) -> Generator[RecordPage]:
+    """Yield pages of matching records beyond a cursor, oldest first, at least one page.
 
-    `since_ns`: recorded at that time (Unix epoch) or later; `until_ns`: recorded before that time; `after`:
-    beyond that cursor; `tail`: the last matching records, at most this many.
-    """
-
-    since_ns: int | None = None
-    after: int | None = None
-    tail: int | None = None
-    until_ns: int | None = None
-
-
-def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -> Generator[RecordPage]:
-    """Yield pages of matching records, oldest first, at least one page. Raises `TimelineError`.
-
-    A follower starts at `position` of the last page.
+    With `tail`, these are the last ones, at most this many. A follower starts at `position` of the last page.
+    Raises `TimelineError`.
     """
     reader = open_reader(path)
     if reader is None:
-        yield RecordPage([], record_range.after or 0)
+        yield RecordPage([], after or 0)
         return
-    times = replace(record_filter, since_ns=record_range.since_ns, until_ns=record_range.until_ns)
     with closing(reader):
-        yield from _pages(reader, times, record_range)
-
-
-def _pages(
-    reader: TimelineReader, record_filter: RecordFilter, record_range: RecordRange
-) -> Iterator[RecordPage]:
-    begin, last = reader.time_range(record_filter.since_ns, record_filter.until_ns)
-    begin = max(begin, record_range.after or 0)
-    if record_range.tail is not None:
+        begin, last = reader.time_range(record_filter.since_ns, record_filter.until_ns)
+        begin = max(begin, after or 0)
+        if tail is None:
+            page = reader.after(begin, record_filter)
+            yield page
+            while page.position < last:
+                page = reader.after(page.position, record_filter)
+                yield page
+            return
         dropped = reader.after(begin, record_filter, 0).dropped
-        cursors = reader.tail_cursors(
-            record_range.tail, record_filter, after=begin, last=last, whole_requests=True
-        )
-        position = max(begin, last)
-        for start in range(0, len(cursors), _TAIL_RECORDS):
+        cursors = reader.tail_cursors(tail, record_filter, after=begin, last=last, whole_requests=True)
+        for start in range(0, len(cursors) or 1, _TAIL_RECORDS):
             records = reader.by_cursors(cursors[start : start + _TAIL_RECORDS])
-            yield RecordPage(records, position, dropped)
+            yield RecordPage(records, max(begin, last), dropped)
             dropped = 0
-        if not cursors:
-            yield RecordPage([], position, dropped)
-        return
-    page = reader.after(begin, record_filter)
-    yield page
-    while page.position < last:
-        page = reader.after(page.position, record_filter)
-        yield page
 
 
 _Page = TypeVar("_Page", RecordPage, CursorPage)
@@ -483,7 +440,6 @@ class TimelineFollower:
     """
 
     def __init__(self, path: Path, record_filter: RecordFilter, position: int) -> None:
-        """Start after the cursor `position`."""
         self._path = path
         self._filter = record_filter
         self._seen: list[tuple[int, ...]] = []
@@ -504,7 +460,11 @@ class TimelineFollower:
         return page or CursorPage(self.position, self.position, "[]", 0)
 
     def _read(self, read: Callable[[TimelineReader], _Page]) -> _Page | None:
-        stamps = [*_stamps(self._path)]
+        stamps: list[tuple[int, ...]] = []
+        for each in (self._path, self._path.with_name(f"{self._path.name}-wal")):
+            with suppress(FileNotFoundError):  # Time and size of the two change with each record.
+                status = each.stat()
+                stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
         if stamps == self._seen or (reader := open_reader(self._path)) is None:
             return None
         with closing(reader):
@@ -516,11 +476,3 @@ class TimelineFollower:
         self._seen = stamps if settled and page.position == self.position else []
         self.position = page.position
         return page
-
-
-def _stamps(path: Path) -> Iterator[tuple[int, ...]]:
-    """Yield time, size and inode of the file and of its log, which change with each record."""
-    for each in (path, path.with_name(f"{path.name}-wal")):
-        with suppress(FileNotFoundError):
-            status = each.stat()
-            yield status.st_mtime_ns, status.st_size, status.st_ino

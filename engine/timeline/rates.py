@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from engine.manifest.model import Mount, Project
+from engine.manifest.model import Project
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 
 WINDOW_SECONDS = 60
@@ -47,8 +47,6 @@ class RateWindow:
 
 @dataclass(slots=True)
 class _Sum:
-    """Activity of a resource in one second."""
-
     requests: int = 0
     failures: int = 0
     peak: int = -1
@@ -58,8 +56,6 @@ class _Sum:
 
 @dataclass(slots=True)
 class _Second:
-    """All activity in one second."""
-
     number: int
     sums: dict[str, _Sum] = field(default_factory=dict)
     mounts: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -110,19 +106,16 @@ class RateMeter:
         handed = self._open_fronts
         if handed and record.span_id in handed:
             handed.remove(record.span_id)
-            if (mount := self._mount(record)) is not None:
+            # The record of a front does not name the mount by which it dispatched the request.
+            project = self._project()
+            front = project.resources.get(record.resource) if project is not None else None
+            if front is not None and (mount := front.mount_of(record.target.partition("?")[0])) is not None:
                 edge = record.resource, mount.pattern
                 second.mounts[edge] = second.mounts.get(edge, 0) + 1
         if not record.root:
             if len(handed) >= _MAX_OPEN_FRONTS:  # their processes were killed
                 handed.clear()
             handed.add(record.parent)
-
-    def _mount(self, record: RequestRecord) -> Mount | None:
-        """Return the mount through which a front dispatched a request; the record does not name it."""
-        project = self._project()
-        front = project.resources.get(record.resource) if project is not None else None
-        return front.mount_of(record.target.partition("?")[0]) if front is not None else None
 
     def window(self, seconds: int = WINDOW_SECONDS) -> RateWindow:
         """Return the rates of the last `seconds` (maximum `WINDOW_SECONDS`), or since creation if shorter."""

@@ -195,7 +195,9 @@ def encode(record: Record, origin: Origin = _NO_ORIGIN) -> tuple[Any, ...]:
         kind = record.stream if isinstance(record, LineRecord) else "platform"
         grant = record.grant if isinstance(record, PlatformRecord) else None
         time_ns, body = record.time_ns, _text(record.text)
-        span = ("", "", None if grant is None else _grant(grant))
+        # Of a longer line, as many characters as fit.
+        own = None if grant is None else {**grant.to_json(), "line": grant.line[:MAX_LINE_CHARS]}
+        span = ("", "", None if own is None else _text(_encode(own)))
     head = (time_ns, kind, number, record.resource, record.request_id, body)
     return (*head, *span, *_NO_REQUEST, *origin)
 
@@ -212,26 +214,37 @@ def decode(cursor: int, row: Sequence[Any], node: str = "") -> StoredRecord:
 
 def _decode(row: Sequence[Any]) -> Record:
     time_ns, kind, number, resource, request_id, body, trace_id, span_id, attributes, *request = row
-    severity = _SEVERITIES[number]
-    record: Record
-    if kind == "request":
-        parent, root, *values = request
-        calls, omitted = ((), 0) if attributes is None else _decode_calls(attributes)
-        record = RequestRecord(
-            time_ns=time_ns,
-            request_id=request_id,
-            trace_id=trace_id,
-            span_id=span_id,
-            parent=parent,
-            resource=resource,
-            detail=body,
-            root=bool(root),
-            calls=calls,
-            calls_omitted=omitted,
-            **dict(zip(_REQUEST_FIELDS, values, strict=True)),
-        )
-    elif kind == "structured":
-        record = StructuredRecord(
+    if kind != "request":
+        details = None if attributes is None else json.loads(attributes)
+        ids = request_id, trace_id, span_id
+        return _log_record(kind, time_ns, _SEVERITIES[number], resource, ids, body, details)
+    parent, root, *values = request
+    calls, omitted = ((), 0) if attributes is None else _decode_calls(attributes)
+    return RequestRecord(
+        time_ns=time_ns,
+        request_id=request_id,
+        trace_id=trace_id,
+        span_id=span_id,
+        parent=parent,
+        resource=resource,
+        detail=body,
+        root=bool(root),
+        calls=calls,
+        calls_omitted=omitted,
+        **dict(zip(_REQUEST_FIELDS, values, strict=True)),
+    )
+
+
+def _log_record(
+    kind: Any, time_ns: int, severity: Severity, resource: str, ids: Sequence[str], body: str, details: Any
+) -> Record:
+    """Return a record other than a request: `ids` are those of its request, its trace and its span.
+
+    `details` are its attributes, or its grant.
+    """
+    request_id, trace_id, span_id = ids
+    if kind == "structured":
+        return StructuredRecord(
             time_ns=time_ns,
             request_id=request_id,
             trace_id=trace_id,
@@ -239,14 +252,14 @@ def _decode(row: Sequence[Any]) -> Record:
             resource=resource,
             severity=severity,
             body=body,
-            attributes=json.loads(attributes),
+            attributes=dict(details),
         )
-    elif kind == "platform":
-        grant = None if attributes is None else Grant.from_json(json.loads(attributes))
-        record = PlatformRecord(time_ns, resource, severity, body, request_id, grant=grant)
-    else:
-        record = LineRecord(time_ns, request_id, resource, kind, body)
-    return record
+    if kind == "platform":
+        grant = None if details is None else Grant.from_json(details)
+        return PlatformRecord(time_ns, resource, severity, body, request_id, grant=grant)
+    if kind not in ("stdout", "stderr"):
+        raise ValueError(kind)
+    return LineRecord(time_ns, request_id, resource, kind, body)
 
 
 def searchable(row: Sequence[Any]) -> str:
@@ -282,12 +295,12 @@ def _text(text: str) -> str:
     """Return a storable text: of bounded length and without lone surrogates."""
     if len(text) > MAX_TEXT_CHARS:
         text = text[:MAX_TEXT_CHARS] + "…"
+    return encodable(text)
+
+
+def encodable(text: str) -> str:
+    """Return a text without lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode(errors="replace").decode()
-
-
-def _grant(grant: Grant) -> str:
-    """Return a grant as JSON. A longer line has as many characters as fit."""
-    return _text(_encode({**grant.to_json(), "line": grant.line[:MAX_LINE_CHARS]}))
 
 
 def _calls(record: RequestRecord) -> str:
@@ -308,8 +321,7 @@ def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
         )
         for each in record.calls
     ]
-    text = _encode([record.calls_omitted, calls])
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    return encodable(_encode([record.calls_omitted, calls]))
 
 
 def _decode_calls(text: str) -> tuple[tuple[Call, ...], int]:
@@ -341,6 +353,7 @@ _SPAN_FIELDS = tuple(field.name for field in fields(RequestRecord))[3:-2]
 """Members of a request in the order of its fields: without time, ids of all records, and calls."""
 _span_values = attrgetter(*_SPAN_FIELDS)
 _CALL_FIELDS = ("kind", "name", "start_ns", "wall_ns", "status", "code")
+_KINDS = {RequestRecord: "request", StructuredRecord: "structured", PlatformRecord: "platform"}
 
 
 def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
@@ -352,7 +365,7 @@ def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
     head = {
         **{name: text for name, text in (("node", entry.node), *entry.origin._asdict().items()) if text},
         "cursor": entry.cursor,
-        "kind": record_kind(record),
+        "kind": record.stream if isinstance(record, LineRecord) else _KINDS[type(record)],
         "time": format_utc(record.time_ns),
         "level": level(record),
         "resource": record.resource,
@@ -397,15 +410,6 @@ def _calls_of(documents: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
     )
 
 
-def record_kind(record: Record) -> str:
-    """Return the kind of a record: request, structured, stdout, stderr or platform."""
-    if isinstance(record, RequestRecord):
-        return "request"
-    if isinstance(record, StructuredRecord):
-        return "structured"
-    return record.stream if isinstance(record, LineRecord) else "platform"
-
-
 def utc(seconds: float) -> str:
     """Return a time, in seconds of the Unix epoch, as `2026-11-21T15:03:10Z`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -421,37 +425,21 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
     """Return the record of a JSON document. Raises `KeyError`, `ValueError` or `TypeError` if invalid."""
     time_ns, resource, request = parse_utc(document["time"]), document["resource"], document["request_id"]
     record: Record
-    match document["kind"]:
-        case "request":
-            record = RequestRecord(
-                time_ns=time_ns,
-                request_id=request,
-                resource=resource,
-                **{name: document[name] for name in _SPAN_FIELDS},
-                calls=_calls_of(document.get("calls", ())),
-                calls_omitted=document.get("calls_omitted", 0),
-            )
-        case "structured":
-            record = StructuredRecord(
-                time_ns=time_ns,
-                request_id=request,
-                trace_id=document["trace_id"],
-                span_id=document["span_id"],
-                resource=resource,
-                severity=document["level"],
-                body=document["body"],
-                attributes=dict(document["attributes"]),
-            )
-        case "stdout" | "stderr" as stream:
-            record = LineRecord(time_ns, request, resource, stream, document["body"])
-        case "platform":
-            grant = document.get("grant")
-            allowed = None if grant is None else Grant.from_json(grant)
-            record = PlatformRecord(
-                time_ns, resource, document["level"], document["body"], request, grant=allowed
-            )
-        case other:
-            raise ValueError(other)
+    if (kind := document["kind"]) == "request":
+        record = RequestRecord(
+            time_ns=time_ns,
+            request_id=request,
+            resource=resource,
+            **{name: document[name] for name in _SPAN_FIELDS},
+            calls=_calls_of(document.get("calls", ())),
+            calls_omitted=document.get("calls_omitted", 0),
+        )
+    else:
+        ids, details = ("", ""), document.get("grant")
+        if kind == "structured":
+            ids, details = (document["trace_id"], document["span_id"]), document["attributes"]
+        own = request, *ids
+        record = _log_record(kind, time_ns, document["level"], resource, own, document["body"], details)
     origin = Origin(**{name: document.get(name, "") for name in Origin._fields})
     return StoredRecord(int(document["cursor"]), record, document.get("node", ""), origin)
 

@@ -75,7 +75,6 @@ class CopiedBatch:
 
 
 def encode_batch(after: int, rows: Rows, series: Rows) -> bytes:
-    """Return the form that `decode_batch` reads."""
     return zlib.compress(json.dumps([after, rows, series], ensure_ascii=False).encode(), 1)
 
 
@@ -440,15 +439,12 @@ class TimelineRecorder:
             self._warn_omitted()
             self._failing, self._written = False, time.monotonic()
             if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:
-                self._trim(store)
+                self._trimmed = time.monotonic()
+                try:
+                    store.trim(self._now_ns())
+                except TimelineError as error:
+                    self._recover(error)
         return True
-
-    def _trim(self, store: TimelineStore) -> None:
-        self._trimmed = time.monotonic()
-        try:
-            store.trim(self._now_ns())
-        except TimelineError as error:
-            self._recover(error)
 
     def _next_batch(self) -> list[Entry]:
         """Aggregate measurements; return the next records, with a record about dropped ones after them."""

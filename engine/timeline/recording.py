@@ -14,15 +14,7 @@ from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
 from engine.stepwise_json import dump_verbatim, load_verbatim
-from engine.timeline.record import (
-    PlatformRecord,
-    Record,
-    RequestRecord,
-    StoredRecord,
-    format_utc,
-    parse_utc,
-    to_json,
-)
+from engine.timeline.record import PlatformRecord, RequestRecord, StoredRecord, format_utc, parse_utc, to_json
 from engine.trace import Capture
 
 REDACTED_VALUE = "[redacted]"
@@ -50,7 +42,6 @@ def folded(name: str) -> str:
 
 @lru_cache(4096)
 def is_credential(name: str) -> bool:
-    """Return whether a name stands for a credential."""
     return len(name) <= _MAX_NAME_CHARS and _CREDENTIAL.search(folded(name)) is not None
 
 
@@ -218,7 +209,6 @@ class RecordedMessage:
 
     @property
     def complete(self) -> bool:
-        """True if the complete body was stored."""
         return self.ended and self.size == len(self.body)
 
 
@@ -266,7 +256,6 @@ def to_exchange(recording: Recording) -> RecordedExchange:
 
 
 def original(recording: Recording) -> RecordedExchange:
-    """Return a recording with all its credentials."""
     return RecordedExchange(
         request_id=recording.request_id,
         **{name: getattr(recording, name) for name in _HEAD_FIELDS},
@@ -396,15 +385,12 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Recor
         response=RecordedMessage(
             _pairs(fields["response_headers"]), response, fields["response_size"], fields["response_ended"]
         ),
-        calls=decode_calls(head),
+        # Earlier versions of svc stored the changed rows.
+        calls=tuple(
+            RecordedCall(**{name: call[name] for name in call if name != "changes"})
+            for call in fields.get("calls", ())
+        ),
     )
-
-
-def decode_calls(head: str) -> tuple[RecordedCall, ...]:
-    """Return the calls of a stored head."""
-    calls = json.loads(head).get("calls", ())
-    # Earlier versions of svc stored the changed rows.
-    return tuple(RecordedCall(**{name: call[name] for name in call if name != "changes"}) for call in calls)
 
 
 def _pairs(headers: list[list[str]]) -> tuple[tuple[str, str], ...]:
@@ -413,6 +399,7 @@ def _pairs(headers: list[list[str]]) -> tuple[tuple[str, str], ...]:
 
 REPLAY_NOTE = "replay of "
 """Beginning of the record that marks a request as the replay of another."""
+_LINE = ("method", "target", "scheme", "authority")
 
 
 def exchange_document(exchange: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[str, Any]:
@@ -420,23 +407,14 @@ def exchange_document(exchange: RecordedExchange, entries: Sequence[StoredRecord
     records = [entry.record for entry in entries]
     spans = [record for record in records if isinstance(record, RequestRecord)]
     root = next((span for span in spans if span.root), None)
-    request = {
-        "method": exchange.method,
-        "target": exchange.target,
-        "scheme": exchange.scheme,
-        "authority": exchange.authority,
-        **_message(exchange.request),
-    }
-    response = {
-        "status": exchange.status,
-        "complete": exchange.response.ended,
-        **_message(exchange.response),
-    }
+    notes = [record.text for record in records if isinstance(record, PlatformRecord)]
+    replayed = (text.removeprefix(REPLAY_NOTE) for text in notes if text.startswith(REPLAY_NOTE))
+    response = {"status": exchange.status, "complete": exchange.response.ended, **_message(exchange.response)}
     return {
         "request_id": exchange.request_id,
         "time": format_utc(exchange.time_ns),
-        "replay_of": _replay_of(records),
-        "request": request,
+        "replay_of": next(replayed, None),
+        "request": {**{name: getattr(exchange, name) for name in _LINE}, **_message(exchange.request)},
         "response": response if exchange.status else None,
         "code": root.code if root is not None else "",
         "wall_ns": root.wall_ns if root is not None else 0,
@@ -453,13 +431,11 @@ def recorded_request(document: Mapping[str, Any]) -> RecordedExchange:
     headers = tuple((str(name), str(value)) for name, value in request["headers"])
     ended = not request["truncated"]
     size = len(body) if ended else int(request["size"])
+    line: dict[str, Any] = {name: str(request[name]) for name in _LINE}
     return RecordedExchange(
         request_id=str(document["request_id"]),
         time_ns=parse_utc(document["time"]),
-        method=str(request["method"]),
-        scheme=str(request["scheme"]),
-        authority=str(request["authority"]),
-        target=str(request["target"]),
+        **line,
         request=RecordedMessage(headers, body, size, ended),
         status=0,
         response=RecordedMessage((), b"", 0, ended=False),
@@ -467,20 +443,9 @@ def recorded_request(document: Mapping[str, Any]) -> RecordedExchange:
 
 
 def _message(message: RecordedMessage) -> dict[str, Any]:
-    body = b64encode(message.body).decode()
     return {
         "headers": list(message.headers),
-        "body": body,
+        "body": b64encode(message.body).decode(),
         "size": message.size,
         "truncated": not message.complete,
     }
-
-
-def _replay_of(records: Sequence[Record]) -> str | None:
-    """Return the id of the request that these records are a replay of."""
-    texts = (
-        record.text
-        for record in records
-        if isinstance(record, PlatformRecord) and record.text.startswith(REPLAY_NOTE)
-    )
-    return next((text.removeprefix(REPLAY_NOTE) for text in texts), None)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from array import array
 from bisect import bisect_right
@@ -42,8 +43,7 @@ _LEVEL = "case level {} end".format(
 _SPANS = "from main.record as span where span.request_id = record.request_id and span.request_id <> ''"
 _NODE = "/* node */ "
 """Place of the column `node` in the views of a fleet."""
-_ORIGIN = "/* origin */"
-"""Place of the columns about the service that recorded a record."""
+_ORIGIN = "".join(f", {name}" for name in Origin._fields)
 _VIEWS = {
     "requests": f"""
         select {_NODE}cursor, {_TIME} as time, time_ns, request_id, trace_id, resource,
@@ -89,18 +89,13 @@ _VIEWS = {
           strftime('%Y-%m-%dT%H:%M:%fZ', since_ns / 1e9, 'unixepoch') as since, description
         from main.metric""",
 }
-_NO_METRICS = """
-select null as time, null as time_ns, null as resource, null as name, null as kind, null as unit,
-  null as attributes, null as value, null as count, null as bounds, null as counts, null as since,
-  null as description
-where false"""
-"""The view of a file that an older svc wrote."""
 VIEWS = tuple(_VIEWS)
 """The views that a statement can read."""
 _READABLE = frozenset({*VIEWS, "record", "metric", "json_each", "json_tree", ""})
 _INTERNAL = frozenset({"dbstat", "exchange", "origin"})
 _ALLOWED = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 _FUNCTIONS = ("p50", "p95", "p99", "bucket", "ago")
+_DURATION = re.compile("([0-9]{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -108,25 +103,25 @@ class _SqlTimeline(TimelineDatabase):
     """A connection with the views and functions of a user's statement."""
 
     def _prepare(self, write: bool) -> None:
-        if self.run("pragma user_version")[0][0]:
-            stored = self.columns()
-            own = self.run("select node from main.origin")[0][0] if "node" in stored else ""
+        super()._prepare(write)
+        self.run("pragma query_only = off")
+        if not self.empty:
+            own = self.run("select node from main.origin")[0][0]
             node = f"coalesce(nullif(node, ''), {apsw.format_sql_value(own)}) as node, " if own else ""
-            columns = (each if each in stored else f"'' as {each}" for each in Origin._fields)
-            origin = "".join(f", {column}" for column in columns)
             for name, select in _VIEWS.items():
-                view = select.replace(_NODE, node).replace(_ORIGIN, origin)
-                self.run(f"create temp view {name} as {view}")
-            if not self.run("select 1 from main.sqlite_master where name = 'metric'"):
-                self.run(f"drop view metrics; create temp view metrics as {_NO_METRICS}")
+                self.run(f"create temp view {name} as {select.replace(_NODE, node)}")
+        self.run("pragma query_only = on")
         register_functions(self._database)
-        self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
+        self._database.create_scalar_function(
+            "path_of", lambda *values: str(values[0]).partition("?")[0], 1, deterministic=True
+        )
         self._database.create_scalar_function("call_id", _call_id, 2, deterministic=True)
         self._database.create_scalar_function("bucket", _bucket, 2, deterministic=True)
-        self._database.create_scalar_function("ago", _ago, 1)
+        self._database.create_scalar_function(
+            "ago", lambda *values: time.time_ns() - _seconds(values[0]) * 10**9, 1
+        )
         for percent in (50, 95, 99):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
-        super()._prepare(write)
 
     def select(
         self, sql: str, on_row: Callable[[list[str], Sequence[Any]], bool], canceled: Callable[[], bool]
@@ -254,33 +249,18 @@ class _Percentile:
         return low
 
 
-def _path_of(*values: Any) -> str:
-    return str(values[0]).partition("?")[0]
-
-
 def _call_id(*values: Any) -> str | None:
     """Return the span id of the call with an index, of a request's span id. None if it is not an integer."""
     span_id, index = values
     return call_id(str(span_id), index) if isinstance(index, int) else None
 
 
-def _ago(*values: Any) -> int:
-    """Return the time a duration ago, in nanoseconds of the Unix epoch."""
-    return time.time_ns() - _seconds(values[0]) * 1_000_000_000
-
-
 def _seconds(duration: Any) -> int:
     """Return the seconds of a duration such as `5m`. Raises ValueError."""
-    text = str(duration)
-    if not (
-        text[:-1].isdecimal()
-        and text[:-1].isascii()
-        and len(text) < 8
-        and text[-1:] in _UNITS
-        and int(text[:-1])
-    ):
-        raise ValueError(f"{text[:20]!r} is not a duration such as 30s, 5m, 1h or 1d")
-    return int(text[:-1]) * _UNITS[text[-1]]
+    match = _DURATION.fullmatch(str(duration))
+    if match is None or not int(match[1]):
+        raise ValueError(f"{str(duration)[:20]!r} is not a duration such as 30s, 5m, 1h or 1d")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _bucket(*values: Any) -> str | None:

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.confinement import python_module
-from engine.deploy.doors import DoorUsage
-from engine.deploy.serving import Publication
+from engine.deploy.serving import DoorUsage, Publication
 from engine.http.tls import CertificateSet
 from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState

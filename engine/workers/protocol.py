@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.deploy.doors import DoorUsage
-from engine.deploy.serving import Publication
+from engine.deploy.serving import DoorUsage, Publication
 from engine.gateway.client_address import Network
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY

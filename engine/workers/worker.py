@@ -9,9 +9,8 @@ import socket
 from collections.abc import Callable, Sequence
 
 from engine.bucket.blobs import FolderBlobs
-from engine.deploy.doors import DoorUsage, Tenants
 from engine.deploy.package_store import unpacker
-from engine.deploy.serving import ServingTable, VersionFactory
+from engine.deploy.serving import DoorUsage, ServingTable, Tenants, VersionFactory
 from engine.door import Door, DoorStorage
 from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings
@@ -119,7 +118,7 @@ async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: 
                 _use(tls, message.certificates, channel)
             elif isinstance(message, protocol.Publish):
                 name = message.publication.project.name
-                tenants.reopen(name)
+                tenants.reopen(name, message.publication.removal)
                 ready = await site.prepare(message.publication, lenient=True)
                 site.activate(ready, replace_all=not config.multi_project)
                 if message.publication.removed:

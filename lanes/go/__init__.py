@@ -1,5 +1,5 @@
 """The go lane: mainline Go to a wasi:http component."""
 
-from engine.manifest.lanes import LaneSpec
+from engine.manifest.model import LaneSpec
 
 SPEC = LaneSpec(name="go", build_variables=("TZ",), tone="teal")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from engine.manifest.lanes import LaneSpec
+from engine.manifest.model import LaneSpec
 
 _USUAL = ("src/index.ts", "src/index.js", "index.ts", "index.js")
 

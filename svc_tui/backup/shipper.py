@@ -20,18 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from quart import Blueprint
+
 from doors.tables.migrations import applied
 from doors.tables.replication.copy import LogPosition, read_log_position, still_file, write_stepwise
 from doors.tables.replication.entry import Assembler, Entry
 from doors.tables.replication.errors import storage_failure
-from doors.tables.replication.journal import (
-    FOLDER,
-    JournalEntry,
-    begin_again,
-    logged,
-    read_segment,
-    segments,
-)
+from doors.tables.replication.journal import FOLDER, JournalEntry, begin_again, logged, read_segment, segments
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.connections import (
     DATABASE_NAME,
@@ -43,6 +38,9 @@ from doors.tables.sqlite.connections import (
 )
 from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
 from engine.cancellation import cancel, finish
+from engine.control.app import Routes, require
+from engine.control.projects import Projects
+from engine.control.schemas import StrictModel
 from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
@@ -50,24 +48,34 @@ from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
 from engine.wasm.execution.thread_priority import yield_to_loop
-from svc_tui.backup.names import (
+from svc_tui.backup.restore import (
+    NOW_NS,
+    VERIFY_SECONDS,
+    parse_time,
+    replace_tables,
+    restore_tables,
+    text,
+    verify_tables,
+)
+from svc_tui.backup.store import (
     ID_FILE,
     SERVICE,
     TABLES,
     VALUES,
     VERIFIED,
+    BackupDamaged,
+    BackupError,
+    BackupStore,
+    BackupTaken,
     Entries,
     Snapshot,
+    StoredBucket,
     blob_name,
     parse_marks,
     parse_tables,
     values_name,
     values_times,
 )
-from svc_tui.backup.restore import replace_tables, restore_tables, text
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken
-from svc_tui.backup.stored import StoredBucket, read_values, stored_blobs
-from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
 
 SECONDS = 1.0
 """Interval of the backup."""
@@ -260,7 +268,7 @@ class Backup:
         write_atomic(path, json.dumps({"service": own}).encode(), sync=True)
         self._own, self._checked = own, time.monotonic()
         self._store.remove_partial()
-        self._blobs = set(stored_blobs(self._store))
+        self._blobs = set(self._store.blobs())
         self._shipped, self._values = {}, None
         self._values_ns = max(values_times(each.name for each in self._store.list(VALUES)), default=0)
         snapshots, entries = parse_tables(each.name for each in self._store.list(TABLES))
@@ -381,7 +389,6 @@ class Backup:
         self.alert(project, problem)
 
     async def _check(self) -> None:
-        """Find out whether the store is still that of this service."""
         self._checked = time.monotonic()
         self._has_begun = await self._in(self._threads, self._owner) == self._own
 
@@ -397,7 +404,6 @@ class Backup:
             self._beside[key].add_done_callback(partial(self._ended, key))
 
     def _ended(self, key: tuple[str, str], task: "asyncio.Task[None]") -> None:
-        """Note the end of work, and what failed."""
         del self._beside[key]
         failure = self._failed.pop(key, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
@@ -606,7 +612,7 @@ class Backup:
     async def _prune_blobs(self) -> None:
         """Remove artifacts that neither the service has nor a stored deployment needs."""
         self._blobs_pruned = self._pruned
-        stored = await self._in(self._threads, stored_blobs, self._store)
+        stored = await self._in(self._threads, self._store.blobs)
         if not self._blobs <= stored.keys():
             self._blobs, self._values = set(stored), None
         unused = stored.keys() - {info.digest async for info in self._bucket.blobs.list()}
@@ -627,7 +633,7 @@ class Backup:
         """Return the stored values of all times but those that the service still has."""
         values: dict[str, bytes] = {}
         for time_ns in values_times(each.name for each in self._store.list(VALUES)):
-            values |= read_values(self._store, values_name(time_ns))
+            values |= self._store.values(values_name(time_ns))
         return {key: value for key, value in values.items() if key not in own}
 
     def _prune(self, since_ns: int) -> None:
@@ -715,3 +721,29 @@ def _batches(entries: Iterable[JournalEntry]) -> Iterator[list[JournalEntry]]:
         size += len(each.content)
     if batch:
         yield batch
+
+
+class RestoreRequest(StrictModel):
+    """The moment to restore: a time in ISO 8601, or that before a deployment; by default the last one."""
+
+    at: str = ""
+    before_deployment: str = ""
+
+
+def blueprint(projects: Projects, backup: Backup | None) -> Blueprint:
+    """Return the route. It raises `SvcError` in a service without a backup."""
+    routes = Routes("restore", __name__)
+
+    @routes.post("/v1/projects/<project>/restore")
+    async def restore(project: str, data: RestoreRequest) -> LiveRestore:
+        """Replace the tables of a project by those of a moment; needs the role owner."""
+        require(project, "owner")
+        projects.data_dir(project)
+        if backup is None:
+            raise SvcError(
+                "this service has no backup", "It needs --backup URL when it starts.", code="backup"
+            )
+        time_ns = parse_time(data.at) if data.at else NOW_NS
+        return await backup.restore(project, time_ns, data.before_deployment)
+
+    return routes

@@ -2,26 +2,124 @@
 
 An object is a head and pieces: the id of a key, a nonce, and up to 1 MiB of compressed content each. A piece
 is sealed for its object, its place and whether it is the last one, so that none can be cut off or exchanged.
+
+Names have what a restore chooses by: sequences and times. `values/<time>`: accounts, secrets and deployments.
+`blobs/<sha256>-<bytes>`: artifacts. Of the tables of a project:
+`tables/<project>/<journal>/snapshot/<sequence>-<time>-<schema>` and
+`tables/<project>/<journal>/entries/<first>-<last>-<time>-<gaps>`. `verified/<project>/<time>`: when a restore
+of its tables was last found equal to them. `confirmed/<key>/<time>`: when a copy of the key with this id was
+last proved to open the backup. Times are those of Unix in ns.
 """
 
+import asyncio
+import json
 import os
+import re
 import zlib
-from collections.abc import Iterable, Iterator
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from engine.bucket.protocols import BlobCorrupt, BlobInfo, BlobMissing, Digest, VersionedValue
 from engine.errors import SvcError
-from engine.service.secrets_key import SecretsKey
-from svc_tui.backup.names import mark_name
+from engine.service.secrets import SecretsKey
 
-SCHEMES = ("s3", "gs", "az", "file")
+SERVICE = "service"
+"""Object with the id of the service that writes here."""
+ID_FILE = "backup.json"
+"""File of a data directory with the id of its service."""
+VALUES, BLOBS, TABLES, VERIFIED, CONFIRMED = "values", "blobs", "tables", "verified", "confirmed"
+_VALUES = re.compile(rf"{VALUES}/([0-9]{{20}})")
+_BLOB = re.compile(rf"{BLOBS}/([0-9a-f]{{64}})-([0-9]+)")
+_MARK = re.compile(r"([a-z]+)/([^/]+)/([0-9]{20})")
+_JOURNAL = rf"{TABLES}/([^/]+)/([^/]+)"
+_SNAPSHOT = re.compile(rf"{_JOURNAL}/snapshot/([0-9]+)-([0-9]+)-([0-9]+)")
+_ENTRIES = re.compile(rf"{_JOURNAL}/entries/([0-9]+)-([0-9]+)-([0-9]+)-([0-9]+)")
+
+
+class Snapshot(NamedTuple):
+    """A database of a project, whose last transaction is `sequence` of its journal."""
+
+    project: str
+    journal: str
+    sequence: int
+    time_ns: int
+    schema: int
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        head = f"{TABLES}/{self.project}/{self.journal}/snapshot"
+        return f"{head}/{self.sequence:016}-{self.time_ns:020}-{self.schema}"
+
+
+class Entries(NamedTuple):
+    """Transactions of a journal: `time_ns` is that of the first one, `gaps` counts those without content."""
+
+    project: str
+    journal: str
+    first: int
+    last: int
+    time_ns: int
+    gaps: int
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        head = f"{TABLES}/{self.project}/{self.journal}/entries"
+        return f"{head}/{self.first:016}-{self.last:016}-{self.time_ns:020}-{self.gaps}"
+
+
+def values_times(names: Iterable[str]) -> list[int]:
+    """Return the times of objects with values, in order. Other names are ignored."""
+    return sorted(int(found[1]) for name in names if (found := _VALUES.fullmatch(name)))
+
+
+def parse_blobs(names: Iterable[str]) -> dict[str, int]:
+    """Return the digests and sizes of blobs. Other names are ignored."""
+    return {found[1]: int(found[2]) for name in names if (found := _BLOB.fullmatch(name))}
+
+
+def blob_name(digest: str, size: int) -> str:
+    return f"{BLOBS}/{digest}-{size}"
+
+
+def values_name(time_ns: int) -> str:
+    return f"{VALUES}/{time_ns:020}"
+
+
+def parse_marks(kind: str, names: Iterable[str]) -> dict[str, int]:
+    """Return when projects were last `VERIFIED`, or keys `CONFIRMED`. Other names are ignored."""
+    found = (_MARK.fullmatch(name) for name in sorted(names))
+    return {each[2]: int(each[3]) for each in found if each is not None and each[1] == kind}
+
+
+def mark_name(kind: str, subject: str, time_ns: int) -> str:
+    """Return the name of the object that says when a project was `VERIFIED`, or a key `CONFIRMED`."""
+    return f"{kind}/{subject}/{time_ns:020}"
+
+
+def parse_tables(names: Iterable[str]) -> tuple[list[Snapshot], list[Entries]]:
+    """Return what the names below `tables` stand for, each in the order of names. Others are ignored."""
+    snapshots, entries = [], []
+    for name in names:
+        if found := _SNAPSHOT.fullmatch(name):
+            project, journal, *numbers = found.groups()
+            snapshots.append(Snapshot(project, journal, *map(int, numbers)))
+        elif found := _ENTRIES.fullmatch(name):
+            project, journal, *numbers = found.groups()
+            entries.append(Entries(project, journal, *map(int, numbers)))
+    return snapshots, entries
+
+
 PIECE_BYTES = 1 << 20
 PART_BYTES, PARALLEL_PARTS = 8 << 20, 3
 """Size of the parts of an upload, and how many are sent at a time."""
@@ -149,6 +247,13 @@ class BackupStore:
                     with suppress(FileNotFoundError):
                         self._obstore.delete(self._store, name)
 
+    def values(self, name: str) -> dict[str, bytes]:
+        """Return the values of an object. Raises `BackupDamaged`."""
+        return {key: b64decode(value) for key, value in json.loads(self.get(name)).items()}
+
+    def blobs(self) -> dict[str, int]:
+        return parse_blobs(each.name for each in self.list(BLOBS))
+
     def get(self, name: str) -> bytes:
         """Return the content of an object. Raises `BackupDamaged`."""
         return b"".join(self.read(name))
@@ -243,3 +348,50 @@ def _bound(name: str, place: int, last: bool) -> bytes:
 
 def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """Values of a backup."""
+
+    values: Mapping[str, bytes]
+
+    async def get(self, key: str) -> VersionedValue | None:
+        return VersionedValue(key, self.values[key], 1) if key in self.values else None
+
+    async def list(self, prefix: str) -> list[VersionedValue]:
+        return [
+            VersionedValue(*each, 1) for each in sorted(self.values.items()) if each[0].startswith(prefix)
+        ]
+
+
+class StoredBlobs:
+    """The blobs of a backup, with their sizes. Those that were found damaged are no longer listed."""
+
+    def __init__(self, store: BackupStore, sizes: Mapping[str, int]) -> None:
+        self._store, self._sizes = store, dict(sizes)
+
+    async def list(self) -> AsyncGenerator[BlobInfo, None]:
+        for digest, size in list(self._sizes.items()):
+            yield BlobInfo(Digest(digest), size, 0)
+
+    async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """See `Blobs`. Raises `BlobCorrupt` and `BlobMissing`."""
+        if digest not in self._sizes:
+            raise BlobMissing(digest)
+        pieces = self._store.read(blob_name(digest, self._sizes[digest]))
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                yield piece
+        except BackupDamaged as error:
+            del self._sizes[digest]
+            raise BlobCorrupt(digest) from error
+
+
+class StoredBucket:
+    """The bucket in a backup, with the values of one time or of several ones."""
+
+    def __init__(self, store: BackupStore, values: Mapping[str, bytes], blobs: Mapping[str, int]) -> None:
+        """`blobs` are digests and sizes."""
+        self.kv = StoredValues(values)
+        self.blobs = StoredBlobs(store, blobs)

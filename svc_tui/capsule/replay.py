@@ -15,8 +15,7 @@ from doors.tables.files.importer import load as load_tables
 from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.artifact import Artifact
-from engine.deploy.doors import Doors
-from engine.deploy.serving import BuildResult, Publication, ServingTable, VersionFactory
+from engine.deploy.serving import BuildResult, Doors, Publication, ServingTable, VersionFactory
 from engine.door import DoorRequest, DoorResponse, problem_response
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR

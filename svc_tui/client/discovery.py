@@ -132,8 +132,8 @@ def service_client(folder: Path, *, running: bool = False) -> Iterator[Client]:
 def _run_service(folder: Path) -> Iterator[None]:
     """Run the service on a thread of this process, with its applications on a random port."""
     from engine.http.sockets import bind
+    from svc_tui.serve.runtime import ServiceSettings
     from svc_tui.serve.server import run_service
-    from svc_tui.serve.settings import ServiceSettings
 
     public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
     settings = ServiceSettings(

@@ -15,25 +15,26 @@ from doors.tables.sqlite.connections import DATABASE_NAME
 from engine.bucket.layout import CONTROL
 from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
-from engine.service.secrets_key import KEY_FILE, SecretsKey
-from svc_tui.backup.names import (
+from engine.service.secrets import KEY_FILE, SecretsKey
+from svc_tui.backup.restore import NOW_NS, VERIFY_SECONDS, Restored, parse_time, restore, text, verify_tables
+from svc_tui.backup.restore import verify as check
+from svc_tui.backup.store import (
     BLOBS,
     CONFIRMED,
     ID_FILE,
     SERVICE,
     VALUES,
     VERIFIED,
+    BackupDamaged,
+    BackupStore,
     Entries,
+    OtherKey,
     Snapshot,
     parse_marks,
     parse_tables,
     values_name,
     values_times,
 )
-from svc_tui.backup.restore import NOW_NS, Restored, parse_time, restore, text
-from svc_tui.backup.store import BackupDamaged, BackupStore, OtherKey
-from svc_tui.backup.verify import VERIFY_SECONDS, verify_tables
-from svc_tui.backup.verify import verify as check
 from svc_tui.client.credentials import CredentialStore, current_project, noted_client
 from svc_tui.commands.bucket import absolute, summary
 from svc_tui.commands.options import AsJson, Yes, argument, flag, option

@@ -10,7 +10,7 @@ import typer
 
 from engine.bucket.copy import CopyReport
 from engine.bucket.folder import FolderBucket
-from engine.deploy.verify import Finding, verify_bucket
+from engine.deploy.gc import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.commands.options import AsJson, argument
 from svc_tui.serve.storage import check_tables, copy_storage, open_bucket

@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+from engine.control.discovery import find_endpoint
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.files.temporary import temporary_folder
 from engine.http.exchange import MAX_BODY
-from engine.http.sockets import bind, bind_reuseport, raise_fd_limit
+from engine.http.sockets import PortInUse, bind, bind_reuseport, raise_fd_limit
 from engine.manifest.load import find, load
 from svc_tui.commands.options import MaxBody, Workers, argument, flag, port_option
 from svc_tui.project.scaffold import create_project, write_schema
@@ -39,7 +40,14 @@ def dev(
     from svc_tui.dev.terminal import run
 
     raise_fd_limit()
-    sockets = bind_reuseport("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
+    try:
+        sockets = bind_reuseport("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
+    except PortInUse as error:
+        other = find_endpoint(root / DATA_DIR)
+        if other is None or not other.is_running:
+            raise
+        text = f"{error.message}; the Console or another svc dev (process {other.pid}) serves this project"
+        raise PortInUse(text, error.hint) from error
     cache = Home.from_environment(os.environ).cache()
     settings = Settings(sockets, cache, "deploy" if release else "dev", max_body << 20, schedules=schedules)
     asyncio.run(run(project, settings))

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import typer
 from rich.text import Text
 
-from engine.manifest.domains import parse_domain
+from engine.manifest.egress import parse_domain
 from svc_tui.client.credentials import call_service, current_project, project_service
 from svc_tui.commands.options import AsJson, argument, flag
 from svc_tui.deploy.format import certificate_lines, domain_lines, domain_state, record_line, service_lines

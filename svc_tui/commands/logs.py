@@ -15,7 +15,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
-from engine.timeline.query import RecordFilter, RecordRange, TimelineFollower, open_reader, select
+from engine.timeline.query import RecordFilter, TimelineFollower, open_reader, select
 from engine.timeline.record import SEVERITIES, RequestRecord, StoredRecord, encode, severity, to_json
 from svc_tui.commands.options import flag, option, resource_names
 from svc_tui.logs import (
@@ -129,10 +129,11 @@ def logs(
             stderr.note("no records yet: " + ("waiting for `svc dev`" if follow else "start `svc dev`"))
             if not follow:
                 return
-        record_range = RecordRange(_time_of_age(seconds), cursor, tail, _time_of_age(older))
+        since_ns, until_ns = _time_of_age(seconds), _time_of_age(older)
+        selected = replace(record_filter, since_ns=since_ns, until_ns=until_ns)
         position = cursor or 0
         # After "no records yet", records that are written before the first poll must not be skipped.
-        for page in select(path, record_filter, record_range) if has_records else ():
+        for page in select(path, selected, after=cursor, tail=tail) if has_records else ():
             _warn_dropped(page.dropped)
             show(page.entries)
             position = page.position
@@ -167,7 +168,7 @@ def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> N
         filters = {"request": request}
         RemoteLogs(credentials, load(root).name, entries.extend, _warn_dropped, filters=filters).run()
     elif path.exists():
-        for page in select(path, RecordFilter(request_id=request), RecordRange()):
+        for page in select(path, RecordFilter(request_id=request)):
             entries += page.entries
     if not entries:
         stderr.note("no matching records")

@@ -24,7 +24,7 @@ from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
 from engine.manifest.egress import Collector, parse_collector
-from engine.otlp.installation import require_otlp
+from engine.otlp import require_otlp
 from svc_tui.client.credentials import is_loopback
 from svc_tui.commands.fleet import parse_address
 from svc_tui.commands.options import MaxBody, Workers, flag, option
@@ -35,8 +35,8 @@ from svc_tui.terminal.signals import on_stop
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
-    from engine.alerts.delivery import Target
-    from svc_tui.serve.settings import ServiceSettings
+    from engine.alerts.alerts import Target
+    from svc_tui.serve.runtime import ServiceSettings
 
 GRACE_SECONDS = 10.0
 END_SECONDS = 10.0
@@ -210,7 +210,7 @@ def serve(
     trusted_proxies = tuple(map(_network, trusted_proxy or ()))
     targets: list[Target] = []
     if notify:
-        from engine.alerts.delivery import parse_target
+        from engine.alerts.alerts import parse_target
 
         targets = list(map(parse_target, notify))
     check_name(name)
@@ -226,7 +226,7 @@ def serve(
         provider = DnsProvider(acme_dns, domain, os.environ)
         authority_settings = replace(authority_settings, dns=provider)
     # Imported on demand: with the control API, it takes most of a start.
-    from svc_tui.serve.settings import ServiceSettings
+    from svc_tui.serve.runtime import ServiceSettings
 
     raise_fd_limit()
     supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())

@@ -64,7 +64,6 @@ class RequestLog:
         self._ended: deque[str] = deque(maxlen=MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
-        """Print or buffer the next record of the timeline."""
         if isinstance(record, RequestRecord):
             self._span(record)
             return
@@ -125,11 +124,7 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
     wide = stdout.width() >= WIDE_CELLS
     shown = front.request_id if wide else front.request_id[:SHORT_ID]
     path = " → ".join(span.resource or "–" for span in reversed(spans))
-    line += [
-        (meters, "dim"),
-        (f"  {path}", "cyan"),
-        (f"  {shown}", "dim"),
-    ]
+    line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {shown}", "dim")]
     if inner.code in INTERRUPTED:
         line.append((f"  {inner.detail if wide else inner.code}", "dim"))
     elif inner.detail and inner.detail.strip() not in stderr:
@@ -139,7 +134,11 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
 
 def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
     """Return the line of a record with a text. An empty `time` indents it below the line of its request."""
-    line: Styled = [(f"{time} " if time else "    │ ", "dim"), _badge(record)]
+    if isinstance(record, LineRecord):
+        name: str = record.stream
+    else:
+        name = record.severity if isinstance(record, StructuredRecord) else record.level
+    line: Styled = [(f"{time} " if time else "    │ ", "dim"), (f"{name.upper():<6} ", _BADGE[name])]
     if time and record.resource:
         line.append((f"{record.resource}  ", "cyan"))
     # Further lines are indented, so that they cannot pass for log lines.
@@ -151,15 +150,6 @@ def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line
-
-
-def _badge(record: LogRecord) -> tuple[str, str]:
-    """Return the badge of a record's kind, padded to a fixed width, and its color."""
-    if isinstance(record, LineRecord):
-        name: str = record.stream
-    else:
-        name = record.severity if isinstance(record, StructuredRecord) else record.level
-    return (f"{name.upper():<6} ", _BADGE[name])
 
 
 def _indented(text: str) -> str:

@@ -26,11 +26,10 @@ from engine.bucket.folder import KeyValueFile
 from engine.bucket.layout import BLOBS
 from engine.bucket.protocols import Blobs
 from engine.control.discovery import ControlEndpoint, find_endpoint
-from engine.deploy.doors import Doors
 from engine.deploy.gc import GRACE_NS, remove_unused
-from engine.deploy.serving import ServingTable, VersionFactory
+from engine.deploy.serving import Doors, ServingTable, VersionFactory
 from engine.dev.env_file import ENV_FILE, development_values
-from engine.dev.project import BuildFinished, DevConfig, DevProject
+from engine.dev.project import BuildFinished, DevProject
 from engine.dev.watch import SourceListener, Watcher
 from engine.door import DoorStorage
 from engine.errors import SvcError
@@ -124,7 +123,6 @@ class MigrationListener:
             self._reporter.note(f"{name} applied")
 
     async def aclose(self) -> None:
-        """Wait until migrations in progress are applied."""
         if self._applying is not None:
             await self._applying
 
@@ -154,7 +152,6 @@ class Settings:
 
     @property
     def port(self) -> int:
-        """The port of the project's addresses."""
         return int(self.sockets[0][0].getsockname()[1])
 
 
@@ -206,12 +203,7 @@ async def run_dev(
         storage = DoorStorage(FolderBlobs(data), secrets.token_bytes(32))
         await _collect_blobs(data, storage.blobs)
         opened = Doors(
-            composition.doors(),
-            project.name,
-            data,
-            timeline,
-            storage,
-            on_work=lambda name: jobs.wake(name),
+            composition.doors(), project.name, data, timeline, storage, on_work=lambda name: jobs.wake(name)
         )
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)
@@ -226,7 +218,9 @@ async def run_dev(
         registered = composition.lanes()
         for lane in registered.values():
             stack.push_async_callback(lane.aclose)
-        config = DevConfig(
+        dev = DevProject(
+            project,
+            table,
             lanes=registered,
             cache=settings.cache,
             mode=settings.mode,
@@ -236,7 +230,6 @@ async def run_dev(
             on_built=on_built,
             forward=workers.publish if workers else None,
         )
-        dev = DevProject(project, table, config)
         await dev.start()
         rates = RateMeter(lambda: dev.project)
         timeline.subscribe(rates)

@@ -137,8 +137,6 @@ def _warn_of_control(presence: "asyncio.Future[ControlEndpoint]") -> None:
 
 
 class _LineBuffer:
-    """A buffer of log lines that are written in batches."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         self._loop = loop
         self._stop = stop

@@ -10,9 +10,8 @@ from pathlib import Path
 from engine.errors import InvalidUsage, SvcError
 from engine.files.temporary import temporary_folder
 from engine.manifest import MANIFEST, edit
-from engine.manifest.lanes import kind_of
 from engine.manifest.load import read
-from engine.manifest.model import Mount, Project
+from engine.manifest.model import Mount, Project, kind_of
 from engine.manifest.path_rules import pattern_problem
 from engine.manifest.problems import alternatives, did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name

@@ -1,75 +1,317 @@
-"""The parts of a service below its sockets: timelines, Doors, guests, workers and deployments."""
+"""The parts of a service below its sockets: timelines, Doors, guests, workers, deployments, and its node.
+
+`ServiceSettings` are what `svc serve` is started with.
+"""
 
 import asyncio
-import contextlib
 import secrets
 import shutil
+import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from doors.files.store import FileStore
 from doors.tables.api.query import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
 from doors.tables.project_database import ProjectDatabase
 from doors.tables.replication import entry
+from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.journal import JOURNAL, trim_days
-from doors.tables.sqlite.owner import open_for_writing
-from engine.alerts.alerts import Alert
-from engine.alerts.monitor import AlertMonitor, Watched
+from doors.tables.replication.replica import Replicas
+from doors.tables.sqlite.owner import database_path, open_for_writing
+from engine.alerts.alerts import Alert, AlertMonitor, Target
 from engine.bucket.protocols import Bucket, Digest, disk_errors
 from engine.cancellation import cancel, spawn
+from engine.certificates.settings import AcmeSettings
 from engine.certificates.state import CertificateStates
+from engine.control.auth.accounts import Passwords
 from engine.control.auth.login_throttle import LoginThrottle
+from engine.control.project_threads import ProjectThreads
 from engine.control.routes.state import StatusSource
 from engine.control.routes.usage import MemoryState
-from engine.deploy.deployment import LIVE, Deployment
-from engine.deploy.doors import Tenants
+from engine.deploy.deployment import Deployment
 from engine.deploy.gc import GarbageError, GcReport, run_gc_daily
 from engine.deploy.package_store import unpacker
-from engine.deploy.serving import ServingTable, VersionFactory
+from engine.deploy.serving import ServingTable, Tenants, VersionFactory
 from engine.door import DoorStorage
 from engine.errors import SvcError
 from engine.files.durable import sync_folder
 from engine.files.temporary import temporary_folder
 from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet, share_attempts
-from engine.fleet.node import NODE_FOLDER
-from engine.fleet.records import ProjectFiles
+from engine.fleet.members import ASK_SECONDS, PREPARE, TABLES, Document, Prepare, Questions, Tables
+from engine.fleet.node import NODE_FOLDER, NodeAddress
+from engine.fleet.records import RECORDS, USAGE, FleetRecords, ProjectFiles
+from engine.fleet.tables_log import TablesLog
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.client_address import Network
+from engine.http.connection_limits import PER_ADDRESS
+from engine.http.exchange import MAX_BODY
 from engine.http.sockets import authority, bind
+from engine.http.tls import Certificate
 from engine.job_store import JobStore
 from engine.jobs.runner import JobRunner
 from engine.lane import ignore_progress
 from engine.log_forwarding import LogForwarder
-from engine.manifest.model import Project
+from engine.manifest.egress import Collector
+from engine.manifest.model import Project, host_label
+from engine.manifest.schema import is_name
 from engine.metrics.families import PoolState, ServiceMeter, ServiceState
 from engine.otlp.exports import Exports
 from engine.schedules.scheduler import Scheduler
-from engine.service.deployer import Deployer
+from engine.service.deployer import START_SECONDS, Deployer, follow
 from engine.service.domain_checks import DomainChecks, check_all
-from engine.service.domains import KEY_PREFIX as DOMAINS
-from engine.service.loading import START_SECONDS, follow
-from engine.service.quotas import KEY_PREFIX as QUOTAS
-from engine.service.removals import KEY_PREFIX as REMOVALS
-from engine.service.secrets import KEY_PREFIX as SECRETS
-from engine.service.secrets_key import SecretsKey
-from engine.timeline import database
+from engine.service.secrets import SecretsKey
 from engine.timeline.bus import TimelineBus, Topic
+from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.rates import RateMeter
-from engine.timeline.record import Origin, PlatformRecord
-from engine.timeline.recorder import TimelineRecorder
-from engine.usage import store
-from engine.usage.store import UsageRecorder
+from engine.timeline.record import Origin, PlatformRecord, format_utc
+from engine.timeline.recorder import TimelineRecorder, read_page
+from engine.usage.store import USAGE_FILE, UsageRecorder, UsageStore
 from engine.wasm.execution.background import BackgroundShare
 from engine.wasm.execution.memory_budget import ResidentSet, default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors
-from svc_tui.serve.fleet_node import NodeOfFleet
-from svc_tui.serve.settings import ServiceSettings, project_dir
+
+OWN_MEMORY_SHARE = 8
+"""One eighth of the memory budget is for the process that supervises workers."""
+SERVICE_DIR = "service"
+"""Data folder of the service itself. It cannot collide with projects, which have their own folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """How to serve. `public` has a list of bound sockets for each process, which may listen or not.
+
+    `grace` is in seconds. `origin` is the scheme and port of public URLs: `https://{}`, `http://{}:8080`.
+    """
+
+    data: Path
+    public: list[list[socket.socket]]
+    control: list[socket.socket]
+    domain: str
+    origin: str
+    certificate: Certificate | None
+    acme: AcmeSettings | None = None
+    """Authority that certificates are obtained from."""
+    plain: Sequence[socket.socket] = ()
+    """With `acme`: sockets that answer challenges and redirect to https."""
+    grace: float
+    log: Callable[[str, str], None]
+    """Takes a level and a line for the service's log."""
+    per_address: int = PER_ADDRESS
+    """Maximum connections per client address in each process, 0 for no limit."""
+    proxied: bool = False
+    """Whether a reverse proxy terminates TLS."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Networks of proxies that report the addresses of their clients."""
+    max_body: int = MAX_BODY
+    """Maximum request body in bytes."""
+    memory: int = 0
+    """Memory budget of all processes in bytes, 0 for the default."""
+    spare: Sequence[socket.socket] = ()
+    """Duplicates of the sockets. Requests there get 503 while the service becomes a fleet."""
+    join: str = ""
+    """Token of a fleet to join."""
+    fleet_listen: NodeAddress | None = None
+    """Address of this node in the fleet it joins (default: this machine's towards the fleet)."""
+    otlp: Collector | None = None
+    """OpenTelemetry collector that gets the records and metrics of all projects."""
+    region: str = ""
+    """Region of this machine, which its records have."""
+    notify: Sequence[Target] = ()
+    """Receivers of alerts."""
+    serving: bool = True
+    """False for a command with the folder of a stopped service, whose options it does not know.
+
+    No schedule runs then, no domain is checked, no alert is sent.
+    """
+    console: bool = True
+    """Whether to serve the Console to browsers."""
+    backup: str = ""
+    """URL of an object store for backups, empty for none."""
+    log_days: int = 7
+    """Days of the history of tables, and of the moments that a backup can be restored to."""
+    passwords: Passwords = field(default_factory=Passwords)
+    """Password hashing and its cost."""
+
+    @property
+    def secure(self) -> bool:
+        return self.certificate is not None or self.acme is not None
+
+    @property
+    def scheme(self) -> str:
+        """Scheme of a TLS-terminating proxy, else empty."""
+        return "https" if self.proxied else ""
+
+    def memory_shares(self) -> tuple[int, int]:
+        """Return the memory budgets of this process and of each worker, in bytes.
+
+        With workers, this process runs guests for health checks and schedules only.
+        """
+        total, workers = self.memory or default_budget(), len(self.public)
+        own = total // OWN_MEMORY_SHARE if workers > 1 else total
+        return own, (total - own) // workers
+
+    @property
+    def address(self) -> str:
+        return self.origin.format(self.domain)
+
+    def url_of(self, project: str, resource: str = "") -> str:
+        """Return the public URL of a resource, or of the project without one."""
+        return self.origin.format(f"{host_label(project, resource)}.{self.domain}")
+
+
+def project_dir(data: Path, project: str) -> Path:
+    return data / "projects" / project if project else data / SERVICE_DIR
+
+
+REPAIR, REMOVE = "repair", "remove"
+REPAIR_SECONDS = 1200.0
+"""Longer than a node compares its copy with those of other nodes."""
+MAX_WAITING = 512
+"""Maximum questions about a project that wait for a thread."""
+USAGE_ROWS = 10_000
+
+
+class NodeOfFleet:
+    """Replicas and questions. A service without a fleet has none: it does not call `start`."""
+
+    def __init__(self, data: Path) -> None:
+        self.records: FleetRecords | None = None
+        self.log: TablesLog | None = None
+        self._data = data
+        self._stack = AsyncExitStack()
+
+    async def start(self, bucket: JetStreamBucket, fleet: Fleet) -> None:
+        """Replicate tables, publish records, ask and answer from now on. Raises `SvcError`."""
+        node, presence = fleet.require_node(), fleet.presence
+        assert presence is not None
+        log = TablesLog(bucket.connection, bucket.namespace, node.fleet, node.node, presence.present)
+        await log.create()
+        self._replicas = replicas = Replicas(log, self._data / "projects")
+        replicas.start()
+        self._stack.push_async_callback(replicas.aclose)
+
+        async def tables(question: Document) -> dict[str, Any]:
+            """Return how far the copies of a project ("": of all) are behind the log, and what is wrong."""
+            project = question["project"]
+            folder = project_dir(self._data, project)
+            if project and database_path(folder).exists():
+                replicas.of(folder)
+            opened = {name: each for name, each in replicas.opened.items() if project in ("", name)}
+            troubles = [
+                {"project": name, "since": format_utc(trouble[0]), "problem": trouble[1]}
+                for name, replica in opened.items()
+                if (trouble := replica.trouble) is not None
+            ]
+            lags = [replica.copy.lag_ms for replica in opened.values()]
+            return {"lag_ms": max(lags, default=None), "troubles": troubles}
+
+        questions = Questions(bucket.connection, f"{bucket.namespace}.questions", node.node, presence.present)
+        self._questions = questions
+        questions.answer(TABLES, tables)
+        answer_reads(questions, partial(project_dir, self._data))
+        questions.answer(REPAIR, replicas.offer)
+        await self._stack.enter_async_context(questions.serve())
+        self.records = FleetRecords(bucket.connection, bucket.namespace, presence, questions)
+        self._stack.push_async_callback(self.records.aclose)
+        await self.records.start()
+        self.log = log
+
+    def prepare_everywhere(self, prepare: Prepare) -> Prepare:
+        """Prepare deployments that other nodes activate from now on; return what asks them to."""
+        self._questions.answer(PREPARE, lambda question: prepare(question["project"], question["deployment"]))
+        return self._questions.prepare_everywhere
+
+    async def remove(self, project: str) -> None:
+        if self.records is not None:
+            self.records.remove(project)
+            await self._replicas.remove(project)
+
+    def delete_everywhere(
+        self, apply: Callable[[str], Awaitable[None]], is_pending: Callable[[str], Awaitable[bool]]
+    ) -> Callable[[str], Awaitable[None]]:
+        """Return what has the other nodes `apply` the removal of a project, and deletes its log of tables.
+
+        Nodes that do not answer apply it when they follow the bucket again.
+        """
+        self._questions.answer(REMOVE, lambda question: apply(question["project"]))
+
+        async def delete(project: str) -> None:
+            assert self.log is not None
+            asking = [self._questions.ask(node, REMOVE, {"project": project}) for node in self.log.others()]
+            await asyncio.gather(*asking, return_exceptions=True)
+            last = await self.log.last(project)
+            if await is_pending(project):
+                await self.log.remove(project, last)
+
+        return delete
+
+    async def tables(self, nodes: Collection[str], project: str) -> Tables:
+        """See `FindTables`."""
+        if self.log is None:
+            return Tables()
+        asking = [self._questions.ask(node, TABLES, {"project": project}, ASK_SECONDS) for node in nodes]
+        answers = await asyncio.gather(self.log.leader(ASK_SECONDS), *asking, return_exceptions=True)
+        found = {
+            node: answer for node, answer in zip(nodes, answers[1:], strict=True) if isinstance(answer, dict)
+        }
+        return Tables(answers[0] if isinstance(answers[0], str) else "", found)
+
+    async def repair(self, project: str, node: str, commit: bool) -> list[str]:
+        """Return the nodes whose copies of the tables differ from that of a node; `commit`: they take it.
+
+        Raises `SvcError`.
+        """
+        if self.log is None:
+            raise FleetError("this service does not serve a fleet", "Create one with `svc fleet start`.")
+        if not await self.log.last(project):
+            raise ReplicationError("not-found", f"{project} has no tables in this fleet")
+        if node not in (self.log.node, *self.log.others()):
+            raise ReplicationError("unavailable", f"the node {node} does not run", "Start it first.")
+        question = {"project": project, "commit": commit}
+        try:
+            return list((await self._questions.ask(node, REPAIR, question, REPAIR_SECONDS))["differing"])
+        except SvcError as error:
+            message = f"the copy of {node} cannot be taken: {error.message}"
+            raise ReplicationError("unavailable", message) from error
+
+    async def aclose(self) -> None:
+        """Stop. The tables must be closed."""
+        await self._stack.aclose()
+
+
+def answer_reads(questions: Questions, data_dir: Callable[[str], Path]) -> None:
+    """Answer questions about the records and the usage of a project, whose data folder `data_dir` returns.
+
+    Answering raises `SvcError`.
+    """
+    threads = ProjectThreads("fleet-answers", max_waiting=MAX_WAITING)
+
+    async def read(name: str, page: Callable[[Path, str, Any], Any], question: Document) -> Any:
+        if not is_name(project := question["project"]):
+            raise SvcError(f'invalid project name "{project[:80]}"')
+        file = data_dir(project) / name
+        return await threads.of(str(file.parent))(partial(page, file, question["of"], question["after"]))
+
+    questions.answer(RECORDS, partial(read, TIMELINE_FILE, read_page))
+    questions.answer(USAGE, partial(read, USAGE_FILE, _read_usage))
+
+
+def _read_usage(path: Path, node: str, after: Any) -> dict[str, Any]:
+    if not path.exists():
+        return {"rows": []}
+    with closing(UsageStore(path)) as store:
+        return {"rows": store.page_of(node, (after[0], after[1]), USAGE_ROWS)}
 
 
 async def migrate(folder_of: Callable[[str], Path], deployment: Deployment, files: Mapping[str, str]) -> None:
@@ -126,7 +368,7 @@ class Runtime:
     """The parts of a service that its projects use. Create it on the event loop, by `open_runtime`."""
 
     def __init__(
-        self, settings: ServiceSettings, bucket: Bucket, node: Fleet, closing: contextlib.AsyncExitStack
+        self, settings: ServiceSettings, bucket: Bucket, node: Fleet, closing: AsyncExitStack
     ) -> None:
         """`closing` closes each part in the reverse order of their registration. Raises `SvcError`."""
         self._settings, self._bucket, self._node, self._closing = settings, bucket, node, closing
@@ -135,15 +377,19 @@ class Runtime:
         """Called with the name of each project that was activated while the service serves."""
         self.meter = ServiceMeter()
         self.monitor = AlertMonitor(
-            Watched(settings.data, settings.certificate, self.meter, self._memory_use, self._absent_nodes),
-            lambda project: settings.url_of(project) if project else settings.address,
-            settings.notify,
-            self._lost,
-            partial(settings.log, "warning"),
+            settings.data,
+            settings.certificate,
+            self.meter,
+            memory=self._memory_use,
+            absent=self._absent_nodes,
+            url_of=lambda project: settings.url_of(project) if project else settings.address,
+            targets=settings.notify,
+            lost=self._lost,
+            warn=partial(settings.log, "warning"),
         )
         self.peers = NodeOfFleet(settings.data)
         closing.push_async_callback(self.peers.aclose)
-        self._recorders: dict[str, contextlib.ExitStack] = {}
+        self._recorders: dict[str, ExitStack] = {}
         self.removed = Topic[str]()
         """Gets the name of each project that is removed."""
         closing.callback(self._close_recorders)
@@ -270,9 +516,7 @@ class Runtime:
         await deployer.start(self._warn)
         compiling.cancel()
         if isinstance(bucket, JetStreamBucket):
-            follow(
-                self._following, bucket.kv.watch, (LIVE, SECRETS, QUOTAS, DOMAINS, REMOVALS), deployer.refresh
-            )
+            follow(self._following, bucket.kv.watch, deployer.refresh)
             await share_attempts(bucket.connection, bucket.namespace, self.throttle)
             deployer.ready_elsewhere = self.peers.prepare_everywhere(deployer.prepare)
         if self._settings.serving:
@@ -319,10 +563,7 @@ class Runtime:
         pools = [own, *(await self.workers.pool_states() if self.workers else ())]
         memory = self.memory()
         return ServiceState(
-            pools,
-            memory_used=memory.used,
-            memory_budget=memory.budget,
-            counters=self._exports.families(),
+            pools, memory_used=memory.used, memory_budget=memory.budget, counters=self._exports.families()
         )
 
     def status(self) -> StatusSource:
@@ -343,8 +584,8 @@ class Runtime:
     def _record(self, project: str, timeline: TimelineBus) -> None:
         """Store the records of a new timeline, count them, and send them to the fleet and to collectors."""
         records = self.peers.records if project else None
-        path = self.folder(project) / database.TIMELINE_FILE
-        usage_path = self.folder(project) / store.USAGE_FILE
+        path = self.folder(project) / TIMELINE_FILE
+        usage_path = self.folder(project) / USAGE_FILE
         recorder = TimelineRecorder(
             path,
             timeline,
@@ -355,7 +596,7 @@ class Runtime:
         )
         publish = partial(records.publish_usage, project) if records is not None else None
         usage_recorder = UsageRecorder(usage_path, timeline, self._warn, publish=publish)
-        self._recorders[project] = contextlib.ExitStack()
+        self._recorders[project] = ExitStack()
         self._recorders[project].callback(usage_recorder.close)
         self._recorders[project].callback(recorder.close)
         if records is not None:
@@ -428,10 +669,10 @@ class Runtime:
         )
 
 
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def open_runtime(settings: ServiceSettings, bucket: Bucket, node: Fleet) -> AsyncIterator[Runtime]:
     """Open the parts of a service, whose live deployments are loaded then. Raises `SvcError`."""
-    async with contextlib.AsyncExitStack() as closing:
+    async with AsyncExitStack() as closing:
         forwarder = LogForwarder(settings.log)
         closing.callback(forwarder.uninstall)
         runtime = Runtime(settings, bucket, node, closing)

@@ -56,8 +56,7 @@ from engine.fleet.node import (
 )
 from engine.fleet.registry import KEEPERS
 from engine.fleet.tables_log import SNAPSHOTS, STREAM, TablesLog
-from engine.service.secrets import KEY_PREFIX, SecretStore
-from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
+from engine.service.secrets import KEY_FILE, KEY_PREFIX, SecretsKey, SecretsKeyError, SecretStore
 from engine.timeline.record import format_utc
 
 READY_SECONDS = 120.0

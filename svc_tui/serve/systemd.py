@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
-from engine.http.connection_limits import Address, parse_ip
+from engine.http.connection_limits import parse_ip
 from engine.http.sockets import BACKLOG, authority, resolve_localhost
 
 FIRST_DESCRIPTOR = 3
@@ -56,7 +56,8 @@ class SystemdHandoff:
     def claim(self, host: str, port: int) -> list[socket.socket]:
         """Return the sockets that listen on an address; the caller then owns them."""
         addresses = [(parse_ip(address), port) for address in resolve_localhost(host) if parse_ip(address)]
-        claimed = [sock for sock in self.sockets if _address(sock) in addresses]
+        places = {sock: sock.getsockname()[:2] for sock in self.sockets}
+        claimed = [sock for sock, (ip, at) in places.items() if (parse_ip(ip), at) in addresses]
         for sock in claimed:
             self.sockets.remove(sock)
         return claimed
@@ -96,11 +97,6 @@ def _listening(number: int) -> socket.socket:
         )
     opened.setblocking(False)
     return opened
-
-
-def _address(opened: socket.socket) -> tuple[Address | None, int]:
-    host, port = opened.getsockname()[:2]
-    return parse_ip(host), port
 
 
 def check_name(name: str) -> None:

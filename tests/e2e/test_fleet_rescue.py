@@ -15,8 +15,7 @@ import pytest
 
 from engine.bucket.folder import FolderBucket
 from engine.fleet.node import NODE_FOLDER, FleetNode
-from engine.service.secrets import SecretStore
-from engine.service.secrets_key import KEY_FILE, SecretsKey
+from engine.service.secrets import KEY_FILE, SecretsKey, SecretStore
 from tests.engine.fleet.cluster import free_addresses
 from tests.engine.fleet.machines import INSERT, TEXTS, Machines
 from tests.faults.faulty_fleet import FaultyFleet

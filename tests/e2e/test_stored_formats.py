@@ -88,7 +88,7 @@ def test_change_of_what_is_stored_raises_the_version_of_the_layout(tmp_path: Pat
         return
     if described != golden:
         pytest.fail(
-            "the stored formats changed: raise CURRENT in engine/bucket/layout.py and add a step for folders"
-            f" of the version before, or FORMAT for {NODE_FILE}; then write {GOLDEN.name} with"
+            "the stored formats changed: raise CURRENT in engine/bucket/layout.py and have folders of the"
+            f" version before upgraded, or raise FORMAT for {NODE_FILE}; then write {GOLDEN.name} with"
             " SVC_WRITE_SNAPSHOTS=1"
         )

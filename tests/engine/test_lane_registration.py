@@ -7,9 +7,9 @@ import pytest
 
 from engine.artifact import FolderArtifact
 from engine.lane import BuildRequest, Lane, Tool
-from engine.manifest import lanes as registry
-from engine.manifest.lanes import LaneSpec
+from engine.manifest import model as registry
 from engine.manifest.load import load
+from engine.manifest.model import LaneSpec
 from engine.manifest.problems import ManifestError
 from engine.manifest.schema import manifest_schema
 from svc_tui import composition

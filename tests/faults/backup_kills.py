@@ -23,10 +23,9 @@ from pathlib import Path
 
 import httpx
 
-from engine.service.secrets_key import SecretsKey
-from svc_tui.backup.names import TABLES, parse_tables
+from engine.service.secrets import SecretsKey
 from svc_tui.backup.restore import restore
-from svc_tui.backup.store import BackupStore
+from svc_tui.backup.store import TABLES, BackupStore, parse_tables
 from tests.faults.applications import INSERT, SOURCES, body_of, default_cache, toolchains
 from tests.faults.killed_service import KilledService
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from engine.alerts.delivery import Target
+from engine.alerts.alerts import Target
 from engine.artifact import Artifact
 from engine.certificates.settings import AcmeSettings
 from engine.http.sockets import bind, bind_reuseport
@@ -18,8 +18,8 @@ from engine.manifest.model import Resource
 from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
+from svc_tui.serve.runtime import ServiceSettings
 from svc_tui.serve.server import run_service
-from svc_tui.serve.settings import ServiceSettings
 from tests.engine.control.service import quick
 
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.alerts.delivery import parse_target
+from engine.alerts.alerts import parse_target
 from engine.errors import InvalidUsage
 from engine.http.tls import Certificate
 from svc_tui.client import ApiError, Client

@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from engine import otlp
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.egress import parse_collector
-from engine.otlp import installation
 from svc_tui.client import ApiError
 from svc_tui.commands.serve import serve
 from tests.engine.control.test_metrics import scrape, token
@@ -95,7 +95,7 @@ def test_headers_of_a_project_are_secrets(tmp_path: Path) -> None:
 def test_project_without_the_packages_on_the_service_gets_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installation, "PACKAGES", ("opentelemetry.missing",))
+    monkeypatch.setattr(otlp, "PACKAGES", ("opentelemetry.missing",))
     root = static_shop(tmp_path / "shop")
     manifest = MANIFEST.replace("\n\n", '\notlp = "http://127.0.0.1:1"\n\n', 1)
     (root / "svc.toml").write_text(manifest)
@@ -111,7 +111,7 @@ def test_project_without_the_packages_on_the_service_gets_a_warning(
 
 
 def test_serve_without_the_packages_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "PACKAGES", ("opentelemetry.missing.part",))
+    monkeypatch.setattr(otlp, "PACKAGES", ("opentelemetry.missing.part",))
     with pytest.raises(SvcError) as caught:
         serve(otlp="http://127.0.0.1:4318")
     assert caught.value.code == "otlp-not-installed"

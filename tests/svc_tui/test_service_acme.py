@@ -18,7 +18,7 @@ from cryptography import x509
 
 from engine.certificates import manager
 from engine.certificates.dns_provider import RFC2136, DnsProvider
-from engine.certificates.store import PREFIX
+from engine.certificates.manager import PREFIX
 from engine.control.discovery import find_endpoint
 from svc_tui.client import ApiError, Client
 from svc_tui.deploy.format import certificate_lines

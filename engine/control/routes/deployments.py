@@ -18,8 +18,7 @@ from engine.control.schemas import deployments as types
 from engine.deploy.deployment import DeployedResource, Deployment, Live
 from engine.errors import SvcError
 from engine.quota import NO_QUOTA
-from engine.service.deployer import Deployer
-from engine.service.spec import NO_PROJECT_DIR, DeploySpec, read_packages, read_project
+from engine.service.deployer import NO_PROJECT_DIR, Deployer, DeploySpec, read_packages, read_project
 
 MAX_BLOB_BYTES = 1 << 30
 """Maximum size of one file of an artifact."""

@@ -8,11 +8,10 @@ from engine.certificates.settings import AcmeSettings
 from engine.certificates.state import CertificateState, CertificateStates, ServiceCertificate
 from engine.control.app import Routes, principal
 from engine.control.schemas import StrictModel
-from engine.manifest.domains import DomainInvalid, parse_domain
-from engine.service.deployer import Deployer
+from engine.manifest.egress import DomainInvalid, parse_domain
+from engine.service.deployer import NO_PROJECT_DIR, Deployer
 from engine.service.domain_checks import DnsRecord, DomainChecks, Reached, summary
 from engine.service.domains import DomainState
-from engine.service.spec import NO_PROJECT_DIR
 
 
 class DomainOut(StrictModel):

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -34,7 +35,6 @@ from engine.timeline.query import (
     CursorPage,
     RecordFilter,
     RecordPage,
-    RecordRange,
     TimelineFollower,
     TimelineReader,
     open_reader,
@@ -143,11 +143,10 @@ async def follow(
 async def stream_records(run: Run, path: Path, query: LogsQuery) -> AsyncIterator[bytes]:
     """Yield the records of a timeline."""
     since_ns, until_ns = query.times()
-    record_filter = query.filter()
-    record_range = RecordRange(since_ns, query.after, query.tail, until_ns)
-    position = 0
+    record_filter, position = query.filter(), 0
+    selected = replace(record_filter, since_ns=since_ns, until_ns=until_ns)
     try:
-        with closing(select(path, record_filter, record_range)) as pages:
+        with closing(select(path, selected, after=query.after, tail=query.tail)) as pages:
             while (page := await run(lambda: next(pages, None))) is not None:
                 yield _record_lines(page)
                 position = page.position

@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from quart import Response
 
-from engine.alerts.alerts import Alert
-from engine.alerts.monitor import AlertMonitor, Attempt
+from engine.alerts.alerts import Alert, AlertMonitor, Attempt
 from engine.control.access import ALL_PROJECTS
 from engine.control.app import Routes, principal
 from engine.control.project_threads import ProjectThreads

@@ -17,8 +17,7 @@ from engine.control.projects import Projects, known
 from engine.control.routes.schedules import ScheduleOut
 from engine.control.routes.usage import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.schemas import QueryModel, StrictModel
-from engine.deploy.doors import DoorUsage
-from engine.deploy.serving import ResourceStatus, State
+from engine.deploy.serving import DoorUsage, ResourceStatus, State
 from engine.door import Door, Stored
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic

@@ -9,8 +9,7 @@ from engine.artifact import ArtifactKind
 from engine.control.schemas import StrictModel
 from engine.deploy.deployment import DrawnMount
 from engine.manifest.edit import Change
-from engine.manifest.lanes import LaneTone, kind_of, tone_of
-from engine.manifest.model import Project
+from engine.manifest.model import LaneTone, Project, kind_of, tone_of
 from engine.manifest.problems import ManifestError
 
 MAX_CHANGES = 200

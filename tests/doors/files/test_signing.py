@@ -9,6 +9,10 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 
 from doors.files import signing
+from doors.files.door import FilesDoor
+from doors.tables.project_database import ProjectDatabase
+from engine.bucket.blobs import FolderBlobs
+from engine.deploy.serving import Tenants
 from engine.door import DoorStorage
 from tests.doors.files.files_door import Files, broken
 
@@ -43,6 +47,24 @@ def test_signed_put_and_get_are_for_one_key_and_method(files: Files) -> None:
         assert (await files.ask("HEAD", get, client=True)).status == 200
         assert (await files.ask("PUT", get, b"x", client=True)).status == 403
         assert (await files.ask("GET", get)).status == 404, "guests do not use signed URLs"
+
+    asyncio.run(test())
+
+
+def test_url_of_a_removed_project_is_refused_by_the_next_one_of_its_name(tmp_path: Path) -> None:
+    async def test() -> None:
+        storage = DoorStorage(FolderBlobs(tmp_path), b"secret")
+        tenants = Tenants(
+            [FilesDoor(ProjectDatabase)], lambda name: tmp_path / name, lambda *_: None, storage
+        )
+        files, opened = Files(tmp_path), []
+        for removal in ("", "first", "first"):
+            tenants.reopen("shop", removal)
+            files.door = tenants.doors("shop").open["files"].door  # type: ignore[assignment]
+            opened.append(await signed(files, method="PUT"))
+            valid = [(await files.ask("PUT", url, b"x", client=True)).status != 403 for url in opened]
+            assert valid == [each == removal for each in ("", "first", "first")[: len(opened)]]
+            await tenants.remove("shop")
 
     asyncio.run(test())
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.alerts import delivery
-from engine.alerts.alerts import Alert
-from engine.alerts.delivery import (
+from engine.alerts import alerts as delivery
+from engine.alerts.alerts import (
     GIVE_UP_SECONDS,
     MAX_WAITING,
+    Alert,
+    AlertMonitor,
     Sender,
     Webhook,
     parse_target,
 )
-from engine.alerts.monitor import AlertMonitor, Watched
 from engine.cancellation import cancel
 from engine.errors import InvalidUsage, SvcError
 from engine.metrics.families import ServiceMeter
@@ -241,9 +241,17 @@ def test_alert_that_a_receiver_cannot_take_now_is_retried(status: int) -> None:
 
 def test_receivers_that_fail_delay_no_other_receiver(tmp_path: Path) -> None:
     async def scenario(urls: list[str], done: Callable[[], bool]) -> None:
-        watched = Watched(tmp_path, None, ServiceMeter(), lambda: (0, 1), absent)
-        targets = [parse_target(url) for url in urls]
-        monitor = AlertMonitor(watched, str, targets, lambda alert, why: None, lambda text: None)
+        monitor = AlertMonitor(
+            tmp_path,
+            None,
+            ServiceMeter(),
+            memory=lambda: (0, 1),
+            absent=absent,
+            url_of=str,
+            targets=[parse_target(url) for url in urls],
+            lost=lambda alert, why: None,
+            warn=lambda text: None,
+        )
         monitor.start()
         for number in range(20):
             monitor.report("deploy-failed", f"p{number}", "failed")

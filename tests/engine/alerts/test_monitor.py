@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.alerts import monitor as monitors
-from engine.alerts.monitor import CHECK_SECONDS, WINDOW_SECONDS, AlertMonitor, Watched
+from engine.alerts import alerts as monitors
+from engine.alerts.alerts import CHECK_SECONDS, WINDOW_SECONDS, AlertMonitor
 from engine.errors import SvcError
 from engine.http.tls import Certificate
 from engine.metrics.families import ServiceMeter
@@ -43,8 +43,17 @@ class Machine:
         self.nodes: dict[str, str] | None = {}
         self.reports = True
         self.meter = ServiceMeter()
-        watched = Watched(data, certificate, self.meter, lambda: self.memory, self.absent)
-        self.monitor = AlertMonitor(watched, "https://{}.test".format, (), lambda alert, reason: None, print)
+        self.monitor = AlertMonitor(
+            data,
+            certificate,
+            self.meter,
+            memory=lambda: self.memory,
+            absent=self.absent,
+            url_of="https://{}.test".format,
+            targets=(),
+            lost=lambda alert, reason: None,
+            warn=print,
+        )
 
     async def absent(self) -> tuple[dict[str, str], bool]:
         if self.nodes is None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.bucket.copy import CopyReport, copy_bucket, verify_blobs
+from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import BucketError, Digest
+from engine.bucket.protocols import BucketError
+from engine.deploy.gc import Finding, verify_bucket
 from tests.support.blobs import put
 
 
@@ -71,7 +72,7 @@ def test_verify_counts_blobs_and_returns_corrupt_ones(tmp_path: Path) -> None:
             path = tmp_path / "source" / "blobs" / digest
             path.chmod(0o644)
             path.write_bytes(b"bad")
-            report, corrupt = await verify_blobs(source, ignore)
-            assert (report.blobs, corrupt) == (1, [Digest(digest)])
+            report, findings = await verify_bucket(source, ignore)
+            assert (report.blobs, findings) == (1, [Finding("corrupt", f"blob sha256:{digest}")])
 
     asyncio.run(scenario())

@@ -133,28 +133,11 @@ def test_invalid_version_file_raises(root: Path, text: str) -> None:
         FolderBucket(root)
 
 
-def test_older_layout_is_migrated_once_in_order(root: Path) -> None:
-    applied = []
-    steps = {version: lambda _root, version=version: applied.append(version) for version in (1, 2)}
+def test_older_layout_becomes_the_current_one(root: Path) -> None:
     opened(root)
     (root / layout.VERSION).write_text("svc bucket, layout 1\n")
-    layout.prepare(root, current=3, steps=steps)
-    layout.prepare(root, current=3, steps=steps)
-    assert applied == [1, 2]
-    assert (root / layout.VERSION).read_text() == "svc bucket, layout 3\n"
-
-
-def test_failed_layout_migration_is_repeated(root: Path) -> None:
-    def fails(_root: Path) -> None:
-        raise OSError(28, "No space left on device", "somewhere")
-
-    opened(root)
-    (root / layout.VERSION).write_text("svc bucket, layout 1\n")
-    with pytest.raises(BucketError, match="No space left"):
-        layout.prepare(root, current=2, steps={1: fails})
-    applied: list[Path] = []
-    layout.prepare(root, current=2, steps={1: applied.append})
-    assert applied == [root]
+    layout.prepare(root)
+    assert (root / layout.VERSION).read_text() == f"svc bucket, layout {layout.CURRENT}\n"
 
 
 @pytest.fixture

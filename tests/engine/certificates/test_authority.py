@@ -12,8 +12,8 @@ import pytest
 
 from engine.certificates import authority
 from engine.certificates.authority import Authority
+from engine.certificates.manager import new_key
 from engine.certificates.settings import AcmeSettings, AuthorityError
-from engine.certificates.store import new_key
 from tests.support.certificates import self_signed
 
 pytest.importorskip("acme", reason="acme is not installed (extra acme)")

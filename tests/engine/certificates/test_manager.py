@@ -18,14 +18,21 @@ from engine.bucket.folder import FolderBucket
 from engine.cancellation import cancel
 from engine.certificates import manager as managing
 from engine.certificates.dns_provider import RFC2136, DnsProvider
-from engine.certificates.manager import MAX_ORDERS, CertificateManager
-from engine.certificates.plain_listener import challenges_and_redirects
-from engine.certificates.store import SERVICE, CertificateStore, Entry, new_key, owner_of
+from engine.certificates.manager import (
+    MAX_ORDERS,
+    SERVICE,
+    CertificateManager,
+    CertificateStore,
+    Entry,
+    challenges_and_redirects,
+    new_key,
+    owner_of,
+)
 from engine.errors import SvcError
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import CertificateSet, IssuedCertificate
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from tests.engine.deploy.packing import opened
 from tests.support.knot import Knot, name_server
 from tests.support.pebble import BLOCKED, Pebble, authority

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.certificates.manager import mismatch, self_signed
+from engine.certificates.manager import mismatch, new_key, self_signed
 from engine.certificates.settings import require_acme, require_dns
-from engine.certificates.store import new_key
 from engine.errors import SvcError
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.deploy.doors import Doors
+from engine.deploy.serving import Doors
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, StructuredRecord

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docs import generate
-from engine.deploy.doors import Doors
+from engine.deploy.serving import Doors
 from engine.door import Caller, Door, DoorContext, DoorRequest, DoorResponse, OpenDoor, Stored
 from engine.quota import Quota
 from engine.timeline.bus import TimelineBus

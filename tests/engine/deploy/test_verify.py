@@ -6,8 +6,8 @@ from engine.bucket.copy import CopyReport
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeploymentHistory
+from engine.deploy.gc import Finding, verify_bucket
 from engine.deploy.package_store import load
-from engine.deploy.verify import Finding, verify_bucket
 from tests.engine.deploy.packing import component_artifact, deployment, opened
 from tests.support.blobs import put
 

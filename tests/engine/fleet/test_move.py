@@ -27,8 +27,8 @@ from engine.fleet.connection import ClusterAddress
 from engine.fleet.node import NODE_FOLDER, FleetNode
 from engine.fleet.registry import Member, Registry
 from engine.http.sockets import authority, bind
+from svc_tui.serve.runtime import ServiceSettings
 from svc_tui.serve.server import _become_fleet
-from svc_tui.serve.settings import ServiceSettings
 from svc_tui.serve.storage import check_replicable, check_tables, copy_storage
 from tests.engine.fleet.cluster import Cluster, free_addresses
 from tests.engine.fleet.killed_move import TABLES, VERSION, change, first_node, is_founding, move

@@ -22,7 +22,7 @@ from engine.timeline.query import RecordFilter, TimelineReader, open_reader
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.store import MINUTE_NS, UsageRecorder, UsageStore
-from svc_tui.serve.fleet_node import answer_reads
+from svc_tui.serve.runtime import answer_reads
 from tests.engine.fleet.cluster import Cluster
 from tests.engine.timeline.records import REQUEST
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from doors.jobs.door import JobsDoor
 from doors.tables.door import TablesDoor
 from engine.cancellation import cancel
-from engine.deploy.doors import Doors
+from engine.deploy.serving import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
 from engine.http.exchange import Exchange, MemoryExchange

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.manifest.domains import DomainInvalid, below, parse_domain
+from engine.manifest.egress import DomainInvalid, below, parse_domain
 from engine.manifest.load import parse
 from engine.manifest.problems import ManifestError
 

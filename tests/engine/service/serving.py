@@ -14,17 +14,15 @@ from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import as_digest
 from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment
-from engine.deploy.doors import Tenants
 from engine.deploy.package_store import pack
-from engine.deploy.serving import Publication, ServingTable, VersionFactory
+from engine.deploy.serving import Publication, ServingTable, Tenants, VersionFactory
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.server import serve
 from engine.http.sockets import bind
-from engine.service.deployer import Deployer
+from engine.service.deployer import Deployer, DeploySpec, read_packages, read_project
 from engine.service.policy import Change, component_imports
-from engine.service.secrets_key import SecretsKey
-from engine.service.spec import DeploySpec, read_packages, read_project
+from engine.service.secrets import SecretsKey
 from engine.timeline.record import Record
 from engine.wasm.execution.runner import Runner
 from tests.engine.deploy.packing import store

@@ -13,10 +13,15 @@ from engine.grant import Grant
 from engine.manifest.edit import AddMount, redrawn
 from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
-from engine.service.deployer import HealthCheckFailed
+from engine.service.deployer import (
+    DeploySpec,
+    HealthCheckFailed,
+    InvalidDeploySpec,
+    read_packages,
+    read_project,
+)
 from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError
-from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
 from engine.timeline.record import PlatformRecord
 from tests.engine.service.pages import deploy_page, pages
 from tests.engine.service.serving import DOMAIN, STATIC, Served, served

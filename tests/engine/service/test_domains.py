@@ -22,7 +22,7 @@ from engine.http.exchange import Exchange
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import Certificate
-from engine.manifest.domains import DomainInvalid, parse_domain
+from engine.manifest.egress import DomainInvalid, parse_domain
 from engine.manifest.model import Project, Resource
 from engine.manifest.schema import is_name
 from engine.service.domain_checks import DomainChecks, Reached, next_ns, summary

@@ -8,13 +8,13 @@ import pytest
 
 from engine.bucket.protocols import BucketError, VersionedValue
 from engine.cancellation import cancel
-from engine.service import loading
+from engine.service import deployer
 
 
 def test_outage_is_reported_once_and_changes_are_followed_after_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loading, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(deployer, "RETRY_SECONDS", 0.0)
     caplog.set_level(logging.WARNING)
     failures = 5
 
@@ -30,7 +30,7 @@ def test_outage_is_reported_once_and_changes_are_followed_after_it(
             await asyncio.Event().wait()
 
         tasks: set[asyncio.Task[None]] = set()
-        loading.follow(tasks, watch, ("live/",), refreshed.put)
+        deployer.follow(tasks, watch, refreshed.put)
         project = await refreshed.get()
         await cancel(tasks)
         return project

@@ -32,7 +32,7 @@ def test_unloaded_guest_is_changed_without_loading_and_loaded_by_a_request(tmp_p
     async def scenario(running: Served) -> None:
         await running.deploy(await running.order(GUEST, {"web": guest}, allow_new_capability=True))
         assert (await running.get("/h")).text == "hello\n"
-        runner = running.service._site._versions.runner
+        runner = running.service._site.versions.runner
         assert len(runner._loaded) == 1
         version(running).unload()
         assert len(runner._loaded) == 0

@@ -8,6 +8,7 @@ import pytest
 
 from engine.artifact import Artifact
 from engine.bucket.folder import FolderBucket
+from engine.deploy.serving import Publication
 from engine.errors import SvcError
 from engine.service.removals import Removals
 from tests.engine.service.pages import pages
@@ -51,6 +52,25 @@ def test_a_removed_project_has_no_records_and_can_be_deployed_again(tmp_path: Pa
         assert len(await service.history.deployments("shop")) == 1
 
     served(tmp_path, scenario)
+
+
+def test_publications_name_the_last_removal(tmp_path: Path) -> None:
+    published: list[Publication] = []
+
+    async def publish(publication: Publication) -> None:
+        published.append(publication)
+
+    page = pages(tmp_path, "one")
+
+    async def scenario(running: Served) -> None:
+        await deploy(running, page)
+        await running.service.remove("shop", "ann")
+        await deploy(running, page)
+        removal = await running.service.removals.get("shop")
+        assert removal is not None
+        assert [each.removal for each in published if not each.removed] == ["", removal.id]
+
+    served(tmp_path, scenario, publish)
 
 
 async def _stop_at_the_record(running: Served) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from engine.bucket.copy import copy_bucket
 from engine.bucket.folder import FolderBucket
-from engine.service.secrets import SecretStore
-from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
+from engine.service.secrets import KEY_FILE, SecretsKey, SecretsKeyError, SecretStore
 from tests.engine.deploy.packing import opened
 
 VALUE = "a secret value ü"

@@ -10,7 +10,7 @@ from engine.artifact import Artifact
 from engine.bucket.protocols import Blobs, Digest, as_digest
 from engine.deploy import package_store
 from engine.deploy.package_store import pack
-from engine.service import loading
+from engine.service import deployer
 from tests.engine.service.pages import deploy_page, pages
 from tests.engine.service.serving import STATIC, Served, served
 from tests.engine.wasm import text_guest
@@ -81,7 +81,7 @@ def test_project_that_loads_for_long_delays_no_other_at_the_start(
     served(tmp_path, first)
     if fails:
         shutil.rmtree(tmp_path / "unpacked")
-    monkeypatch.setattr(loading, "START_SECONDS", 0.2)
+    monkeypatch.setattr(deployer, "START_SECONDS", 0.2)
     unpacking = SlowUnpacking(monkeypatch, slow)
     served(tmp_path, second)
 

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact
-from engine.deploy.doors import Doors
-from engine.deploy.serving import VersionFactory
+from engine.deploy.serving import Doors, VersionFactory
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner

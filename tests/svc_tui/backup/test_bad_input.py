@@ -17,13 +17,20 @@ import pytest
 from doors.tables.replication import entry as entries
 from doors.tables.replication import recorder
 from doors.tables.replication.journal import JournalEntry, read_frames
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.names import ID_FILE, parse_tables, values_times
-from svc_tui.backup.restore import NOW_NS, restore
+from svc_tui.backup.restore import NOW_NS, restore, verify
 from svc_tui.backup.shipper import Backup
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, BackupTaken, StoredObject
-from svc_tui.backup.verify import verify
+from svc_tui.backup.store import (
+    ID_FILE,
+    BackupDamaged,
+    BackupError,
+    BackupStore,
+    BackupTaken,
+    StoredObject,
+    parse_tables,
+    values_times,
+)
 from tests.support.examples import is_fuzzing
 from tests.support.full_disk import ROOT
 from tests.svc_tui.backup.test_tables import KEY, Service, digest

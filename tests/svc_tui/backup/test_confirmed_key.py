@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
-from engine.service.secrets_key import KEY_FILE, SecretsKey
+from engine.service.secrets import KEY_FILE, SecretsKey
 from svc_tui.main import run
 from tests.svc_tui.backup.test_tables import KEY, Service
 

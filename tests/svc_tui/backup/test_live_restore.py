@@ -15,10 +15,9 @@ from doors.tables.migrations import RECORD, TABLE
 from doors.tables.sqlite.connections import Connection
 from engine.errors import SvcError
 from svc_tui.backup import shipper
-from svc_tui.backup.names import parse_tables
 from svc_tui.backup.restore import NOW_NS, parse_time, text
 from svc_tui.backup.shipper import LiveRestore
-from svc_tui.backup.store import BackupDamaged, BackupError
+from svc_tui.backup.store import BackupDamaged, BackupError, parse_tables
 from tests.svc_tui.backup.test_tables import Service, digest, run
 
 ITEM = "create table item (id integer primary key, name text)"

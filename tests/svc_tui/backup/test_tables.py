@@ -23,13 +23,20 @@ from doors.tables.sqlite.errors import FullError
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.deploy.deployment import RECORDS, DeploymentHistory
-from engine.service.secrets_key import SecretsKey
+from engine.service.secrets import SecretsKey
 from svc_tui.backup import shipper
-from svc_tui.backup.names import VERIFIED, parse_blobs, parse_marks, parse_tables
-from svc_tui.backup.restore import NOW_NS, restore
+from svc_tui.backup.restore import NOW_NS, restore, verify, verify_tables
 from svc_tui.backup.shipper import Backup
-from svc_tui.backup.store import BackupDamaged, BackupError, BackupStore, StoredObject
-from svc_tui.backup.verify import verify, verify_tables
+from svc_tui.backup.store import (
+    VERIFIED,
+    BackupDamaged,
+    BackupError,
+    BackupStore,
+    StoredObject,
+    parse_blobs,
+    parse_marks,
+    parse_tables,
+)
 from tests.engine.deploy.packing import component_artifact, deployment
 
 KEY = SecretsKey.create()
