@@ -312,12 +312,7 @@ def check_output(request: BuildRequest) -> None:
 
 
 async def run_command(
-    command: str,
-    *,
-    name: str,
-    workdir: Path,
-    report: Callable[[str], None],
-    limit_secs: float = LIMIT_SECS,
+    command: str, *, name: str, workdir: Path, report: Callable[[str], None], limit_secs: float = LIMIT_SECS
 ) -> str:
     """Run a shell command in `workdir`; return the end of its output.
 

@@ -14,13 +14,9 @@ from lanes.wit_imports import parse_interfaces
 
 BINARY = Path(__file__).with_name("guest") / "src" / "abi" / "world.bin"
 _INTERFACES = (
-    "wasi:io/poll@0.2.4",
-    "wasi:clocks/monotonic-clock@0.2.4",
-    "wasi:io/error@0.2.4",
-    "wasi:io/streams@0.2.4",
-    "wasi:http/types@0.2.4",
-    "wasi:http/outgoing-handler@0.2.4",
-)
+    "wasi:io/poll@0.2.4", "wasi:clocks/monotonic-clock@0.2.4", "wasi:io/error@0.2.4", "wasi:io/streams@0.2.4",
+    "wasi:http/types@0.2.4", "wasi:http/outgoing-handler@0.2.4",
+)  # fmt: skip
 _WORLD = """
 (component
   (@custom "wit-component-encoding" "\\04\\00")

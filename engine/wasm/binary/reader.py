@@ -17,15 +17,9 @@ from engine.wasm_binary import (
 )
 
 CORE_SORTS = {
-    0x00: "core-func",
-    0x01: "core-table",
-    0x02: "core-memory",
-    0x03: "core-global",
-    0x04: "core-tag",
-    0x10: "core-type",
-    0x11: "core-module",
-    0x12: "core-instance",
-}
+    0x00: "core-func", 0x01: "core-table", 0x02: "core-memory", 0x03: "core-global", 0x04: "core-tag",
+    0x10: "core-type", 0x11: "core-module", 0x12: "core-instance",
+}  # fmt: skip
 MAX_OUTLINE_BYTES = 1 << 20
 """Maximum bytes to analyze, without modules, nested components and custom sections."""
 _SECTION_COST = 16

@@ -51,21 +51,9 @@ class HostMemory:
     """
 
     __slots__ = (
-        "_content",
-        "_faults",
-        "_found",
-        "_image_begin",
-        "_image_end",
-        "_initial",
-        "_mapping",
-        "_minimum",
-        "address",
-        "free",
-        "image",
-        "reserved",
-        "size",
-        "written",
-    )
+        "_content", "_faults", "_found", "_image_begin", "_image_end", "_initial", "_mapping", "_minimum",
+        "address", "free", "image", "reserved", "size", "written",
+    )  # fmt: skip
 
     def __init__(self, image: "MappedImage", minimum: int, reserved: int, guard: int) -> None:
         """Map `minimum` bytes of `reserved` ones. Raises OSError."""

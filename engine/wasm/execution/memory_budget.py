@@ -75,17 +75,9 @@ class RunMemory:
     """The memory of one run in bytes: `charged` to the budget and to its project, `touched` as measured."""
 
     __slots__ = (
-        "charged",
-        "closing",
-        "cold",
-        "holding",
-        "on_overrun",
-        "profile",
-        "retained",
-        "stopping",
-        "streams",
+        "charged", "closing", "cold", "holding", "on_overrun", "profile", "retained", "stopping", "streams",
         "touched",
-    )
+    )  # fmt: skip
 
     def __init__(self, profile: MemoryProfile) -> None:
         self.profile = profile

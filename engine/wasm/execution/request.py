@@ -48,18 +48,9 @@ class GuestRequest:
 
 
 Outcome = Literal[
-    "ok",
-    "guest-failed",
-    "unavailable",
-    "memory-limit",
-    "run-limit",
-    "body-too-large",
-    "overloaded",
-    "quota-exceeded",
-    "client-gone",
-    "aborted",
-    "stopping",
-]
+    "ok", "guest-failed", "unavailable", "memory-limit", "run-limit", "body-too-large", "overloaded",
+    "quota-exceeded", "client-gone", "aborted", "stopping",
+]  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)

@@ -238,12 +238,7 @@ class Runner:
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
     ) -> LoadedComponent:
         compiled = await compile_component(
-            artifact.component,
-            artifact.digest,
-            self.cache,
-            fast=fast,
-            report=report,
-            slots=self._compiling,
+            artifact.component, artifact.digest, self.cache, fast=fast, report=report, slots=self._compiling
         )
         image = compiled.image
         kinds = self.pool.slots

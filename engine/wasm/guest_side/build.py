@@ -18,26 +18,13 @@ TABLE_BASE = 32
 """The first slots of the library's table have the generated functions that reach the guest's memory."""
 
 _CODEGEN = (
-    "opt-level=s",
-    "panic=abort",
-    "codegen-units=1",
-    "lto=fat",
-    "strip=symbols",
-    "target-feature=+bulk-memory",
-    "linker=rust-lld",
-    "linker-flavor=wasm-ld",
-    "link-self-contained=no",
-)
+    "opt-level=s", "panic=abort", "codegen-units=1", "lto=fat", "strip=symbols",
+    "target-feature=+bulk-memory", "linker=rust-lld", "linker-flavor=wasm-ld", "link-self-contained=no",
+)  # fmt: skip
 _LINK = (
-    "--no-entry",
-    "--gc-sections",
-    "--stack-first",
-    f"-zstack-size={STACK_BYTES}",
-    "--import-memory=m,memory",
-    f"--max-memory={MAX_MEMORY_BYTES}",
-    "--export-table",
-    f"--table-base={TABLE_BASE}",
-)
+    "--no-entry", "--gc-sections", "--stack-first", f"-zstack-size={STACK_BYTES}", "--import-memory=m,memory",
+    f"--max-memory={MAX_MEMORY_BYTES}", "--export-table", f"--table-base={TABLE_BASE}",
+)  # fmt: skip
 
 
 def version_section(rustc: str) -> bytes:

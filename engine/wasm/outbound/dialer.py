@@ -115,10 +115,7 @@ class Dialer:
         self._lookups = asyncio.Semaphore(MAX_LOOKUPS_PER_RESOURCE)
 
     async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        seconds: float = CONNECT_SECONDS,
+        self, host: str, port: int, seconds: float = CONNECT_SECONDS
     ) -> httpcore.AsyncNetworkStream:
         """Connect to an origin's host. Raises AddressDenied and httpcore's errors."""
         try:

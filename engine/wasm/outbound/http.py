@@ -45,13 +45,7 @@ IDLE_SECONDS = 30.0
 """Time without exchanges after which a pool is closed, with its idle connections."""
 
 
-NETWORK_ERRORS = (
-    AddressDenied,
-    httpcore.NetworkError,
-    httpcore.TimeoutException,
-    h11.ProtocolError,
-    OSError,
-)
+NETWORK_ERRORS = (AddressDenied, httpcore.NetworkError, httpcore.TimeoutException, h11.ProtocolError, OSError)
 """Errors that an outgoing request may raise."""
 _INCOMPLETE = re.compile("ConnectionClosed|peer closed")
 _ALERT = re.compile(r"_ALERT_(\w+)")
@@ -230,10 +224,7 @@ class OutboundHttp:
         try:
             head = _request_head(run, origin, request, call)
             connect = _seconds(request.connect_timeout, CONNECT_TIMEOUT_NS)
-            async with (
-                self._connection(policy, origin, connect) as connection,
-                asyncio.TaskGroup() as tasks,
-            ):
+            async with self._connection(policy, origin, connect) as connection, asyncio.TaskGroup() as tasks:
                 await connection.send(head, between)
                 sending = tasks.create_task(_send_body(run, connection, body, between, call))
                 response = await connection.head(_seconds(request.first_byte_timeout, READ_TIMEOUT_NS))

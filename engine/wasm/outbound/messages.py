@@ -10,19 +10,10 @@ from engine.wasm.execution.run_state import RunState
 
 MAX_CONCURRENT_REQUESTS = 128
 """Maximum number of pending outgoing requests of one run."""
-FORBIDDEN = frozenset(
-    {
-        b"connection",
-        b"host",
-        b"http2-settings",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
+FORBIDDEN = frozenset({
+    b"connection", b"host", b"http2-settings", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
+    b"proxy-connection", b"transfer-encoding", b"upgrade",
+})  # fmt: skip
 """Connection-level field names, which only the host sets."""
 _PATH = re.compile(r"[/?][!\"$-~]*")
 Items = list[tuple[bytes, bytes]]
