@@ -25,13 +25,7 @@ from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool
 from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js import SPEC
-from lanes.js.component import (
-    LIMIT_SECONDS,
-    ComponentRefused,
-    SnapshotSpec,
-    component,
-    make_component,
-)
+from lanes.js.component import LIMIT_SECONDS, ComponentRefused, SnapshotSpec, component, make_component
 from lanes.js.toolchain import COMPAT, GUEST, Toolchain, ensure, ensure_intl, programs, tools
 from lanes.prebuilt_component import build_or_take
 
@@ -207,7 +201,7 @@ class Bundler:
         except ConnectionError as error:
             raise BuildFailed(
                 "the bundler ended while it worked",
-                f"If it happens again, remove {toolchain.folder.parent}: the next build installs it again.",
+                toolchain.repair,
                 output=self._complaint.decode(errors="replace"),
             ) from error
         if "fault" in answer:
