@@ -43,13 +43,13 @@ from doors.tables.sqlite.connections import (
 )
 from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
 from engine.cancellation import cancel, finish
+from engine.confinement import yield_to_loop
 from engine.deploy.gc import needed_blobs
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
-from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.names import (
     ID_FILE,
     SERVICE,

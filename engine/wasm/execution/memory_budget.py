@@ -65,11 +65,6 @@ class Holding:
     def __init__(self) -> None:
         self.memory = self.slots = 0
 
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Return the position among waiting projects: the least is next."""
-        return self.memory, self.slots
-
 
 class RunMemory:
     """The memory of one run in bytes: `charged` to the budget and to its project, `touched` as measured."""

@@ -22,6 +22,7 @@ from wasmtime import Engine
 
 from engine.artifact import ComponentArtifact
 from engine.cancellation import finish
+from engine.confinement import yield_to_loop
 from engine.fair_threads import FairThreads
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.egress import Egress
@@ -38,7 +39,7 @@ from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.epoch_ticker import EpochTicker
-from engine.wasm.execution.execution import Execution
+from engine.wasm.execution.execution import CpuClock, Execution, UsualStretch
 from engine.wasm.execution.host_memories import MappedImage
 from engine.wasm.execution.memory_budget import (
     SAMPLE_SECONDS,
@@ -47,12 +48,10 @@ from engine.wasm.execution.memory_budget import (
     RunMemory,
     default_budget,
 )
-from engine.wasm.execution.polls import CpuClock, UsualStretch
 from engine.wasm.execution.pool import ClientDisconnected, ComponentUsage, Pool, fit_pool
 from engine.wasm.execution.reclaimer import Reclaimer
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport, encode_environment
 from engine.wasm.execution.run_state import RunState
-from engine.wasm.execution.thread_priority import yield_to_loop
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.http import Outbound, OutboundHttp, OutboundPolicy
 
