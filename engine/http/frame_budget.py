@@ -4,8 +4,6 @@ Such frames need no stream and no window, so neither limits their number. The bu
 frames are processed. All frames are processed in turns of the event loop with a bounded cost.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import Iterator
 
 MAX_FRAMES = 2000
@@ -33,29 +31,6 @@ _MAX_PADDING = 256
 
 class FrameFlood(Exception):
     """The frames of a connection exceed its budget, or one of them exceeds its limit."""
-
-
-class FrameTurns:
-    """Turns of connections with many frames: one of them in each iteration of the event loop."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def wait(self) -> None:
-        """Wait for the turn of a connection, in a later iteration."""
-        loop = asyncio.get_running_loop()
-        turn = loop.create_future()
-        self._waiting.append(turn)
-        if len(self._waiting) == 1:
-            loop.call_soon(self._next)
-        await turn
-
-    def _next(self) -> None:
-        turn = self._waiting.popleft()
-        if not turn.done():  # It is done if the connection was canceled.
-            turn.set_result(None)
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._next)
 
 
 class FrameBudget:

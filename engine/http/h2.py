@@ -229,7 +229,7 @@ class Http2Connection(Connection):
             try:
                 for part, added in self._frames.receive(data, self.loop.time()):
                     if cost + added > FRAMES_PER_TURN:
-                        await self.manager.frame_turns.wait()
+                        await self.manager.frame_turn()
                         cost = 0
                     if self.lingering or self.disconnected.is_set():
                         break
