@@ -11,13 +11,12 @@ from typing import Any
 
 from wasmtime import Engine
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES
+from engine.wasm.binary.reader import PAGE_BYTES
 from engine.wasm.capi import wasmtime
 from engine.wasm.compile import code_cache, compiler
-from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.compilers import MAX_CODE_BYTES, Compiler
 from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import find_code
-from engine.wasm.compile.limits import MAX_CODE_BYTES
 from engine.wasm.execution import config, epoch_ticker, execution, host_memories, runner
 from engine.wasm.execution.run_state import RunState
 from svc_tui.main import run

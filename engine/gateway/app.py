@@ -24,10 +24,8 @@ from engine.gateway.routes import (
     RouteTable,
     host_name,
 )
-from engine.gateway.static.body import FileChanged
-from engine.gateway.static.responder import StaticResponder
-from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
-from engine.gateway.tracing import SpanContext
+from engine.gateway.static.responder import FileChanged, StaticResponder
+from engine.gateway.traced_exchange import HOP_BY_HOP, SpanContext, TracedExchange
 from engine.grant import Grant
 from engine.http.exchange import MAX_BODY, Exchange, Headers
 from engine.quota import Quotas, RateLimit

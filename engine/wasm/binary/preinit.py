@@ -21,8 +21,7 @@ from typing import Any
 
 from wasmtime import Engine, Func, FuncType, Instance, Memory, Module, Store, Trap, WasmtimeError
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES, read_memories
-from engine.wasm.binary.reader import read_outline
+from engine.wasm.binary.reader import PAGE_BYTES, read_memories, read_outline
 from engine.wasm.compile.compilers import compilers
 from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, compile_config
 from engine.wasm_binary import (

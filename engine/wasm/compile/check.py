@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.compile.component_file import ComponentRejected, read_component
-from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.weave.builder import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import HANDLER_INTERFACE as HANDLER
 from engine.wasm.weave.weaver import interface_name, library
 from engine.wasm_binary import UnsupportedBinary

@@ -16,8 +16,17 @@ from pathlib import Path
 from engine.confinement import python_module
 from engine.errors import SvcError
 from engine.files.sealed import is_sealed
-from engine.wasm.compile import limits
-from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler, code_key, compilers
+from engine.wasm.compile.compilers import (
+    CPU_SECONDS,
+    EXIT_CACHE_ERROR,
+    EXIT_CODE_TOO_LARGE,
+    MAX_CODE_BYTES,
+    MEMORY_BYTES,
+    WALL_SECONDS,
+    Compiler,
+    code_key,
+    compilers,
+)
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.compile.image_file import MemoryImage, find_code, image_file, read_image
 
@@ -121,9 +130,9 @@ async def _run_compiler(
     """Run the compiler process; return its exit status, `None` after `WALL_SECONDS`, and its errors."""
     process = await asyncio.create_subprocess_exec(
         *python_module("engine.wasm.compile.compiler"),
-        str(limits.CPU_SECONDS),
-        str(limits.MEMORY_BYTES),
-        str(limits.MAX_CODE_BYTES),
+        str(CPU_SECONDS),
+        str(MEMORY_BYTES),
+        str(MAX_CODE_BYTES),
         str(component),
         digest,
         *(argument for each in targets for argument in (each.compiler, str(each.path))),
@@ -134,7 +143,7 @@ async def _run_compiler(
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(limits.WALL_SECONDS):
+        async with asyncio.timeout(WALL_SECONDS):
             output = await process.stderr.read()
             return await process.wait(), output.decode(errors="replace")
     except TimeoutError:
@@ -149,13 +158,13 @@ def _rejection(name: str, status: int | None, lines: Sequence[str]) -> Component
     """Return the error for a compiler process that wrote no machine code."""
     simpler = "Split large functions, and leave out code that the component does not use."
     if status is None or status == -signal.SIGXCPU:
-        limit = f"{limits.CPU_SECONDS} s of CPU time" if status is not None else f"{limits.WALL_SECONDS} s"
+        limit = f"{CPU_SECONDS} s of CPU time" if status is not None else f"{WALL_SECONDS} s"
         return ComponentRejected(f"{name} does not compile within {limit}", simpler)
     if any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
-        limit = f"{limits.MEMORY_BYTES >> 20} MiB of memory"
+        limit = f"{MEMORY_BYTES >> 20} MiB of memory"
         return ComponentRejected(f"{name} does not compile within {limit}", simpler)
-    if status == limits.EXIT_CODE_TOO_LARGE:
-        limit = f"the maximum is {limits.MAX_CODE_BYTES >> 20} MiB"
+    if status == EXIT_CODE_TOO_LARGE:
+        limit = f"the maximum is {MAX_CODE_BYTES >> 20} MiB"
         return ComponentRejected(f"{name} does not compile: {lines[-1]}; {limit}", simpler)
     if status < 0:
         return ComponentRejected(

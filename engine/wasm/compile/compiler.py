@@ -1,4 +1,4 @@
-"""Process that compiles one component to machine code, within the limits of `limits.py`.
+"""Process that compiles one component to machine code, within the limits of `compilers.py`.
 
 It imports only what compiling needs, because a new process starts for every component.
 """
@@ -15,12 +15,11 @@ from wasmtime.component import Component
 
 from engine.files.sealed import is_sealed, write_sealed
 from engine.wasm.binary.memory_image import split_memory, without_code
-from engine.wasm.binary.memory_limits import declared_limits
 from engine.wasm.binary.preinit import preinitialize
-from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
+from engine.wasm.binary.reader import declared_limits
+from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, EXIT_CODE_TOO_LARGE, Compiler, confine
 from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import code_file, find_code, image_file, write_image
-from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine
 from engine.wasm.execution.config import PoolSettings, create_engine
 from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import UnsupportedBinary

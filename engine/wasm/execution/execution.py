@@ -13,7 +13,7 @@ from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
 from engine import eager
-from engine.wasm.binary.memory_limits import PAGE_BYTES
+from engine.wasm.binary.reader import PAGE_BYTES
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.values import encode_text

@@ -30,13 +30,13 @@ from engine.manifest.model import Resource
 from engine.quota import Quotas
 from engine.sourcemap import SourceMap
 from engine.trace import RequestTrace
-from engine.wasm.binary.memory_limits import declared_limits, split_limit
+from engine.wasm.binary.reader import declared_limits, split_limit
 from engine.wasm.capi.linker import CodeRejected, LinkedComponent, load_component
 from engine.wasm.capi.wasmtime import address
 from engine.wasm.compile.code_cache import compile_component, is_compiled
+from engine.wasm.compile.compilers import CONCURRENT
 from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import MemoryImage
-from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import CpuClock, Execution, UsualStretch

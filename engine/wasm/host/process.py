@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from engine.wasm.execution.run_state import EngineFailed, GuestExit, RunState, Trap
 from engine.wasm.host.registry import host
-from engine.wasm.host.texts import encode_fields
+from engine.wasm.outbound.messages import encode_fields
 
 ENGINE_FAILED = b"ERROR: no fetch-event handler triggered, was one registered?"
 """The body that StarlingMonkey writes when its own code has ended a handler."""

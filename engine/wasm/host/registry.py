@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from engine.wasm.weave.interface import HOST_INTERFACE
+from engine.wasm.weave.builder import HOST_INTERFACE
 
 HostBody = Callable[..., Any]
 _F = TypeVar("_F", bound=HostBody)

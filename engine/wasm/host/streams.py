@@ -12,7 +12,7 @@ from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import ResponseHead, RunState, Trap
 from engine.wasm.host.registry import host
 from engine.wasm.host.requests import IDLE, settle_watches
-from engine.wasm.host.texts import encode_error, parse_error, parse_fields
+from engine.wasm.outbound.messages import encode_error, parse_error, parse_fields
 
 _HEAD, _END = 1, 2
 _OPEN, _ENDED, _FAILED = 0, 1, 2

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from wasmtime import wat2wasm
 
-from engine.wasm.binary.memory_limits import read_memories
 from engine.wasm.binary.reader import (
     ComponentInstance,
     ComponentOutline,
@@ -23,10 +22,19 @@ from engine.wasm.binary.reader import (
     LoweredFunction,
     ModuleInstance,
     ResourceDrop,
+    read_memories,
     read_outline,
 )
-from engine.wasm.weave.builder import CORE_SORTS, ComponentBuilder, CoreItem
-from engine.wasm.weave.interface import DIRECT_INTERFACES, HOST, HOST_INTERFACE, RUN, RUN_SIGNATURE
+from engine.wasm.weave.builder import (
+    CORE_SORTS,
+    DIRECT_INTERFACES,
+    HOST,
+    HOST_INTERFACE,
+    RUN,
+    RUN_SIGNATURE,
+    ComponentBuilder,
+    CoreItem,
+)
 from engine.wasm.weave.modules import access_module, memory_module, thunk_module, unavailable_module
 from engine.wasm_binary import (
     COMPONENT_HEADER,

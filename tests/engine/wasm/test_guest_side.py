@@ -10,7 +10,7 @@ import pytest
 
 from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES
 from engine.wasm.guest_side.build import LIBRARY, build, version_section
-from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.weave.builder import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import library
 from tests.conformance.canonical import flat
 from tests.conformance.wit import Resource, functions, interfaces

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from wasmtime import Trap, TrapCode
 
 from engine.wasm.guest_side.build import STACK_BYTES
-from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.weave.builder import DIRECT_INTERFACES
 from tests.conformance.canonical import flat, load
 from tests.conformance.wit import (
     Borrow,
