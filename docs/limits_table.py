@@ -70,7 +70,7 @@ from engine.wasm.execution.config import COMPONENT_LIMITS, PoolSettings
 from engine.wasm.execution.memory_budget import BUDGET_SHARE
 from engine.wasm.execution.pool import MEMORY_WAIT_SECONDS
 from engine.wasm.execution.run_state import MAX_HELD_BYTES
-from engine.wasm.outbound.dialer import CONNECT_SECONDS
+from engine.wasm.outbound.connections import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from lanes.process import LIMIT_SECS as BUILD_SECONDS

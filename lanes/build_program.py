@@ -89,7 +89,6 @@ class BuildProgram:
                 return self._running.result()
 
     def _receive(self, line: bytes) -> None:
-        """Receive a line of the program's output."""
         if (text := line.decode(errors="replace").rstrip()) not in (BUILT, FAILED):
             self._output.feed(line + b"\n")
         elif not self._answer.done():

@@ -259,7 +259,6 @@ class CommandOutput:
             self._lines.feed(block.replace(b"\r", b"\n"))
 
     def close(self) -> None:
-        """Report the incomplete last line."""
         self._lines.close()
 
     def _say(self, line: bytes) -> None:

@@ -13,7 +13,7 @@ from docs import generate
 from docs.error_codes import CONTROL_CODES
 from doors.tables.guest.problem import KINDS as TABLES_KINDS
 from engine.gateway.problem import PROBLEM_TYPES
-from engine.wasm.host.registry import FUNCTIONS
+from engine.wasm.capi.host_functions import FUNCTIONS
 from engine.wasm.weave.builder import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import library
 

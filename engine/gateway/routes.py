@@ -230,7 +230,6 @@ class RouteTable:
 
     @property
     def hosts(self) -> Collection[str]:
-        """The host names of all resources and projects."""
         return self._hosts.keys()
 
     def resource(self, project: str, name: str) -> Endpoint | None:

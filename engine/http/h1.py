@@ -188,7 +188,6 @@ class Http1Connection(Connection):
         self._receive_body(data)
 
     def _await_head(self) -> None:
-        """Handle a head that is incomplete."""
         buffer = self._buffer
         if not buffer:
             return

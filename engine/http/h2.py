@@ -141,7 +141,6 @@ class Http2Exchange(CountedExchange):
             self.unsent.set_buffered(0)
 
     def abort(self) -> None:
-        """Reset the stream unless the response is complete."""
         if not self.complete:
             self._connection.reset(self._stream, ErrorCodes.INTERNAL_ERROR)
             self._end()
@@ -386,7 +385,6 @@ class Http2Connection(Connection):
         self.set_timer(max(0.0, deadline - now), self.close)
 
     def data_received(self, data: bytes) -> None:
-        """Buffer bytes for the task that reads."""
         if not self.lingering:
             self._reader.feed_data(data)
 

@@ -1,6 +1,6 @@
 """Origins: those that `egress` allows, and the URLs of OpenTelemetry collectors.
 
-Address rules are in `dialer.py`.
+Address rules are in `engine/wasm/outbound/connections.py`.
 """
 
 import re

@@ -46,7 +46,6 @@ class RecordReporter:
         self._waiting: list[Record | Recording | MeasurementBatch] = []
 
     def __call__(self, record: Record | Recording | MeasurementBatch) -> None:
-        """Add a record, a recording or measurements."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
         self._waiting.append(record)

@@ -314,7 +314,6 @@ class JsLane:
         self._installing = asyncio.Lock()
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
-        """Return node and the npm packages that the lane works with."""
         return await tools(cache)
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:

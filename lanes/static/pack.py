@@ -26,9 +26,17 @@ from engine.files.atomic import link_or_copy, write_atomic
 from engine.files.digest import content_digest
 from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed
-from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, has_blobs, index_digest
+from engine.static_files.bundle import (
+    BLOBS,
+    INDEX,
+    blob_path,
+    encode_index,
+    has_blobs,
+    index_digest,
+    is_hidden,
+    is_servable,
+)
 from engine.static_files.content_type import compressible, content_type
-from engine.static_files.names import is_hidden, is_servable
 
 
 @dataclass(frozen=True, slots=True)

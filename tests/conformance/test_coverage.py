@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.host.registry import FUNCTIONS
+from engine.wasm.capi.host_functions import FUNCTIONS
 from engine.wasm.weave.builder import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import library
 from tests.conformance.host import Host

@@ -29,8 +29,8 @@ from engine.gateway.static.source import (
 )
 from engine.http.exchange import Exchange, Request
 from engine.manifest.model import Resource
+from engine.static_files.bundle import is_servable
 from engine.static_files.conditions import byte_range, matches, none_match
-from engine.static_files.names import is_servable
 from engine.static_files.rules import RULE_FILES, StaticRules
 
 PIECE_BYTES = 64 * 1024

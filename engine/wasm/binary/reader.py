@@ -143,10 +143,6 @@ class ComponentOutline:
             self.core_items += ((space, len(items) + i) for i in range(count))
         items.extend([origin] * count)
 
-    def size_of(self, space: str) -> int:
-        """Return an index space's size, which is the next free index."""
-        return len(self.spaces.get(space, ()))
-
     def definition(self, space: str, index: int | None) -> Definition:
         """Return an item's definition; `None` also for an invalid index."""
         items = self.spaces.get(space, [])

@@ -33,7 +33,6 @@ _live_stacks: "dict[int, tuple[RetainedStacks, int]]" = {}
 
 
 def count_memories() -> int:
-    """Return the number of memories that instances of this process use."""
     return len(_live)
 
 

@@ -466,7 +466,6 @@ class Execution:
             data = body.drain()
 
     async def _send_first(self, head: Any, data: bytes, *, end: bool) -> None:
-        """Send the head and what is available of the body."""
         await self._exchange.send_head(head.status, head.headers)
         self._sending_head = False
         if self.reason is not None:

@@ -23,9 +23,6 @@ MAX_CHANNELS = 65_536
 MAX_HELD_BYTES = 64 << 20
 """Maximum bytes that the host stores for a guest: unread responses, and unfinished requests to Doors."""
 
-NEVER_NS = 1 << 63
-NO_MEMORY_LIMIT = 4 << 30
-
 
 class GuestExit(Exception):
     """The guest called `wasi:cli/exit`. `status` is None if the call only said that the program failed."""
@@ -106,9 +103,9 @@ class RunState:
         """Outbound HTTP requests without a response."""
         self.held_bytes = 0
         """Bytes that the host stores for the guest."""
-        self.deadline_ns = NEVER_NS
+        self.deadline_ns = 1 << 63
         """The time of `time.monotonic_ns` at which the run is stopped."""
-        self.memory_limit = NO_MEMORY_LIMIT
+        self.memory_limit = 4 << 30
         self.door_cpu_ns = 0
         """CPU time that Doors used for the run, beside what polls of the guest measure."""
         self.tasks: set[asyncio.Future[Any]] = set()
@@ -165,7 +162,8 @@ class RunState:
         """Cancel the tasks and drop all references, so that no cycle waits for the garbage collector."""
         for task in self.tasks:
             task.cancel()
-        self.wake, self.wait, self.resume, self.body.on_drained = _noop, None, None, None
+        self.wake = lambda: None
+        self.wait = self.resume = self.body.on_drained = None
         for body in self.outputs.values():
             body.on_change = None
         self.tasks.clear()
@@ -174,7 +172,3 @@ class RunState:
         self.outputs.clear()
         self.pending.clear()
         self.watches.clear()
-
-
-def _noop() -> None:
-    """Do nothing: the run has ended."""

@@ -342,7 +342,6 @@ class Runner:
             self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
 
     def stop_all(self, project: str | None = None) -> None:
-        """Stop all runs, or those of one project."""
         for execution in list(self._active):
             if project is None or execution.project == project:
                 execution.stop("stopping")

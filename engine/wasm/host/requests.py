@@ -3,9 +3,9 @@
 from http import HTTPStatus
 
 from engine.door import DOMAIN
+from engine.wasm.capi.host_functions import host
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_CHANNELS, RunState, Trap
-from engine.wasm.host.registry import host
 from engine.wasm.outbound.messages import (
     MAX_CONCURRENT_REQUESTS,
     FutureResponse,

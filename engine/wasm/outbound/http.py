@@ -1,9 +1,12 @@
-"""Outgoing HTTP requests of guests, sent from the event loop; `egress` decides which are allowed."""
+"""Outgoing HTTP requests of guests, sent from the event loop; `egress` decides which are allowed.
+
+For replays without a network, recorded responses of other servers answer them.
+"""
 
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, time_ns
@@ -20,9 +23,10 @@ from engine.quota import Quotas
 from engine.trace import Call, traceparent
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
-from engine.wasm.outbound.connections import Connection, ConnectionPool
-from engine.wasm.outbound.dialer import (
+from engine.wasm.outbound.connections import (
     AddressDenied,
+    Connection,
+    ConnectionPool,
     Dialer,
     NameNotResolved,
     Resolve,
@@ -133,7 +137,6 @@ class OutboundHttp:
     async def _connection(
         self, policy: OutboundPolicy, origin: Origin, seconds: float
     ) -> AsyncIterator[Connection]:
-        """Return a connection for an exchange."""
         tls = await self._tls_context() if origin.scheme == "https" else None
         pool = self._pools.get((policy, origin.scheme))
         if pool is None:
@@ -260,7 +263,6 @@ class OutboundHttp:
 async def _send_body(
     run: RunState, connection: Connection, body: OutputBuffer | None, seconds: float, call: Call | None
 ) -> None:
-    """Send the body of a request, and its end."""
     try:
         if body is not None:
             async for chunk in upload(run, body, call):
@@ -374,7 +376,7 @@ def _seconds(nanoseconds: int | None, default: int) -> float:
     return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
 
 
-async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) -> AsyncIterator[bytes]:
+async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) -> AsyncGenerator[bytes, None]:
     """Yield the request body as the guest writes it. Raises `BodyError` if the guest does not finish it."""
     changed = asyncio.Event()
     body.on_change = lambda: run.on_loop(changed.set)
@@ -392,3 +394,57 @@ async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) ->
             raise BodyError(body.broken if isinstance(body.broken, tuple) else unfinished)
         else:
             await changed.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedResponse:
+    """A request to another server, and its complete response."""
+
+    method: str
+    url: str
+    status: int
+    headers: tuple[tuple[str, bytes], ...]
+    body: bytes
+
+
+class RecordedOutbound:
+    """Answers each request by the next recorded response for its method and URL, and denies others.
+
+    Without one for the exact URL, a response for another query of the same URL is used.
+    """
+
+    def __init__(self, responses: Sequence[RecordedResponse]) -> None:
+        self._responses = list(responses)
+
+    def fetch(
+        self, policy: OutboundPolicy, run: RunState, request: OutgoingRequest, future: FutureResponse
+    ) -> None:
+        """Answer a request. Raises `RequestRefused` if no response was recorded."""
+        method, url = method_of(request), f"{origin_of(request)}{target_of(request)}"
+        call = run.request.begin_call("fetch", f"{method} {origin_of(request)}")
+        same = [each for each in self._responses if each.method == method]
+        exact = (each for each in same if each.url == url)
+        similar = (each for each in same if each.url.partition("?")[0] == url.partition("?")[0])
+        response = next(exact, None) or next(similar, None)
+        if response is None:
+            if call is not None:
+                call.end(0, "denied")
+            run.notice(
+                "WARN", f"a call to {url.partition('?')[0]} was denied: no response of it was recorded"
+            )
+            raise RequestRefused("HTTP-request-denied")
+        self._responses.remove(response)
+        if request.body is not None:  # A waiting writer must not block.
+            request.body.discard()
+        flow = InputBuffer(account=run)
+        flow.feed(response.body)
+        flow.end()
+        if call is not None:
+            call.end(response.status)
+        fields = [(name.encode(), value) for name, value in response.headers]
+        headers = [item for item in fields if item[0] not in FORBIDDEN]
+        answer = IncomingResponse(response.status, headers, flow)
+        run.on_loop(lambda: future.settle(run, answer))
+
+    async def aclose(self) -> None:
+        """Return at once: there are no connections."""

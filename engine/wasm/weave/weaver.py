@@ -94,7 +94,6 @@ class _Library:
 
 @cache
 def library() -> _Library:
-    """Return the library of this version of svc."""
     return _Library()
 
 
