@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.artifact import ComponentArtifact
-from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, ToolchainMissing
+from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, ToolchainMissing, code_frame
 from engine.wasm_binary import UnsupportedBinary
 from lanes.go import SPEC, toolchain
 from lanes.go.component import NoHandler, NotHosted, component, read
@@ -118,23 +118,10 @@ def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
             break
         file = request.resource.workdir / match["file"]
         number, column = int(match["line"]), int(match["column"] or 0)
-        name, frame = request.display_path(file.resolve()), _frame(file, number, column)
+        name = request.display_path(file.resolve())
+        frame = code_frame(file, number, column, counts_bytes=True)  # So does Go.
         result.append(Diagnostic(match["message"], name, number, column, frame))
     return tuple(result)
-
-
-def _frame(file: Path, line: int, column: int) -> str:
-    """Return the line of a diagnostic with a mark below its column, which Go counts in bytes."""
-    try:
-        text = file.read_bytes().splitlines()[line - 1]
-    except (OSError, IndexError):
-        return ""
-    number = f"{line:>5} │ "
-    source = text.decode(errors="replace").replace("\t", "    ").rstrip()
-    if not column:
-        return number + source
-    indent = text[: column - 1].decode(errors="replace").replace("\t", "    ")
-    return f"{number}{source}\n{' ' * 6}│ {' ' * len(indent)}^"
 
 
 LIMIT_SECS = 900.0

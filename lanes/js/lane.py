@@ -21,7 +21,7 @@ from typing import Any
 from engine.artifact import ComponentArtifact
 from engine.files.atomic import write_atomic
 from engine.files.compressed import compress
-from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool
+from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, code_frame
 from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js import SPEC
@@ -36,30 +36,9 @@ _PACKAGES = re.compile(r"node_modules/((?:@[^/]+/)?[^/\s]+)")
 _PACKAGE = re.compile(r".*node_modules/((?:@[^/]+/)?[^/]+)")
 _TOOL = ("Failed to initialize component", "Exception while evaluating")
 _THROWN = re.compile(r"(?:.+:\d+:\d+ )?(\w*Error\b.*|uncaught exception: .*)")
-CONTEXT = 2
 NO_EXPORT = "the module has no default export"
 LOADING_HINT = "Code at the top level of a module runs once, at build time, without environment or network."
 EXPORT_HINT = "Add: export default { async fetch(request) { return new Response('hello'); } }"
-
-
-def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
-    """Return the lines around a position with a marker below it; empty if they cannot be read."""
-    try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    if not 0 < line <= len(lines):
-        return ""
-    first, last = max(1, line - CONTEXT), min(len(lines), line + 1)
-    width = len(str(last))
-    rows = []
-    for number in range(first, last + 1):
-        mark = ">" if number == line else " "
-        rows.append(f"{mark} {number:>{width}} │ {lines[number - 1].expandtabs(2)}")
-        if number == line and column > 0:
-            pad = len(lines[number - 1][: column - 1].expandtabs(2))
-            rows.append(f"  {'':>{width}} │ {' ' * pad}{'^' * max(1, min(length, 60))}")
-    return "\n".join(rows)
 
 
 def import_chain(file: str, importers: Mapping[str, str]) -> str:
