@@ -12,7 +12,7 @@ import stat
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -46,17 +46,16 @@ def input_digest(resource: Resource, root: Path) -> str:
     """
     if resource.files:
         return ""
-    served = resource.build is None and resource.output is not None
-    folder = resource.output if served and resource.output is not None else resource.workdir
-    ignore = None if served else IgnoreRules(root)
-    output = None if served else resource.output
+    served = resource.output if resource.build is None else None
+    folder, output = (served, None) if served is not None else (resource.workdir, resource.output)
+    ignore = IgnoreRules(root) if served is None else None
     digest, size = sha256(), 0
     for count, path in enumerate(_files(folder, root, ignore, output)):
         status = path.stat()
         size += status.st_size
         if count >= MAX_FILES or size > MAX_BYTES:
             raise TooManyInputs(str(folder))
-        if not served and _is_generated(path):
+        if served is None and _is_generated(path):
             continue
         executable = bool(status.st_mode & 0o111)
         name = path.relative_to(folder).as_posix()
@@ -108,14 +107,6 @@ _SESSION = re.compile(
 """Variables of a terminal session, which do not affect builds."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingBuild:
-    """A running build: the key of its inputs and its start time (Unix epoch, ns)."""
-
-    key: str
-    time_ns: int
-
-
 class BuildCache:
     """The notes of one cache folder. Methods block and do not raise."""
 
@@ -155,15 +146,17 @@ class BuildCache:
         root: Path,
         mode: BuildMode,
         identity: str,
-        pending: PendingBuild,
         artifact: Artifact,
+        *,
+        key: str,
+        began_ns: int,
     ) -> None:
-        """Store a build, unless its inputs have changed since it started."""
+        """Store a build, unless its inputs have changed since it began: its `key`, and its time."""
         with suppress(OSError):
-            note = _encode(artifact, pending.time_ns)
-            if note is None or pending.key != self.key(resource, root, mode):
+            note = _encode(artifact, began_ns)
+            if note is None or key != self.key(resource, root, mode):
                 return
-            path = self._note(resource, root, mode, pending.key, identity)
+            path = self._note(resource, root, mode, key, identity)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, json.dumps(note).encode())
             notes = sorted(path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
@@ -270,7 +263,8 @@ class Builder:
             def store() -> None:
                 # The lane may have installed its tools meanwhile, so its identity is taken after the build.
                 identity = lane.identity(self._cache)
-                self._known.store(resource, root, self._mode, identity, PendingBuild(key, began_ns), artifact)
+                known, mode = self._known, self._mode
+                known.store(resource, root, mode, identity, artifact, key=key, began_ns=began_ns)
 
             await asyncio.to_thread(store)
         return artifact

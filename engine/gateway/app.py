@@ -385,14 +385,8 @@ class Gateway:
         retry_after: int = 1,
     ) -> _SpanOutcome:
         """Send the response for an error code. `detail` is for the record, `debug` for developers."""
-        status, size = await send_problem(
-            exchange,
-            code,
-            exchange.id,
-            html=wants_page(exchange.request.headers),
-            debug=debug if self._settings.dev else None,
-            retry_after=retry_after,
-        )
+        shown = debug if self._settings.dev else None
+        status, size = await send_problem(exchange, code, exchange.id, shown, retry_after=retry_after)
         return _SpanOutcome(status, code, detail=detail, bytes_out=size)
 
     def _record(

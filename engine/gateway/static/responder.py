@@ -48,17 +48,15 @@ class FileChanged(Exception):
 class BodyCache:
     """A cache of the contents of small files that never change; the least recently used are evicted first."""
 
-    def __init__(self, largest: int, total: int) -> None:
-        """Cache files of up to `largest` bytes, up to `total` bytes together."""
-        self._largest = largest
-        self._free = total
+    def __init__(self) -> None:
+        self._free = CACHE_BYTES
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, representation: Representation) -> bytes | None:
         """Return the content, or `None` if it has to be streamed. Raises `OSError` and `FileChanged`."""
         if representation.body is not None:
             return representation.body
-        if representation.stamp is not None or representation.size > self._largest:
+        if representation.stamp is not None or representation.size > SMALL_FILE_BYTES:
             return None
         path = representation.path
         body = self._bodies.get(path)
@@ -232,7 +230,7 @@ class StaticResponder:
         self._not_found = resource.not_found
         self._spa = resource.spa
         self._pages = bool(resource.fallback)
-        self._bodies = BodyCache(SMALL_FILE_BYTES, CACHE_BYTES)
+        self._bodies = BodyCache()
 
     async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
         """Send the response for a request; return its status and the number of body bytes sent.

@@ -156,29 +156,23 @@ async def _run_compiler(
 
 def _rejection(name: str, status: int | None, lines: Sequence[str]) -> ComponentRejected:
     """Return the error for a compiler process that wrote no machine code."""
-    simpler = "Split large functions, and leave out code that the component does not use."
+    hint = "Split large functions, and leave out code that the component does not use."
     if status is None or status == -signal.SIGXCPU:
-        limit = f"{CPU_SECONDS} s of CPU time" if status is not None else f"{WALL_SECONDS} s"
-        return ComponentRejected(f"{name} does not compile within {limit}", simpler)
-    if any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
-        limit = f"{MEMORY_BYTES >> 20} MiB of memory"
-        return ComponentRejected(f"{name} does not compile within {limit}", simpler)
-    if status == EXIT_CODE_TOO_LARGE:
-        limit = f"the maximum is {MAX_CODE_BYTES >> 20} MiB"
-        return ComponentRejected(f"{name} does not compile: {lines[-1]}; {limit}", simpler)
-    if status < 0:
-        return ComponentRejected(
-            f"{name} does not compile: signal {-status} ended the compiler",
-            "Check the free memory of this machine, then try again.",
-        )
-    reason = lines[-1] if lines else f"the compiler exited with {status}"
-    if "several components" in reason:
-        hint = "Link the parts before the component is built, or make each part a resource."
-        return ComponentRejected(f"{name} does not compile: {reason}", hint)
-    return ComponentRejected(
-        f"{name} does not compile: {reason}",
-        "Build a WebAssembly component (not a core module) for WASI 0.2, within the limits of svc.",
-    )
+        seconds = f"{CPU_SECONDS} s of CPU time" if status is not None else f"{WALL_SECONDS} s"
+        reason = f" within {seconds}"
+    elif any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
+        reason = f" within {MEMORY_BYTES >> 20} MiB of memory"
+    elif status == EXIT_CODE_TOO_LARGE:
+        reason = f": {lines[-1]}; the maximum is {MAX_CODE_BYTES >> 20} MiB"
+    elif status < 0:
+        reason = f": signal {-status} ended the compiler"
+        hint = "Check the free memory of this machine, then try again."
+    else:
+        reason = f": {lines[-1] if lines else f'the compiler exited with {status}'}"
+        hint = "Build a WebAssembly component (not a core module) for WASI 0.2, within the limits of svc."
+        if "several components" in reason:
+            hint = "Link the parts before the component is built, or make each part a resource."
+    return ComponentRejected(f"{name} does not compile{reason}", hint)
 
 
 def _first_cached(

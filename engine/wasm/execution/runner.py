@@ -405,10 +405,9 @@ class Guest:
         """Handle one GET request; return why that failed with what the guest printed, or `None`."""
         lines: list[str] = []
         headers = [(b"host", b"localhost")]
+        head = Request(method="GET", scheme="http", path="/", query=b"", headers=headers)
         request = GuestRequest(
-            exchange=MemoryExchange(
-                Request(method="GET", scheme="http", path="/", query=b"", headers=headers)
-            ),
+            exchange=MemoryExchange(head),
             method="GET",
             scheme="http",
             authority="localhost",
