@@ -29,20 +29,17 @@ class Tail:
     """The last `MAX_TAIL_BYTES` bytes of the output; `feed` is a sink."""
 
     def __init__(self) -> None:
-        self._content = bytearray()
+        self.content = bytearray()
 
     def feed(self, block: bytes) -> None:
         """Receive the next output."""
-        self._content += block
-        del self._content[:-MAX_TAIL_BYTES]
-
-    def __bytes__(self) -> bytes:
-        return bytes(self._content)
+        self.content += block
+        del self.content[:-MAX_TAIL_BYTES]
 
     @property
     def text(self) -> str:
         """The output as text; invalid UTF-8 is replaced."""
-        return self._content.decode(errors="replace")
+        return self.content.decode(errors="replace")
 
 
 class OutputLines:
@@ -272,7 +269,7 @@ class CommandOutput:
     @property
     def tail(self) -> str:
         """The end of the output as text, without an incomplete first line."""
-        tail = bytes(self._tail)
+        tail = bytes(self._tail.content)
         text = _plain(tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         return text.partition("\n")[2] if len(tail) == MAX_TAIL_BYTES and "\n" in text else text
 
