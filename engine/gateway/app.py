@@ -33,7 +33,7 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.record import INTERRUPTED, LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Redaction
 from engine.trace import RequestTrace, call_id
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 
 MAX_DEPTH = 8
 LINES_SHOWN = 60

@@ -22,7 +22,7 @@ from engine.http.connection_limits import client_key
 from engine.http.exchange import Request
 from engine.manifest.domains import below
 from engine.manifest.model import Project, Resource, host_label, normal_path, parse_rate
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 
 MAX_ADDRESSES = 10_000
 """Addresses that are remembered; of more, the one without requests for longest counts as new."""

@@ -21,7 +21,7 @@ from engine.wasm.capi.host_functions import FUNCTIONS, HostFunction
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.compilers import compilers
 from engine.wasm.execution.config import PoolSettings
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.weave.weaver import weave
 from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step

@@ -185,20 +185,15 @@ def _first_cached(
                 continue
             path, image = found
             for used in (path, image_file(target.path), *([image.base] if image else ())):
-                with suppress(OSError):
-                    _mark_used(used)
+                with suppress(OSError):  # A file with a new time is verified again.
+                    if time.time() - used.stat().st_mtime > MARK_SECONDS:
+                        os.utime(used)
             if not verify or (found := find_code(target.path, is_sealed)) is not None:
                 path, image = found
                 return replace(target, path=path, image=image)
         except OSError as error:
             raise CodeCacheError(folder, error.strerror or str(error)) from error
     return None
-
-
-def _mark_used(path: Path) -> None:
-    """Set the time of a file to now, which has it verified again. Raises OSError."""
-    if time.time() - path.stat().st_mtime > MARK_SECONDS:
-        os.utime(path)
 
 
 def remove_code(cache: Path, digest: str) -> None:

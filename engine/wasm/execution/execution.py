@@ -29,8 +29,7 @@ from engine.wasm.execution.failure import (
 )
 from engine.wasm.execution.memory_budget import RunMemory, touched_bytes
 from engine.wasm.execution.reclaimer import SMALL_BYTES
-from engine.wasm.execution.request import GuestRequest, Outcome, RunReport, encode_environment
-from engine.wasm.execution.run_state import RunState
+from engine.wasm.execution.run_state import GuestRequest, Outcome, RunReport, RunState, encode_environment
 from engine.wasm.host.process import begin
 from engine.wasm.host.requests import settle_watches
 

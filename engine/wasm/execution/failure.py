@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from engine.wasm.execution.request import Outcome
-from engine.wasm.execution.run_state import EngineFailed, GuestExit, RunState, Trap
+from engine.wasm.execution.run_state import EngineFailed, GuestExit, Outcome, RunState, Trap
 
 _MEMORY = re.compile(
     r"out of memory|memory allocation of \d+ bytes failed|cannot allocate memory|OutOfMemory|"

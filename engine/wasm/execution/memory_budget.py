@@ -6,6 +6,7 @@ resident set of the process decides whether the budget is overrun.
 """
 
 import os
+import resource
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -237,20 +238,13 @@ class ResidentSet:
             os.close(self._file)
 
 
+_OF_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)
+"""Linux only."""
+
+
 def touched_bytes() -> int:
     """Return the bytes of the pages that this thread has touched first, since it began."""
-    return _thread_faults() * _PAGE_BYTES
-
-
-try:
-    from resource import RUSAGE_THREAD, getrusage
-
-    def _thread_faults() -> int:
-        return getrusage(RUSAGE_THREAD).ru_minflt
-except ImportError:
-
-    def _thread_faults() -> int:
-        return 0
+    return 0 if _OF_THREAD is None else resource.getrusage(_OF_THREAD).ru_minflt * _PAGE_BYTES
 
 
 def default_budget() -> int:

@@ -50,8 +50,7 @@ from engine.wasm.execution.memory_budget import (
 )
 from engine.wasm.execution.pool import ClientDisconnected, ComponentUsage, Pool, fit_pool
 from engine.wasm.execution.reclaimer import Reclaimer
-from engine.wasm.execution.request import GuestRequest, Outcome, RunReport, encode_environment
-from engine.wasm.execution.run_state import RunState
+from engine.wasm.execution.run_state import GuestRequest, Outcome, RunReport, RunState, encode_environment
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.http import Outbound, OutboundHttp, OutboundPolicy
 

@@ -34,7 +34,7 @@ from engine.http.frame_budget import (
     FrameFlood,
 )
 from engine.http.server import Server
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 from tests.engine.http.test_server import asking
