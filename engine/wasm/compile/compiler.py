@@ -45,14 +45,11 @@ def compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, pr
     `preinit` also checks that it is valid and within the limits, before its functions are compiled, and
     pre-initializes its runtime if possible. Raises UnsupportedBinary and WasmtimeError.
     """
-    checked = None
-    if preinit:
-        checked = component
-        initialized = preinitialize(component)
-        if initialized is not component:
-            with suppress(WasmtimeError):
-                _write(engine, component, weave(initialized), out, max_code, checked=checked)
-                return
+    checked, initialized = (component, preinitialize(component)) if preinit else (None, component)
+    if initialized is not component:
+        with suppress(WasmtimeError):
+            _write(engine, component, weave(initialized), out, max_code, checked=checked)
+            return
     _write(engine, component, weave(component), out, max_code, checked=checked)
 
 
