@@ -280,7 +280,9 @@ class Gateway:
             with exchange.trace.measure("build", "wait for the build of a save"):
                 version = await version.build.wait(seconds) or version.version
         if isinstance(version, NotReady) and version.first_build is not None:
-            seconds = PAGE_AFTER_SECONDS if _navigates(exchange) else FIRST_BUILD_SECONDS
+            request = exchange.request
+            page = request.method in ("GET", "HEAD") and wants_page(request.headers)
+            seconds = PAGE_AFTER_SECONDS if page else FIRST_BUILD_SECONDS
             exchange.trace = RequestTrace()
             with exchange.trace.measure("build", "wait for the first build"):
                 version = await version.first_build.wait(seconds) or version
@@ -453,11 +455,6 @@ def _outcome_of(report: RunReport) -> _SpanOutcome:
         bytes_out=report.bytes_out,
         aborted=bool(code) and incomplete,
     )
-
-
-def _navigates(exchange: Exchange) -> bool:
-    """Return whether the request is a page load by a browser."""
-    return exchange.request.method in ("GET", "HEAD") and wants_page(exchange.request.headers)
 
 
 def guest_headers(headers: Headers) -> Headers:

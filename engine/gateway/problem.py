@@ -114,12 +114,7 @@ def wants_page(headers: Headers) -> bool:
 
 
 async def send_problem(
-    exchange: Exchange,
-    code: str,
-    request_id: str,
-    debug: DebugDetail | None = None,
-    *,
-    retry_after: int = 1,
+    exchange: Exchange, code: str, request_id: str, debug: DebugDetail | None = None, *, retry_after: int = 1
 ) -> tuple[int, int]:
     """Send the response for an error code; return its status and the size of its body in bytes.
 

@@ -33,8 +33,7 @@ from engine.http import timeouts
 from engine.http.buffered import CONNECTION_BYTES, SMALL_PART_BYTES
 from engine.http.connection import Connection, CountedExchange
 from engine.http.exchange import BODY_BYTES, Disconnected, Headers, Request, RequestBody
-from engine.http.frame_budget import FRAMES_PER_TURN, FrameBudget, FrameFlood
-from engine.http.header_blocks import BlockDecoder
+from engine.http.frame_budget import FRAMES_PER_TURN, BlockDecoder, FrameBudget, FrameFlood
 from engine.http.messages import BODILESS, CONNECTION_FIELDS, HEADER_BYTES, is_request
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ For replays without a network, recorded responses of other servers answer them.
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, time_ns
@@ -376,7 +376,7 @@ def _seconds(nanoseconds: int | None, default: int) -> float:
     return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
 
 
-async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) -> AsyncGenerator[bytes, None]:
+async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) -> AsyncIterator[bytes]:
     """Yield the request body as the guest writes it. Raises `BodyError` if the guest does not finish it."""
     changed = asyncio.Event()
     body.on_change = lambda: run.on_loop(changed.set)
