@@ -26,7 +26,7 @@ from engine.artifact import ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.package_store import COMPONENT, pack_compressed
 from engine.files.compressed import decompress
-from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
+from engine.wasm.compile.compilers import MAX_COMPONENT_BYTES
 from svc_tui.deploy import uploader
 
 ROUTES = (1, 5, 15, 40)

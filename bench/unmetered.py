@@ -11,14 +11,13 @@ from typing import Any
 
 from wasmtime import Engine
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES
+from engine.wasm.binary.reader import PAGE_BYTES
 from engine.wasm.capi import wasmtime
 from engine.wasm.compile import code_cache, compiler
-from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.compilers import MAX_CODE_BYTES, Compiler
 from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import find_code
-from engine.wasm.compile.limits import MAX_CODE_BYTES
-from engine.wasm.execution import config, epoch_ticker, execution, host_memories, polls, runner
+from engine.wasm.execution import config, epoch_ticker, execution, host_memories, runner
 from engine.wasm.execution.run_state import RunState
 from svc_tui.main import run
 from svc_tui.serve import runtime
@@ -71,7 +70,7 @@ def main() -> None:
     _put(runner, "compile_component", _compiled)
     _put(runner.Runner, "register", _register)
     _put(epoch_ticker.EpochTicker, "_work", lambda self: None)
-    _put(polls.Polls, "poll", lambda self, invocation: invocation.poll())
+    _put(execution.Execution, "_poll", lambda self, invocation: invocation.poll())
     _put(wasmtime.Invocation, "result", int(os.environ[MEMORY]) // PAGE_BYTES)
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
         _put(wasmtime, name, lambda *_arguments: None)

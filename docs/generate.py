@@ -129,7 +129,7 @@ def errors() -> str:
         for code, (places, meaning) in sorted(CONTROL_CODES.items())
     ]
     return ERRORS_PAGE.format(
-        platform=table(head, [(f"`{c}`", str(k.status), k.meaning) for c, k in PLATFORM_CODES.items()]),
+        platform=table(head, [(f"`{c}`", str(status), text) for c, (status, text) in PLATFORM_CODES.items()]),
         timeline=table(("code", "meaning"), [(f"`{code}`", text) for code, text in TIMELINE_CODES.items()]),
         doors="\n".join(
             f"### {door.name}\n\n"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES
+from engine.wasm.binary.reader import PAGE_BYTES
 from engine.wasm.weave.modules import MAX_LIBRARY_PAGES
 
 _FOLDER = Path(__file__).parents[1] / "engine" / "wasm" / "guest_side"

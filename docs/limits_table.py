@@ -63,13 +63,13 @@ from engine.timeline.record import MAX_TEXT_CHARS as MAX_LOG_BODY
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
 from engine.trace import MAX_CAPTURE_BYTES, MAX_CAPTURED_BYTES
 from engine.usage.store import RETENTION_MINUTES
-from engine.wasm.compile import limits as compile_limits
+from engine.wasm.compile import compilers
 from engine.wasm.execution.buffers import LineSplitter
 from engine.wasm.execution.config import COMPONENT_LIMITS, PoolSettings
 from engine.wasm.execution.memory_budget import BUDGET_SHARE
 from engine.wasm.execution.pool import MEMORY_WAIT_SECONDS
 from engine.wasm.execution.run_state import MAX_HELD_BYTES
-from engine.wasm.outbound.dialer import CONNECT_SECONDS
+from engine.wasm.outbound.connections import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from lanes.process import LIMIT_SECS as BUILD_SECONDS
@@ -393,14 +393,14 @@ LIMITS: dict[str, list[Row]] = {
         ("one uploaded file", size(MAX_BLOB_BYTES), "", "413 `body-too-large`"),
         (
             "component, its machine code",
-            f"{size(compile_limits.MAX_COMPONENT_BYTES)}, {size(compile_limits.MAX_CODE_BYTES)}",
+            f"{size(compilers.MAX_COMPONENT_BYTES)}, {size(compilers.MAX_CODE_BYTES)}",
             "",
             _REJECTED,
         ),
         (
             "compilation of a component",
-            f"{compile_limits.CPU_SECONDS} s of CPU time, {compile_limits.WALL_SECONDS // 60} min, "
-            f"{size(compile_limits.MEMORY_BYTES)} of memory",
+            f"{compilers.CPU_SECONDS} s of CPU time, {compilers.WALL_SECONDS // 60} min, "
+            f"{size(compilers.MEMORY_BYTES)} of memory",
             "",
             _REJECTED,
         ),
@@ -409,7 +409,7 @@ LIMITS: dict[str, list[Row]] = {
         ("initial elements of a table", f"{COMPONENT_LIMITS['table_elements']:,}", "", _REJECTED),
         ("initial size of a memory", f"{PoolSettings().memory_mib} MiB", "", _REJECTED),
         ("globals, functions and imports of a core instance, of a component", _STATE, "", _REJECTED),
-        ("compilations at once, per process", str(compile_limits.CONCURRENT), "", "further ones wait"),
+        ("compilations at once, per process", str(compilers.CONCURRENT), "", "further ones wait"),
         ("script, source map, index of a package", size(package_store.MAX_TEXT_BYTES), "", "422 `package`"),
         ("a secret", size(MAX_SECRET), "", "error"),
         ("deployments per project", str(MAX_DEPLOYMENTS), "", "older ones are removed, except the live one"),

@@ -1,13 +1,15 @@
-"""Commands, priority and limits of processes that work for projects beside the service."""
+"""Commands, priority and limits of processes and threads that work for projects beside the service."""
 
 import os
 import resource
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 _GRACE_SECONDS = 5
 """CPU time between the signal for a final limit and SIGKILL."""
+_NICE_OF_THREADS, _MAX_NICE = 5, 19
 
 
 def python_module(name: str) -> list[str]:
@@ -21,6 +23,14 @@ def step_back(niceness: int) -> None:
     with suppress(OSError):  # Linux only. If memory gets scarce, the kernel ends this process first.
         Path("/proc/self/oom_score_adj").write_text("1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def yield_to_loop() -> None:
+    """Lower the priority of this thread, so that the event loop runs first (Linux only: nice(2))."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        nice = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, min(_MAX_NICE, nice + _NICE_OF_THREADS))
 
 
 def limit(cpu_seconds: int, memory_bytes: int, *, final: bool = False) -> None:

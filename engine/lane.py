@@ -17,6 +17,7 @@ from engine.manifest.model import LaneSpec, Resource
 BuildMode = Literal["dev", "deploy"]
 GENERATED_HEADER = "// Written by svc, for this machine"
 """First line of files that a lane writes among the sources for editors; no build depends on them."""
+_LINES_BEFORE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,30 @@ class Diagnostic:
     line: int = 0
     column: int = 0
     frame: str = ""
+
+
+def code_frame(file: Path, line: int, column: int, length: int = 1, *, counts_bytes: bool = False) -> str:
+    """Return the lines around a position with a marker below it; empty if they cannot be read.
+
+    `counts_bytes` is whether the column is that of a byte, not of a character.
+    """
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    if not 0 < line <= len(lines):
+        return ""
+    last = min(len(lines), line + 1)
+    width = len(str(last))
+    rows = []
+    for number in range(max(1, line - _LINES_BEFORE), last + 1):
+        text, mark = lines[number - 1], ">" if number == line else " "
+        rows.append(f"{mark} {number:>{width}} │ {text.expandtabs(2)}")
+        if number == line and column > 0:
+            begin = len(text.encode()[: column - 1].decode(errors="replace")) if counts_bytes else column - 1
+            pad = len(text[:begin].expandtabs(2))
+            rows.append(f"  {'':>{width}} │ {' ' * pad}{'^' * max(1, min(length, 60))}")
+    return "\n".join(rows)
 
 
 class BuildFailed(SvcError):

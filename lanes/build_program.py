@@ -7,7 +7,6 @@ on a line of its own. It may exit with status 0 between builds.
 import asyncio
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from lanes.process import (
     LIMIT_SECS,
     MAX_LINE_BYTES,
     CommandOutput,
+    LineProgram,
     OutputLines,
     not_started,
-    run_group,
     unsuccessful,
 )
 
@@ -30,9 +29,7 @@ class BuildProgram:
 
     def __init__(self) -> None:
         self._settings: tuple[str, Mapping[str, int]] | None = None
-        self._running: asyncio.Task[int] | None = None
-        self._pipe = ExitStack()
-        self._requests = -1
+        self._program: LineProgram | None = None
         self._output: CommandOutput
         self._answer: asyncio.Future[str]
 
@@ -73,35 +70,29 @@ class BuildProgram:
     async def _run(self, command: str, workdir: Path) -> int | None:
         """Request a build. Return the status of a program that ended without an answer, else `None`."""
         while True:
-            if new := self._running is None or self._running.done():
+            program = self._program
+            if new := program is None or program.running.done():
                 await self.aclose()
-                reading, self._requests = os.pipe()
-                for descriptor in (reading, self._requests):
-                    self._pipe.callback(os.close, descriptor)
                 lines = OutputLines(self._receive, MAX_LINE_BYTES)
-                self._running = asyncio.create_task(run_group(command, workdir, lines.feed, stdin=reading))
-            os.write(self._requests, b"build\n")
-            waiting: set[asyncio.Future[Any]] = {self._running, self._answer}
+                program = self._program = LineProgram(command, workdir, lines.feed)
+            program.write(b"build")
+            waiting: set[asyncio.Future[Any]] = {program.running, self._answer}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if self._answer.done():
                 return None
-            if new or self._running.result():
-                return self._running.result()
+            if new or program.running.result():
+                return program.running.result()
 
     def _receive(self, line: bytes) -> None:
-        """Receive a line of the program's output."""
         if (text := line.decode(errors="replace").rstrip()) not in (BUILT, FAILED):
             self._output.feed(line + b"\n")
         elif not self._answer.done():
             self._answer.set_result(text)
 
     async def aclose(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            with suppress(asyncio.CancelledError, OSError):
-                await self._running
-        self._running = None
-        self._pipe.close()
+        program, self._program = self._program, None
+        if program is not None:
+            await program.aclose()
 
 
 def _files(folder: Path) -> Mapping[str, int]:

@@ -6,19 +6,15 @@ The command runs, `output` is checked and copied into the cache. The engine vali
 import asyncio
 import os
 import stat
-import tempfile
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import IO
 
 from engine.artifact import ComponentArtifact
 from engine.files.atomic import write_atomic
 from engine.lane import BuildFailed, BuildRequest
 from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER
 from lanes.process import exclusive, run_build
-
-_CHUNK = 1 << 20
 
 
 async def build_or_take(
@@ -72,41 +68,17 @@ def _read_output(output: Path, request: BuildRequest) -> ComponentArtifact:
         if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
             raise _refused(request, f"{name} is not a file")
         try:
-            return _copy_to_cache(source, request, name)
+            start = source.read(len(COMPONENT_HEADER))
+            if start == COMPONENT_HEADER:
+                path = cache_component(request.cache / "components", start + source.read())
+                return ComponentArtifact(path, path.stem)
+            start += source.read(256)
         except OSError as error:
             raise BuildFailed(
                 f"resource {request.resource.name}: {name} could not be copied to {request.cache}: "
                 f"{error.strerror}",
                 "Check the free space of the cache folder (SVC_HOME).",
             ) from error
-
-
-def _copy_to_cache(source: IO[bytes], request: BuildRequest, name: str) -> ComponentArtifact:
-    """Copy the component into the cache under its sha256, and check the copy."""
-    folder = request.cache / "components"
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
-        path = Path(copy.name)
-        try:
-            digest = sha256()
-            while chunk := source.read(_CHUNK):
-                digest.update(chunk)
-                copy.write(chunk)
-            copy.flush()
-            _check(path, name, request)
-            target = path.replace(folder / f"{digest.hexdigest()}.wasm")
-        finally:
-            path.unlink(missing_ok=True)
-    return ComponentArtifact(target, target.stem)
-
-
-def _check(copy: Path, name: str, request: BuildRequest) -> None:
-    with copy.open("rb") as file:
-        start = file.read(256)
-    if start.startswith(COMPONENT_HEADER):
-        return
-    if not start:
-        raise _refused(request, f"{name} is empty")
     if start.startswith(MODULE_HEADER):
         raise BuildFailed(
             f"resource {request.resource.name}: {name} is a core WebAssembly module, not a component",
@@ -118,7 +90,7 @@ def _check(copy: Path, name: str, request: BuildRequest) -> None:
             f"resource {request.resource.name}: {name} is WebAssembly text, not a component's binary",
             "Convert it to a binary in `build`, as with `wasm-tools parse`.",
         )
-    raise _refused(request, f"{name} is not a WebAssembly component")
+    raise _refused(request, f"{name} is not a WebAssembly component" if start else f"{name} is empty")
 
 
 def _refused(request: BuildRequest, problem: str) -> BuildFailed:

@@ -29,20 +29,17 @@ class Tail:
     """The last `MAX_TAIL_BYTES` bytes of the output; `feed` is a sink."""
 
     def __init__(self) -> None:
-        self._content = bytearray()
+        self.content = bytearray()
 
     def feed(self, block: bytes) -> None:
         """Receive the next output."""
-        self._content += block
-        del self._content[:-MAX_TAIL_BYTES]
-
-    def __bytes__(self) -> bytes:
-        return bytes(self._content)
+        self.content += block
+        del self.content[:-MAX_TAIL_BYTES]
 
     @property
     def text(self) -> str:
         """The output as text; invalid UTF-8 is replaced."""
-        return self._content.decode(errors="replace")
+        return self.content.decode(errors="replace")
 
 
 class OutputLines:
@@ -54,18 +51,19 @@ class OutputLines:
     def __init__(self, on_line: Callable[[bytes], None], max_length: int) -> None:
         self._on_line = on_line
         self._max_length = max_length
-        self._incomplete = b""
+        self._incomplete = bytearray()
 
     def feed(self, block: bytes) -> None:
         """Receive the next output."""
-        *lines, incomplete = (self._incomplete + block).split(b"\n")
-        for line in lines:
-            self._on_line(line)
-        self._incomplete = incomplete[: self._max_length]
+        *ends, rest = block.split(b"\n")
+        for end in ends:
+            self._on_line(bytes(self._incomplete + end))
+            self._incomplete.clear()
+        self._incomplete += rest[: self._max_length - len(self._incomplete)]
 
     def close(self) -> None:
         """Emit the incomplete last line."""
-        self._on_line(self._incomplete)
+        self._on_line(bytes(self._incomplete))
 
 
 async def run_group(
@@ -131,6 +129,28 @@ async def run(
     output = Tail()
     status = await run_group(command, folder, output.feed, environ=environ, nice=nice)
     return status, output.text
+
+
+class LineProgram:
+    """A program that reads lines from standard input, run as `run_group` does."""
+
+    def __init__(
+        self, command: str | Sequence[str], folder: Path, stdout: Sink, stderr: Sink | None = None
+    ) -> None:
+        self._reading, self._writing = os.pipe()
+        self.running = asyncio.create_task(run_group(command, folder, stdout, stderr, stdin=self._reading))
+        """The run, which returns the status of the program."""
+
+    def write(self, line: bytes) -> None:
+        os.write(self._writing, line + b"\n")
+
+    async def aclose(self) -> None:
+        """End the program, and close its standard input."""
+        self.running.cancel()
+        with contextlib.suppress(asyncio.CancelledError, OSError):
+            await self.running
+        os.close(self._reading)
+        os.close(self._writing)
 
 
 async def version_of(command: Sequence[str], pattern: re.Pattern[str], seconds: float) -> re.Match[str] | str:
@@ -259,7 +279,6 @@ class CommandOutput:
             self._lines.feed(block.replace(b"\r", b"\n"))
 
     def close(self) -> None:
-        """Report the incomplete last line."""
         self._lines.close()
 
     def _say(self, line: bytes) -> None:
@@ -273,7 +292,7 @@ class CommandOutput:
     @property
     def tail(self) -> str:
         """The end of the output as text, without an incomplete first line."""
-        tail = bytes(self._tail)
+        tail = bytes(self._tail.content)
         text = _plain(tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         return text.partition("\n")[2] if len(tail) == MAX_TAIL_BYTES and "\n" in text else text
 
@@ -312,12 +331,7 @@ def check_output(request: BuildRequest) -> None:
 
 
 async def run_command(
-    command: str,
-    *,
-    name: str,
-    workdir: Path,
-    report: Callable[[str], None],
-    limit_secs: float = LIMIT_SECS,
+    command: str, *, name: str, workdir: Path, report: Callable[[str], None], limit_secs: float = LIMIT_SECS
 ) -> str:
     """Run a shell command in `workdir`; return the end of its output.
 

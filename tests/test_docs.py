@@ -13,8 +13,8 @@ from docs import generate
 from docs.error_codes import CONTROL_CODES
 from doors.tables.guest.problem import KINDS as TABLES_KINDS
 from engine.gateway.problem import PROBLEM_TYPES
-from engine.wasm.host.registry import FUNCTIONS
-from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.capi.host_functions import FUNCTIONS
+from engine.wasm.weave.builder import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import library
 
 ROOT = Path(__file__).resolve().parents[1]

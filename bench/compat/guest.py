@@ -11,7 +11,7 @@ from engine.door import DOMAIN, DoorContext
 from engine.http.exchange import MAX_BODY, Headers, MemoryExchange, Request
 from engine.lane import BuildFailed, BuildMode, BuildRequest
 from engine.manifest.model import Resource
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 from lanes.js.lane import JsLane

@@ -9,23 +9,9 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 IGNORED = (
-    ".git/",
-    ".hg/",
-    ".svc/",
-    ".venv/",
-    "node_modules/",
-    "target/",
-    "__pycache__/",
-    "*.swp",
-    "*.swx",
-    "*~",
-    ".#*",
-    "#*#",
-    "4913",
-    ".DS_Store",
-    "*.tmp",
-    "*.part",
-)
+    ".git/", ".hg/", ".svc/", ".venv/", "node_modules/", "target/", "__pycache__/", "*.swp", "*.swx", "*~",
+    ".#*", "#*#", "4913", ".DS_Store", "*.tmp", "*.part",
+)  # fmt: skip
 
 
 class IgnoreRules:

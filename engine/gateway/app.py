@@ -24,10 +24,8 @@ from engine.gateway.routes import (
     RouteTable,
     host_name,
 )
-from engine.gateway.static.body import FileChanged
-from engine.gateway.static.responder import StaticResponder
-from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
-from engine.gateway.tracing import SpanContext
+from engine.gateway.static.responder import FileChanged, StaticResponder
+from engine.gateway.traced_exchange import HOP_BY_HOP, SpanContext, TracedExchange
 from engine.grant import Grant
 from engine.http.exchange import MAX_BODY, Exchange, Headers
 from engine.quota import Quotas, RateLimit
@@ -35,7 +33,7 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.record import INTERRUPTED, LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Redaction
 from engine.trace import RequestTrace, call_id
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 
 MAX_DEPTH = 8
 LINES_SHOWN = 60
@@ -282,7 +280,9 @@ class Gateway:
             with exchange.trace.measure("build", "wait for the build of a save"):
                 version = await version.build.wait(seconds) or version.version
         if isinstance(version, NotReady) and version.first_build is not None:
-            seconds = PAGE_AFTER_SECONDS if _navigates(exchange) else FIRST_BUILD_SECONDS
+            request = exchange.request
+            page = request.method in ("GET", "HEAD") and wants_page(request.headers)
+            seconds = PAGE_AFTER_SECONDS if page else FIRST_BUILD_SECONDS
             exchange.trace = RequestTrace()
             with exchange.trace.measure("build", "wait for the first build"):
                 version = await version.first_build.wait(seconds) or version
@@ -387,14 +387,8 @@ class Gateway:
         retry_after: int = 1,
     ) -> _SpanOutcome:
         """Send the response for an error code. `detail` is for the record, `debug` for developers."""
-        status, size = await send_problem(
-            exchange,
-            code,
-            exchange.id,
-            html=wants_page(exchange.request.headers),
-            debug=debug if self._settings.dev else None,
-            retry_after=retry_after,
-        )
+        shown = debug if self._settings.dev else None
+        status, size = await send_problem(exchange, code, exchange.id, shown, retry_after=retry_after)
         return _SpanOutcome(status, code, detail=detail, bytes_out=size)
 
     def _record(
@@ -461,11 +455,6 @@ def _outcome_of(report: RunReport) -> _SpanOutcome:
         bytes_out=report.bytes_out,
         aborted=bool(code) and incomplete,
     )
-
-
-def _navigates(exchange: Exchange) -> bool:
-    """Return whether the request is a page load by a browser."""
-    return exchange.request.method in ("GET", "HEAD") and wants_page(exchange.request.headers)
 
 
 def guest_headers(headers: Headers) -> Headers:

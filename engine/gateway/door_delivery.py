@@ -15,8 +15,7 @@ from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, Session
 from engine.gateway.routes import Endpoint
 from engine.gateway.static.responder import folder_location, relative_name
 from engine.gateway.static.source import names_of
-from engine.gateway.traced_exchange import DELIVERED, TracedExchange
-from engine.gateway.tracing import SpanContext
+from engine.gateway.traced_exchange import DELIVERED, SpanContext, TracedExchange
 from engine.http.exchange import Headers
 from engine.static_files.rules import StaticRules
 from engine.wasm.outbound.door_calls import MAX_PATH_CHARS, DoorBinding

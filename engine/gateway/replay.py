@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from engine.errors import SvcError
 from engine.gateway.routes import internal_resource
-from engine.gateway.traced_exchange import TracedExchange
-from engine.gateway.tracing import request_id
+from engine.gateway.traced_exchange import TracedExchange, request_id
 from engine.http.exchange import Handler, MemoryExchange, Request
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record

@@ -22,7 +22,7 @@ from engine.http.connection_limits import client_key
 from engine.http.exchange import Request
 from engine.manifest.egress import below
 from engine.manifest.model import Project, Resource, host_label, normal_path, parse_rate
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 
 MAX_ADDRESSES = 10_000
 """Addresses that are remembered; of more, the one without requests for longest counts as new."""
@@ -230,7 +230,6 @@ class RouteTable:
 
     @property
     def hosts(self) -> Collection[str]:
-        """The host names of all resources and projects."""
         return self._hosts.keys()
 
     def resource(self, project: str, name: str) -> Endpoint | None:

@@ -183,7 +183,6 @@ class Connection(asyncio.Protocol):
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
 
     def resume_reading(self) -> None:
-        """Stop to throttle the client."""
         if self.paused:
             self.paused = False
             self.clear_timer()

@@ -190,7 +190,6 @@ class Disconnected(asyncio.Event):
             self._callbacks[callback] = None
 
     def remove_callback(self, callback: Callable[[], None]) -> None:
-        """Remove a callback, if it was added."""
         self._callbacks.pop(callback, None)
 
     def set(self) -> None:

@@ -6,13 +6,7 @@ from engine.http import timeouts
 from engine.http.buffered import SMALL_PART_BYTES
 from engine.http.connection import Connection, CountedExchange
 from engine.http.exchange import Headers, Request, RequestBody
-from engine.http.messages import (
-    HEADER_BYTES,
-    ChunkedDecoder,
-    MalformedRequest,
-    RequestHead,
-    ResponseEncoder,
-)
+from engine.http.messages import HEADER_BYTES, ChunkedDecoder, MalformedRequest, RequestHead, ResponseEncoder
 
 PIPELINE_BYTES = 64 << 10
 """Bytes of further requests that are buffered while one is in progress."""
@@ -194,7 +188,6 @@ class Http1Connection(Connection):
         self._receive_body(data)
 
     def _await_head(self) -> None:
-        """Handle a head that is incomplete."""
         buffer = self._buffer
         if not buffer:
             return

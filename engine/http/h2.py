@@ -33,8 +33,7 @@ from engine.http import timeouts
 from engine.http.buffered import CONNECTION_BYTES, SMALL_PART_BYTES
 from engine.http.connection import Connection, CountedExchange
 from engine.http.exchange import BODY_BYTES, Disconnected, Headers, Request, RequestBody
-from engine.http.frame_budget import FRAMES_PER_TURN, FrameBudget, FrameFlood
-from engine.http.header_blocks import BlockDecoder
+from engine.http.frame_budget import FRAMES_PER_TURN, BlockDecoder, FrameBudget, FrameFlood
 from engine.http.messages import BODILESS, CONNECTION_FIELDS, HEADER_BYTES, is_request
 
 if TYPE_CHECKING:
@@ -141,7 +140,6 @@ class Http2Exchange(CountedExchange):
             self.unsent.set_buffered(0)
 
     def abort(self) -> None:
-        """Reset the stream unless the response is complete."""
         if not self.complete:
             self._connection.reset(self._stream, ErrorCodes.INTERNAL_ERROR)
             self._end()
@@ -229,7 +227,7 @@ class Http2Connection(Connection):
             try:
                 for part, added in self._frames.receive(data, self.loop.time()):
                     if cost + added > FRAMES_PER_TURN:
-                        await self.manager.frame_turns.wait()
+                        await self.manager.frame_turn()
                         cost = 0
                     if self.lingering or self.disconnected.is_set():
                         break
@@ -386,7 +384,6 @@ class Http2Connection(Connection):
         self.set_timer(max(0.0, deadline - now), self.close)
 
     def data_received(self, data: bytes) -> None:
-        """Buffer bytes for the task that reads."""
         if not self.lingering:
             self._reader.feed_data(data)
 

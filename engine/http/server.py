@@ -20,7 +20,6 @@ from engine.http.buffered import BufferedBytes, BufferedCounts
 from engine.http.connection import Connection, PendingWrites
 from engine.http.connection_limits import ConnectionLimiter, client_key
 from engine.http.exchange import Handler
-from engine.http.frame_budget import FrameTurns
 from engine.http.h1 import Http1Connection, Http1Exchange
 from engine.http.h2 import Http2Connection, Http2Exchange
 
@@ -66,7 +65,7 @@ class Server:
         self._limiter = limiter
         self.unsent = BufferedCounts()
         self.unread = BufferedCounts()
-        self.frame_turns = FrameTurns()
+        self._frame_turns = asyncio.Lock()
         self.pending_writes = PendingWrites()
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -92,6 +91,11 @@ class Server:
         if client is None or self._limiter.is_exempt(client[0]):
             return []
         return [counts.for_address(client_key(client[0]))]
+
+    async def frame_turn(self) -> None:
+        """Wait for the turn of a connection with many frames: one in an iteration of the event loop."""
+        async with self._frame_turns:
+            await asyncio.sleep(0)
 
     def start(self, exchange: Http1Exchange | Http2Exchange) -> None:
         """Run the handler of an exchange, in a task only if it waits."""

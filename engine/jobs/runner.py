@@ -20,7 +20,7 @@ from engine.cancellation import cancel, spawn
 from engine.door import Severity
 from engine.errors import SvcError
 from engine.gateway.routes import internal_request
-from engine.gateway.tracing import request_id
+from engine.gateway.traced_exchange import request_id
 from engine.http.exchange import Handler, MemoryExchange
 from engine.job_store import Ended, Job, JobStore
 from engine.manifest.model import Project

@@ -1,6 +1,6 @@
 """Names of hosts: origins that `egress` allows, URLs of OpenTelemetry collectors, and custom domains.
 
-Address rules are in `dialer.py`. Domains have a normal form, lower-case ASCII (IDNA 2008).
+Address rules are in `engine/wasm/outbound/connections.py`.
 """
 
 import re

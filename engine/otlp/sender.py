@@ -49,7 +49,7 @@ from engine.timeline.record import (
     level,
 )
 from engine.trace import Call, span_ids
-from engine.wasm.outbound.dialer import AddressDenied, permitted
+from engine.wasm.outbound.connections import AddressDenied, permitted
 
 MAX_RESPONSE_BYTES = 64 << 10
 """Maximum bytes of a response that are read."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from engine.gateway.tracing import request_id
+from engine.gateway.traced_exchange import request_id
 from engine.manifest.schedules import Schedule
 from engine.timeline.record import utc
 

@@ -1,4 +1,4 @@
-"""Format of a static bundle: a canonical `index.json` and `blobs/<sha256>`.
+"""Public file names, and the format of a static bundle: a canonical `index.json` and `blobs/<sha256>`.
 
 The index is JSON in UTF-8, keys sorted, no spaces, files in the order of their paths:
 `{"files":[{"encodings":{"br":["<sha256>",<bytes>],…},"path":"a/b.css","type":"text/css"}],"version":1}`.
@@ -17,7 +17,33 @@ from typing import Any
 from engine.artifact import BundleFile, StaticBundle
 from engine.errors import SvcError
 from engine.files.digest import content_digest
-from engine.static_files.names import is_servable
+from engine.manifest import MANIFEST
+
+WELL_KNOWN = ".well-known"
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder is private.
+
+    Private are names with a leading dot (except `.well-known`, RFC 8615), and the manifest.
+    """
+    return (name[:1] == "." and name != WELL_KNOWN) or name == MANIFEST
+
+
+def is_servable(name: str) -> bool:
+    """Return whether a file or folder of this name (one path segment) is served.
+
+    Not served are hidden names, and names that no URL path can hold safely: control characters, backslashes,
+    text that is not Unicode.
+    """
+    if not name or is_hidden(name):
+        return False
+    if name.isascii():
+        return name.isprintable() and "\\" not in name
+    return "\\" not in name and not any(
+        c < " " or "\x7f" <= c < "\xa0" or "\ud800" <= c < "\ue000" for c in name
+    )
+
 
 INDEX = "index.json"
 BLOBS = "blobs"
@@ -126,10 +152,13 @@ def blob_path(folder: Path, sha256: str) -> Path:
 
 
 def has_blobs(folder: Path, blobs: Iterable[tuple[str, int]], *, verify: bool) -> bool:
-    """Return whether the bundle `folder` has all blobs, each a sha256 (hex) and a size in bytes.
+    """Return whether the bundle `folder` has all of these blobs, each a sha256 (hex) and a size in bytes.
 
-    `verify` compares digests instead of sizes. Raises OSError for a missing blob.
+    `verify` compares digests instead of sizes. A file may be truncated or altered after a power cut.
     """
-    if verify:
-        return all(content_digest(blob_path(folder, sha256)) == sha256 for sha256, _ in blobs)
-    return all(blob_path(folder, sha256).stat().st_size == size for sha256, size in blobs)
+    try:
+        if verify:
+            return all(content_digest(blob_path(folder, sha256)) == sha256 for sha256, _ in blobs)
+        return all(blob_path(folder, sha256).stat().st_size == size for sha256, size in blobs)
+    except OSError:
+        return False

@@ -46,12 +46,6 @@ class _Worker:
             reply.cancel()
         return reply
 
-    def set_exited(self) -> None:
-        """Cancel the replies to come, because the worker has exited."""
-        self.exited = True
-        for reply in self.replies.values():
-            reply.cancel()
-
 
 class WorkerPool:
     """All workers of a server."""
@@ -194,5 +188,7 @@ class WorkerPool:
                 reply = worker.replies.pop(message.number, None)
                 if reply is not None and not reply.done():
                     reply.set_result(message.pool)
-        worker.set_exited()
+        worker.exited = True
+        for reply in worker.replies.values():
+            reply.cancel()
         worker.channel.close()

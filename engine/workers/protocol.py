@@ -57,7 +57,6 @@ class WorkerConfig:
     door_secret: bytes = b""
 
     def folder(self, project: str) -> Path:
-        """Return the data folder of a project."""
         return self.data / project if self.multi_project else self.data
 
 
@@ -129,7 +128,6 @@ class Channel:
 
     @classmethod
     async def open(cls, end: socket.socket) -> "Channel":
-        """Use one end of a socket pair."""
         return cls(*await asyncio.open_connection(sock=end))
 
     def send(self, message: Any) -> None:
@@ -153,5 +151,4 @@ class Channel:
             return None
 
     def close(self) -> None:
-        """Close the connection."""
         self._writer.close()

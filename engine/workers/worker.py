@@ -20,7 +20,7 @@ from engine.gateway.domain_proof import with_proof
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Handler
 from engine.http.server import serve
-from engine.http.tls import CertificateError, CertificateSet, Tls
+from engine.http.tls import CertificateError, Tls
 from engine.log_forwarding import LogForwarder
 from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState
@@ -45,7 +45,6 @@ class RecordReporter:
         self._waiting: list[Record | Recording | MeasurementBatch] = []
 
     def __call__(self, record: Record | Recording | MeasurementBatch) -> None:
-        """Add a record, a recording or measurements."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
         self._waiting.append(record)
@@ -115,7 +114,10 @@ async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: 
                 channel.send(protocol.Reply(message.number, pool))
             elif isinstance(message, protocol.Certify):
                 tls = tls or Tls()
-                _use(tls, message.certificates, channel)
+                try:
+                    tls.use(message.certificates)
+                except CertificateError as error:  # The files have changed again.
+                    channel.send(protocol.WorkerWarning(error.text))
             elif isinstance(message, protocol.Publish):
                 name = message.publication.project.name
                 tenants.reopen(name, message.publication.removal)
@@ -141,13 +143,6 @@ async def serve_worker(end: socket.socket, sockets: list[socket.socket], doors: 
             reporter.flush()
         await channel.drain()
         channel.close()
-
-
-def _use(tls: Tls, certificates: CertificateSet, channel: protocol.Channel) -> None:
-    try:
-        tls.use(certificates)
-    except CertificateError as error:  # The files have changed again.
-        channel.send(protocol.WorkerWarning(error.text))
 
 
 def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:

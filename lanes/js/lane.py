@@ -6,11 +6,9 @@ the same glue.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import re
-import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,19 +19,14 @@ from typing import Any
 from engine.artifact import ComponentArtifact
 from engine.files.atomic import write_atomic
 from engine.files.compressed import compress
-from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool
+from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool, code_frame
 from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js import SPEC
-from lanes.js.component import (
-    LIMIT_SECONDS,
-    ComponentRefused,
-    SnapshotSpec,
-    component,
-    make_component,
-)
+from lanes.js.component import LIMIT_SECONDS, ComponentRefused, SnapshotSpec, component, make_component
 from lanes.js.toolchain import COMPAT, GUEST, Toolchain, ensure, ensure_intl, programs, tools
 from lanes.prebuilt_component import build_or_take
+from lanes.process import LineProgram, OutputLines, Tail
 
 _UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
 _POSITION = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
@@ -42,30 +35,9 @@ _PACKAGES = re.compile(r"node_modules/((?:@[^/]+/)?[^/\s]+)")
 _PACKAGE = re.compile(r".*node_modules/((?:@[^/]+/)?[^/]+)")
 _TOOL = ("Failed to initialize component", "Exception while evaluating")
 _THROWN = re.compile(r"(?:.+:\d+:\d+ )?(\w*Error\b.*|uncaught exception: .*)")
-CONTEXT = 2
 NO_EXPORT = "the module has no default export"
 LOADING_HINT = "Code at the top level of a module runs once, at build time, without environment or network."
 EXPORT_HINT = "Add: export default { async fetch(request) { return new Response('hello'); } }"
-
-
-def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
-    """Return the lines around a position with a marker below it; empty if they cannot be read."""
-    try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    if not 0 < line <= len(lines):
-        return ""
-    first, last = max(1, line - CONTEXT), min(len(lines), line + 1)
-    width = len(str(last))
-    rows = []
-    for number in range(first, last + 1):
-        mark = ">" if number == line else " "
-        rows.append(f"{mark} {number:>{width}} │ {lines[number - 1].expandtabs(2)}")
-        if number == line and column > 0:
-            pad = len(lines[number - 1][: column - 1].expandtabs(2))
-            rows.append(f"  {'':>{width}} │ {' ' * pad}{'^' * max(1, min(length, 60))}")
-    return "\n".join(rows)
 
 
 def import_chain(file: str, importers: Mapping[str, str]) -> str:
@@ -180,121 +152,73 @@ def frozen_time(output: str, mapping: SourceMap) -> str:
 LINE_LIMIT = 256 << 20
 """Maximum bytes of one response: a bundle and its source map."""
 
-COMPLAINT_LIMIT = 64 << 10
-"""Maximum bytes of the process's stderr that are retained."""
-
 
 class Bundler:
     """The bundling process. It is restarted after a crash and handles several requests at once."""
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.Task[None] | None = None
+        self._program: LineProgram | None = None
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._complaint = b""
+        self._complaint = Tail()
         self._next = 0
-        self._starting = asyncio.Lock()
 
     async def bundle(self, toolchain: Toolchain, **request: Any) -> dict[str, Any]:
         """Return the response to one request. Raises `BuildFailed` if the process fails."""
-        try:
-            try:
-                answer = await self._request(toolchain, request)
-            except ConnectionError:
-                if self._reader is not None:
-                    await asyncio.wait([self._reader])
-                answer = await self._request(toolchain, request)
-        except ConnectionError as error:
-            raise BuildFailed(
-                "the bundler ended while it worked",
-                f"If it happens again, remove {toolchain.folder.parent}: the next build installs it again.",
-                output=self._complaint.decode(errors="replace"),
-            ) from error
+        answer = await self._request(toolchain, request) or await self._request(toolchain, request)
+        if answer is None:
+            output = self._complaint.text
+            raise BuildFailed("the bundler ended while it worked", toolchain.repair, output=output)
         if "fault" in answer:
             raise BuildFailed("the bundler failed", "Save the file again.", output=answer["fault"])
         return answer
 
-    async def _request(self, toolchain: Toolchain, request: dict[str, Any]) -> dict[str, Any]:
-        """Send one request. Raises `ConnectionError` if the process ends before its response."""
-        process = await self._running(toolchain)
+    async def _request(self, toolchain: Toolchain, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the response to one request; `None` if the process ends before. Raises OSError."""
+        program = self._program
+        if program is None or program.running.done():
+            await self.aclose()
+            self._complaint, lines = Tail(), OutputLines(self._receive, LINE_LIMIT)
+            command = [toolchain.node, toolchain.script("bundler.mjs")]
+            program = LineProgram(command, toolchain.folder, lines.feed, self._complaint.feed)
+            self._program = program
         self._next += 1
-        number = self._next
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        assert process.stdin is not None
+        number, future = self._next, asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
         try:
-            process.stdin.write(json.dumps({"id": number, **request}).encode() + b"\n")
-            await process.stdin.drain()
-            answer: dict[str, Any] = await future
-            return answer
+            program.write(json.dumps({"id": number, **request}).encode())
+            waiting: set[asyncio.Future[Any]] = {future, program.running}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._waiting.pop(number, None)
+            del self._waiting[number]
+        if future.done():
+            answer: dict[str, Any] = future.result()
+            return answer
+        if not program.running.cancelled():
+            program.running.result()
+        return None
 
-    async def _running(self, toolchain: Toolchain) -> asyncio.subprocess.Process:
-        async with self._starting:
-            if self._reader is None or self._reader.done():
-                self._process = await asyncio.create_subprocess_exec(
-                    toolchain.node,
-                    toolchain.script("bundler.mjs"),
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                    start_new_session=True,
-                    limit=LINE_LIMIT,
-                )
-                self._reader = asyncio.get_running_loop().create_task(self._read(self._process))
-            assert self._process is not None
-            return self._process
-
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Dispatch responses until the process ends, then fail the pending requests."""
-        assert process.stdout is not None and process.stderr is not None
-        complaints = asyncio.get_running_loop().create_task(_tail(process.stderr))
+    def _receive(self, line: bytes) -> None:
         try:
-            while line := await process.stdout.readline():
-                answer = json.loads(line)
-                future = self._waiting.get(answer.pop("id"))
-                if future is not None and not future.done():
-                    future.set_result(answer)
-        except ValueError:
-            # A too long or invalid response: the process cannot be used any longer.
-            _kill(process)
-        await process.wait()
-        self._complaint = await complaints
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(ConnectionResetError("the bundler ended"))
+            answer = json.loads(line)
+        except ValueError:  # A too long or invalid response: the process cannot be used any longer.
+            if self._program is not None:
+                self._program.running.cancel()
+            return
+        future = self._waiting.get(answer.pop("id"))
+        if future is not None and not future.done():
+            future.set_result(answer)
 
     async def aclose(self) -> None:
-        """Kill the process and its children."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        _kill(process)
-        await process.wait()
-        if self._reader is not None:
-            await self._reader
-        transport = getattr(process, "_transport", None)
-        if transport is not None:
-            transport.close()
-
-
-async def _tail(stream: asyncio.StreamReader) -> bytes:
-    tail = b""
-    while data := await stream.read(COMPLAINT_LIMIT):
-        tail = (tail + data)[-COMPLAINT_LIMIT:]
-    return tail
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        """End the process and its children."""
+        program, self._program = self._program, None
+        if program is not None:
+            await program.aclose()
 
 
 _FOLDER = Path(__file__).resolve().parent
 MAX_BUNDLE_BYTES = 24 << 20
 HEAP_DIVISOR = 4
-"""Objects of JavaScript take at most this part of memory_limit_mb."""
+"""Objects of JavaScript take at most this part of memory_limit_mb; they are aligned in twice that."""
 DEFAULT_HEAP = 32
 _CHECK = (
     "\n({ svcEntry: svcApp.svcEntry, default: typeof svcApp.default?.fetch !== 'function' ? svcApp.default : "
@@ -320,7 +244,6 @@ class JsLane:
         self._installing = asyncio.Lock()
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
-        """Return node and the npm packages that the lane works with."""
         return await tools(cache)
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
@@ -379,7 +302,7 @@ class JsLane:
             )
             template = await _template(toolchain, request.report)
             return ComponentArtifact(component, component.stem, None, source_map, inputs, template=template)
-        loader = await _loader(toolchain, _heap(request), request.report)
+        loader = await _loader(toolchain, request.resource.memory_limit_mb // HEAP_DIVISOR, request.report)
         artifact = ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
         if request.evaluate is not None:
             # Without the source map, so that positions are mapped as those of a deploy build.
@@ -401,7 +324,7 @@ class JsLane:
     ) -> Path:
         """Return the component of a bundle, cached by its content unless that is a dev build's."""
         name = request.resource.name
-        heap = _heap(request)
+        heap = request.resource.memory_limit_mb // HEAP_DIVISOR
         if request.loader is None:
             make, key = component, sha256(f"{toolchain.key}\0{heap}\0{code}".encode()).hexdigest()
             cache_folder = request.cache / "js" / key
@@ -431,11 +354,6 @@ class JsLane:
         if warning := frozen_time(output, mapping):
             request.report(f"{name}: {warning}")
         return path
-
-
-def _heap(request: BuildRequest) -> int:
-    """Return the maximum of objects in MiB. They take twice the memory: the engine aligns them."""
-    return request.resource.memory_limit_mb // HEAP_DIVISOR
 
 
 async def _template(toolchain: Toolchain, report: Callable[[str], None]) -> Path:

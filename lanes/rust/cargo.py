@@ -21,7 +21,7 @@ _NO_POSITION = re.compile(r"aborting due to|\d+ warnings? emitted")
 
 @dataclass(slots=True)
 class Messages:
-    """Messages of a build. `root` is the project folder; positions of diagnostics are relative to it."""
+    """Messages and status of a build. Positions of diagnostics are relative to `root`, the project folder."""
 
     root: Path
     artifacts: list[tuple[str, Path]] = field(default_factory=list)
@@ -34,6 +34,9 @@ class Messages:
     codes: set[str] = field(default_factory=set)
     rendered: list[str] = field(default_factory=list)
     """Each error as rendered by rustc, with colors."""
+    status: int = 0
+    stderr: str = ""
+    """The end of its stderr."""
 
     def take(self, line: bytes) -> None:
         """Parse the next line of stdout."""
@@ -126,15 +129,6 @@ _STEP = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A finished run: its status, its messages, and the end of its stderr."""
-
-    status: int
-    messages: Messages
-    stderr: str
-
-
 def command(cargo: str, mode: BuildMode) -> list[str]:
     """Return the command line of a build.
 
@@ -154,7 +148,7 @@ def command(cargo: str, mode: BuildMode) -> list[str]:
     return [*line, f"--profile={DEV_PROFILE}", *options]
 
 
-async def build(cargo: str, request: BuildRequest, limit_secs: float = LIMIT_SECS) -> Finished:
+async def build(cargo: str, request: BuildRequest, limit_secs: float = LIMIT_SECS) -> Messages:
     """Run cargo in the folder of a resource, with its `rust-toolchain.toml` and `.cargo/config.toml`.
 
     Raises `BuildFailed` if it exceeds the time limit, and `OSError` if cargo cannot be started.
@@ -178,7 +172,7 @@ async def build(cargo: str, request: BuildRequest, limit_secs: float = LIMIT_SEC
     line, workdir = command(cargo, request.mode), request.resource.workdir
     try:
         async with asyncio.timeout(limit_secs):
-            status = await run_group(line, workdir, stdout.feed, feed_stderr, environ)
+            messages.status = await run_group(line, workdir, stdout.feed, feed_stderr, environ)
     except TimeoutError:
         raise BuildFailed(
             f"resource {request.resource.name}: cargo did not end within {limit_secs / 60:g} minutes"
@@ -187,4 +181,5 @@ async def build(cargo: str, request: BuildRequest, limit_secs: float = LIMIT_SEC
             " crates.",
             output=tail.text,
         ) from None
-    return Finished(status, messages, tail.text)
+    messages.stderr = tail.text
+    return messages

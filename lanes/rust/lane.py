@@ -16,7 +16,7 @@ from engine.wasm_binary import COMPONENT_HEADER
 from lanes.identity import identity
 from lanes.prebuilt_component import build_or_take, cache_component
 from lanes.rust import SPEC, cargo, toolchain
-from lanes.rust.cargo import Finished, Messages
+from lanes.rust.cargo import Messages
 from lanes.rust.toolchain import problem
 
 HANDLER = b"wasi:http/incoming-handler@0.2"
@@ -32,33 +32,22 @@ def copy_component(request: BuildRequest, messages: Messages) -> ComponentArtifa
         data = path.read_bytes()
         if data.startswith(COMPONENT_HEADER) and HANDLER in data:
             handlers.append((name, path, data))
-    if len(handlers) != 1:
-        raise _no_handler(request, messages) if not handlers else _several_handlers(request, handlers)
-    _, path, data = handlers[0]
-    path_in_cache = cache_component(request.cache / "rust", data)
-    return ComponentArtifact(path_in_cache, path_in_cache.stem, inputs=_inputs(request, messages, path))
-
-
-def _no_handler(request: BuildRequest, messages: Messages) -> BuildFailed:
-    name = request.resource.name
-    if not messages.artifacts:
-        return BuildFailed(
-            f"resource {name}: the crate is not built as a runnable component",
-            'Add to its Cargo.toml: [lib] crate-type = ["cdylib"]',
-        )
-    names = ", ".join(path.name for _, path in messages.artifacts)
-    return BuildFailed(
-        f"resource {name}: {names} answers no requests: wasi:http/incoming-handler is not exported",
-        "Export a handler: svc_guest::handler!(handle); or use another crate that exports it.",
-    )
-
-
-def _several_handlers(request: BuildRequest, handlers: list[tuple[str, Path, bytes]]) -> BuildFailed:
-    names = ", ".join(sorted(f"{path.name} (package {name})" for name, path, _ in handlers))
-    return BuildFailed(
-        f"resource {request.resource.name}: more than one component answers requests: {names}",
-        "Set `workdir` in svc.toml to the folder of one package with one handler.",
-    )
+    if len(handlers) == 1:
+        _, path, data = handlers[0]
+        path_in_cache = cache_component(request.cache / "rust", data)
+        return ComponentArtifact(path_in_cache, path_in_cache.stem, inputs=_inputs(request, messages, path))
+    if handlers:
+        names = ", ".join(sorted(f"{path.name} (package {name})" for name, path, _ in handlers))
+        problem = f"more than one component answers requests: {names}"
+        hint = "Set `workdir` in svc.toml to the folder of one package with one handler."
+    elif messages.artifacts:
+        names = ", ".join(path.name for _, path in messages.artifacts)
+        problem = f"{names} answers no requests: wasi:http/incoming-handler is not exported"
+        hint = "Export a handler: svc_guest::handler!(handle); or use another crate that exports it."
+    else:
+        problem = "the crate is not built as a runnable component"
+        hint = 'Add to its Cargo.toml: [lib] crate-type = ["cdylib"]'
+    raise BuildFailed(f"resource {request.resource.name}: {problem}", hint)
 
 
 def _inputs(request: BuildRequest, messages: Messages, component: Path) -> frozenset[Path]:
@@ -99,21 +88,20 @@ _READ_ONLY = re.compile(r"Read-only file system|Permission denied|failed to crea
 _ERROR = re.compile(r"^error(?:\[\w+\])?: (.*)$", re.MULTILINE)
 
 
-async def explain(request: BuildRequest, result: Finished) -> BuildFailed | ToolchainMissing:
+async def explain(request: BuildRequest, result: Messages) -> BuildFailed | ToolchainMissing:
     """Return the error for a failed run of cargo."""
     name, workdir = request.resource.name, request.resource.workdir
-    messages = result.messages
-    unusual = "E0463" in messages.codes and any(_NO_STD.match(error.message) for error in messages.errors)
+    unusual = "E0463" in result.codes and any(_NO_STD.match(error.message) for error in result.errors)
     if unusual or _TOOLS.search(result.stderr):
         missing = await problem(workdir)
         if missing is not None:
             return missing
-    if messages.errors:
-        count = len(messages.errors)
+    if result.errors:
+        count = len(result.errors)
         return BuildFailed(
             f"resource {name} does not compile: {count} error{'s' if count > 1 else ''}",
-            diagnostics=tuple(messages.errors),
-            output="".join(messages.rendered),
+            diagnostics=tuple(result.errors),
+            output="".join(result.rendered),
         )
     first_error = _ERROR.search(result.stderr)
     if first_error:
@@ -125,7 +113,7 @@ async def explain(request: BuildRequest, result: Finished) -> BuildFailed | Tool
     return BuildFailed(f"resource {name}: {message}", _hint(result, request), output=result.stderr)
 
 
-def _hint(result: Finished, request: BuildRequest) -> str:
+def _hint(result: Messages, request: BuildRequest) -> str:
     if _NETWORK.search(result.stderr):
         return (
             "A crate has to be downloaded and could not be. Run `cargo fetch` while the machine is online, "
@@ -183,13 +171,13 @@ class RustLane:
         result = await cargo.build(program, request, self._limit_secs)
         if result.status != 0:
             raise await explain(request, result)
-        for warning in result.messages.warnings[:_WARNINGS_SHOWN]:
+        for warning in result.warnings[:_WARNINGS_SHOWN]:
             position = f"{warning.file}:{warning.line}:{warning.column}"
             request.report(f"{request.resource.name}: {position}: warning: {warning.message}")
-        more = len(result.messages.warnings) - _WARNINGS_SHOWN
+        more = len(result.warnings) - _WARNINGS_SHOWN
         if more > 0:
             request.report(f"{request.resource.name}: and {more} more warning{'s' if more > 1 else ''}")
-        return await asyncio.to_thread(copy_component, request, result.messages)
+        return await asyncio.to_thread(copy_component, request, result)
 
     async def aclose(self) -> None:
         """Do nothing: no process runs between builds."""

@@ -52,7 +52,7 @@ class StaticLane:
                 f'Add `output = "public"` (the folder) to [resource.{resource.name}] in svc.toml.',
             )
         if resource.build is None:
-            return await _serve_or_pack(resource.output, request, self._workers, self._noted)
+            return await self._serve_or_pack(resource.output, request)
         async with exclusive(request):
             if program := self._programs.get(resource.workdir):
                 await program.build(request)
@@ -61,7 +61,29 @@ class StaticLane:
                 await run_build(request)
                 if request.mode == "dev" and resource.builder:
                     self._programs[resource.workdir] = BuildProgram()
-            return await _serve_or_pack(resource.output, request, self._workers, self._noted)
+            return await self._serve_or_pack(resource.output, request)
+
+    async def _serve_or_pack(self, output: Path, request: BuildRequest) -> FolderArtifact | StaticBundle:
+        """Return the output folder, live or packed, with valid rules.
+
+        Of a live one, report files that are left out, once each.
+        """
+        _check_output(output, request)
+        if request.resource.build is None and request.mode == "dev":
+            with suppress(OSError):
+                found = await asyncio.to_thread(walk, output)
+                for note in (note for note in found.notes if note not in self._noted):
+                    request.report(note)
+                self._noted.update(found.notes)
+                return FolderArtifact(output, tuple(_check_rules(found.files, request).items()))
+            return FolderArtifact(output)
+        brotli, gzip = _QUALITY[request.mode]
+        sources = request.root if request.resource.build is not None else None
+        verify, report = request.mode == "deploy", request.report
+        packing = Packing(request.cache, brotli, gzip, self._workers, report, verify=verify, sources=sources)
+        bundle = await pack(output, packing)
+        await asyncio.to_thread(_check_bundle, bundle, request)
+        return bundle
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
         """Return nothing: files are served as they are, and a build command brings its own tools."""
@@ -79,33 +101,6 @@ class StaticLane:
         for program in self._programs.values():
             await program.aclose()
         self._workers.shutdown(wait=False, cancel_futures=True)
-
-
-async def _serve_or_pack(
-    output: Path, request: BuildRequest, workers: ThreadPoolExecutor, noted: set[str]
-) -> FolderArtifact | StaticBundle:
-    """Return the output folder, live or packed, with valid rules.
-
-    Of a live one, report files that are left out, once each.
-    """
-    _check_output(output, request)
-    if request.resource.build is None and request.mode == "dev":
-        with suppress(OSError):
-            found = await asyncio.to_thread(walk, output)
-            for note in found.notes:
-                if note not in noted:
-                    noted.add(note)
-                    request.report(note)
-            contents = _check_rules(found.files, request)
-            return FolderArtifact(output, tuple(contents.items()))
-        return FolderArtifact(output)
-    brotli, gzip = _QUALITY[request.mode]
-    verify = request.mode == "deploy"
-    sources = request.root if request.resource.build is not None else None
-    packing = Packing(request.cache, brotli, gzip, workers, request.report, verify=verify, sources=sources)
-    bundle = await pack(output, packing)
-    await asyncio.to_thread(_check_bundle, bundle, request)
-    return bundle
 
 
 def _check_bundle(bundle: StaticBundle, request: BuildRequest) -> None:

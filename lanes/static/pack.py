@@ -11,24 +11,30 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import brotli  # type: ignore[import-untyped]
 
 from engine.artifact import BundleFile, StaticBundle
 from engine.build.ignore import IgnoreRules
 from engine.files.atomic import link_or_copy, write_atomic
-from engine.files.digest import content_digest
 from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed
-from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, has_blobs, index_digest
+from engine.static_files.bundle import (
+    BLOBS,
+    INDEX,
+    blob_path,
+    encode_index,
+    has_blobs,
+    index_digest,
+    is_hidden,
+    is_servable,
+)
 from engine.static_files.content_type import compressible, content_type
-from engine.static_files.names import is_hidden, is_servable
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +122,19 @@ class BlobStore:
 
         `verify` compares the digests of cached files, not only their sizes.
         """
-        self._verify = verify
-        self._blobs = folder / "blobs"
+        self._folder, self._verify = folder, verify
         self._packed = folder / "packed"
-        self._blobs.mkdir(parents=True, exist_ok=True)
-        self._packed.mkdir(parents=True, exist_ok=True)
+        for each in (folder / BLOBS, self._packed):
+            each.mkdir(parents=True, exist_ok=True)
 
     def path(self, blob: Blob) -> Path:
-        return self._blobs / blob.sha256
+        return blob_path(self._folder, blob.sha256)
 
     def add(self, source: Path) -> Blob:
         """Add the current content of a file. Raises OSError if it cannot be read."""
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as original, _unnamed(self._blobs) as copy:  # noqa: PTH123
-            digest, size = hashlib.sha256(), 0
-            while chunk := original.read(_CHUNK):
-                digest.update(chunk)
-                copy.write(chunk)
-                size += len(chunk)
-            return self._name(copy, Blob(digest.hexdigest(), size))
+        with open(descriptor, "rb") as original:  # noqa: PTH123
+            return self._write(iter(lambda: original.read(_CHUNK), b""))
 
     def compressed(self, blob: Blob, coding: str, quality: int) -> Blob | None:
         """Return the `br` or `gzip` form of a blob, or `None` if it is not smaller.
@@ -155,26 +155,20 @@ class BlobStore:
     def _at(self, blob: Blob, coding: str, quality: int) -> Blob | None:
         note = self._packed / f"{blob.sha256}.{coding}-{quality}"
         recorded = self._known(note)
-        if recorded is not None and (recorded.size >= blob.size or self._holds(recorded)):
-            return recorded if recorded.size < blob.size else None
+        if recorded is not None and recorded.size >= blob.size:
+            return None
+        if recorded is not None and has_blobs(self._folder, [recorded], verify=self._verify):
+            return recorded
         data = self.path(blob).read_bytes()
-        compressed = _compress(data, coding, quality)
+        if coding == "br":
+            compressed = bytes(brotli.compress(data, quality=quality))
+        else:
+            compressed = gzip.compress(data, compresslevel=quality, mtime=0)
         result = Blob(hashlib.sha256(compressed).hexdigest(), len(compressed))
         if result.size < blob.size:
-            with _unnamed(self._blobs) as copy:
-                copy.write(compressed)
-                self._name(copy, result)
+            self._write([compressed])
         write_atomic(note, f"{result.sha256} {result.size}".encode())
         return result if result.size < blob.size else None
-
-    def _holds(self, blob: Blob) -> bool:
-        """Return whether the file of a blob exists and is not truncated or altered, as after a power cut."""
-        try:
-            if self._verify:
-                return content_digest(self.path(blob)) == blob.sha256
-            return self.path(blob).stat().st_size == blob.size
-        except OSError:
-            return False
 
     @staticmethod
     def _known(note: Path) -> Blob | None:
@@ -184,27 +178,22 @@ class BlobStore:
         except (OSError, ValueError):
             return None
 
-    def _name(self, copy: IO[bytes], blob: Blob) -> Blob:
-        copy.flush()
-        os.fchmod(copy.fileno(), 0o444)
-        os.replace(copy.name, self.path(blob))  # noqa: PTH105
-        return blob
-
-
-def _compress(data: bytes, coding: str, quality: int) -> bytes:
-    if coding == "br":
-        return bytes(brotli.compress(data, quality=quality))
-    return gzip.compress(data, compresslevel=quality, mtime=0)
-
-
-@contextmanager
-def _unnamed(folder: Path) -> Iterator[IO[bytes]]:
-    """Create a temporary file in `folder`, removed at the end unless it was renamed."""
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as file:
-        try:
-            yield file
-        finally:
-            Path(file.name).unlink(missing_ok=True)
+    def _write(self, content: Iterable[bytes]) -> Blob:
+        """Store a content. Its file has its name once it is complete."""
+        digest, size = hashlib.sha256(), 0
+        with tempfile.NamedTemporaryFile(dir=self._folder / BLOBS, prefix="new-", delete=False) as copy:
+            try:
+                for chunk in content:
+                    digest.update(chunk)
+                    copy.write(chunk)
+                    size += len(chunk)
+                copy.flush()
+                os.fchmod(copy.fileno(), 0o444)
+                blob = Blob(digest.hexdigest(), size)
+                os.replace(copy.name, self.path(blob))  # noqa: PTH105
+                return blob
+            finally:
+                Path(copy.name).unlink(missing_ok=True)
 
 
 _PROGRESS_SECS = 2.0

@@ -38,6 +38,7 @@ from doors.tables.sqlite.connections import (
 )
 from engine.bucket.protocols import BlobMissing, Bucket, KeyValue
 from engine.cancellation import cancel, finish
+from engine.confinement import yield_to_loop
 from engine.control.app import Routes, require
 from engine.control.projects import Projects
 from engine.control.schemas import StrictModel
@@ -47,7 +48,6 @@ from engine.files.atomic import write_atomic
 from engine.files.temporary import temporary_folder
 from engine.fleet.tables_log import TablesLog
 from engine.service.removals import removal_times
-from engine.wasm.execution.thread_priority import yield_to_loop
 from svc_tui.backup.restore import (
     NOW_NS,
     VERIFY_SECONDS,

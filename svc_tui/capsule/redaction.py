@@ -19,7 +19,7 @@ from engine.gateway.door_delivery import FILES_URL
 from engine.stepwise_json import dump_verbatim
 from engine.timeline.record import format_utc
 from engine.timeline.recording import REDACTED_VALUE, RecordedCall, Redaction, folded, is_credential
-from engine.wasm.outbound.recorded import RecordedResponse
+from engine.wasm.outbound.http import RecordedResponse
 
 MIN_VALUE_CHARS = 6
 """Minimum length of a value that is replaced wherever it occurs."""

@@ -31,7 +31,7 @@ from engine.timeline.record import StoredRecord, parse_utc
 from engine.timeline.recording import RecordedExchange, Redaction, exchange_document, recorded_request
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
-from engine.wasm.outbound.recorded import RecordedOutbound, RecordedResponse
+from engine.wasm.outbound.http import RecordedOutbound, RecordedResponse
 from svc_tui.capsule.container import EXCHANGE, FETCHES, STATEMENTS, TABLES, Capsule, CapsuleError
 from svc_tui.capsule.redaction import Redactor, recorded_responses
 from svc_tui.composition import doors

@@ -58,7 +58,7 @@ from engine.fleet.fleet import Fleet
 from engine.gateway.client_address import behind_proxies
 from engine.gateway.console import at_domain, below_root, receiver
 from engine.gateway.domain_proof import with_proof
-from engine.gateway.problem import send_problem, wants_page
+from engine.gateway.problem import send_problem
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import Exchange, Handler
@@ -437,7 +437,7 @@ async def _become_fleet(
     begin, copied = time.monotonic(), asyncio.Event()
 
     async def refuse(exchange: Exchange) -> None:
-        await send_problem(exchange, "not-ready", "", html=wants_page(exchange.request.headers), debug=None)
+        await send_problem(exchange, "not-ready", "")
 
     sockets = [sock.dup() for sock in settings.spare]
     refusing = asyncio.ensure_future(

@@ -17,11 +17,11 @@ import engine.wasm.execution.runner
 from engine.artifact import ComponentArtifact
 from engine.http.exchange import Disconnected, RequestBody
 from engine.manifest.model import Resource
+from engine.wasm.capi.host_functions import FUNCTIONS, HostFunction
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.compilers import compilers
 from engine.wasm.execution.config import PoolSettings
-from engine.wasm.execution.request import GuestRequest, RunReport
-from engine.wasm.host.registry import FUNCTIONS, HostFunction
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.weave.weaver import weave
 from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.host.registry import FUNCTIONS
-from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.capi.host_functions import FUNCTIONS
+from engine.wasm.weave.builder import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import library
 from tests.conformance.host import Host
 from tests.conformance.wit import functions

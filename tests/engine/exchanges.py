@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.http.exchange import Disconnected, Headers, MemoryExchange, Request, RequestBody
 from engine.manifest.model import Resource
-from engine.wasm.execution.request import GuestRequest
+from engine.wasm.execution.run_state import GuestRequest
 
 PLAIN = Resource("web", "static", Path())
 """A static resource without settings."""

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.artifact import BundleFile
-from engine.static_files.bundle import SMALL_BYTES, decode_index, encode_index, index_digest
-from engine.static_files.names import is_servable
+from engine.static_files.bundle import SMALL_BYTES, decode_index, encode_index, index_digest, is_servable
 
 _NAME = st.text(
     st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/\\"), min_size=1, max_size=9

@@ -201,7 +201,7 @@ def test_killed_install_leaves_no_installation(index: Index, empty: Path) -> Non
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"installing")
-        until(lambda: bool(list((empty / "toolchains").glob(".installing-*/*"))))
+        until(lambda: bool(list((empty / "toolchains").glob(".installing-*/pin.txt"))))
         os.killpg(process.pid, signal.SIGKILL)
     assert not wheel.installed(empty)
     assert run(wheel, empty).is_file()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.http.exchange import RequestBody
 from engine.trace import Call
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest
 from tests.engine.exchanges import CollectingExchange
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.compile.limits import NICENESS
+from engine.wasm.compile.compilers import NICENESS
 from engine.wasm_binary import section
 from svc_tui.client import Client
 from tests.engine.wasm import text_guest

@@ -14,9 +14,8 @@ from io import BufferedReader
 from pathlib import Path
 
 from engine.artifact import BundleFile, FolderArtifact, StaticBundle
-from engine.static_files.bundle import blob_path, read_index
+from engine.static_files.bundle import blob_path, is_servable, read_index
 from engine.static_files.content_type import content_type
-from engine.static_files.names import is_servable
 from engine.static_files.rules import RULE_FILES
 
 Header = tuple[bytes, bytes]

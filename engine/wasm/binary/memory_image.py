@@ -7,8 +7,7 @@ component before it is instantiated.
 
 from dataclasses import dataclass
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES, read_memories
-from engine.wasm.binary.reader import CoreModule, read_outline
+from engine.wasm.binary.reader import PAGE_BYTES, CoreModule, read_memories, read_outline
 from engine.wasm_binary import (
     CORE_MODULE,
     DATA,

@@ -21,8 +21,7 @@ from typing import Any
 
 from wasmtime import Engine, Func, FuncType, Instance, Memory, Module, Store, Trap, WasmtimeError
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES, read_memories
-from engine.wasm.binary.reader import read_outline
+from engine.wasm.binary.reader import PAGE_BYTES, read_memories, read_outline
 from engine.wasm.compile.compilers import compilers
 from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, compile_config
 from engine.wasm_binary import (
@@ -72,14 +71,6 @@ _NONZERO_RUN = re.compile(rb"[^\0](?:[^\0]|\0{1,32}(?=[^\0]))*")
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleState:
-    """The complete state of an instance: its memory (whole pages) and the values of its mutable globals."""
-
-    memory: bytes
-    global_values: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _GlobalVariable:
     kind: int
     mutable: bool
@@ -114,23 +105,23 @@ class ModuleBinary:
         changed = {EXPORTS: _encode_exports(exports)}
         return replace_sections(MODULE_HEADER, self._sections, changed), tuple(names)
 
-    def with_state(self, state: ModuleState, finished: bytes) -> bytes:
-        """Return the module with an initial state; the function exported as `finished` becomes empty.
+    def with_state(self, memory: bytes, global_values: tuple[int, ...]) -> bytes:
+        """Return the module with an initial memory and mutable globals; its start function becomes empty.
 
-        Raises UnsupportedBinary if the export is not a function of this module.
+        Raises UnsupportedBinary if that is not a function of this module.
         """
-        kind, function = self.exports[finished]
+        kind, function = self.exports[START_EXPORT]
         index = function - self._imported
         if kind != FUNCTION or not 0 <= index < len(self._types):
             raise UnsupportedBinary("the start function is not defined in the module")
-        values = iter(state.global_values)
+        values = iter(global_values)
         globals_ = [
             bytes([each.kind, 1, _CONSTANTS[each.kind]]) + sleb(next(values)) + bytes([END])
             if each.mutable
             else each.initial
             for each in self._global_variables
         ]
-        pieces = [data_segment(match.start(), match[0]) for match in _NONZERO_RUN.finditer(state.memory)]
+        pieces = [data_segment(match.start(), match[0]) for match in _NONZERO_RUN.finditer(memory)]
         empty_function = self._imported + len(self._types)
         limits = b"\x00" if self._maximum is None else b"\x01"
         maximum = b"" if self._maximum is None else uleb(self._maximum // PAGE_BYTES)
@@ -138,9 +129,9 @@ class ModuleBinary:
         changed = {
             CODE: uleb(code.uleb() + 1) + code.data[code.at :] + _EMPTY_FUNCTION,
             FUNCTIONS: vector([uleb(each) for each in [*self._types, self._types[index]]]),
-            MEMORIES: vector([limits + uleb(len(state.memory) // PAGE_BYTES) + maximum]),
+            MEMORIES: vector([limits + uleb(len(memory) // PAGE_BYTES) + maximum]),
             _GLOBALS: vector(globals_),
-            EXPORTS: _encode_exports(self.exports | {finished: (FUNCTION, empty_function)}),
+            EXPORTS: _encode_exports(self.exports | {START_EXPORT: (FUNCTION, empty_function)}),
             DATA: vector(pieces),
             DATA_COUNT: uleb(len(pieces)),
         }
@@ -226,16 +217,17 @@ def preinitialize(component: bytes) -> bytes:
             return component  # Not exactly one instance of one pre-initializable module.
         (position,) = modules
         module = ModuleBinary(component[position.start : position.end])
-        preinitialized = section(
-            CORE_MODULE, module.with_state(_initialized_state(module), finished=START_EXPORT)
-        )
+        preinitialized = section(CORE_MODULE, module.with_state(*_initialized_state(module)))
         return component[: position.section] + preinitialized + component[position.end :]
     except (UnsupportedBinary, _UnsupportedCall, WasmtimeError, Trap, LookupError, TypeError, ValueError):
         return component
 
 
-def _initialized_state(module: ModuleBinary) -> ModuleState:
-    """Start an instance and return its state. Raises `UnsupportedBinary` and `WasmtimeError`."""
+def _initialized_state(module: ModuleBinary) -> tuple[bytes, tuple[int, ...]]:
+    """Start an instance; return its memory (whole pages) and its mutable globals.
+
+    Raises `UnsupportedBinary` and `WasmtimeError`.
+    """
     kinds = [module.exports.get(each, (None,))[0] for each in (START_EXPORT, FREEZE_EXPORT, MEMORY_EXPORT)]
     if kinds != [FUNCTION, FUNCTION, MEMORY]:
         raise UnsupportedBinary("module without the required exports")
@@ -260,4 +252,4 @@ def _initialized_state(module: ModuleBinary) -> ModuleState:
     finally:
         timeout.cancel()
     values = tuple(exports[each].value(store) for each in variables)
-    return ModuleState(bytes(memory.read(store)), values)
+    return bytes(memory.read(store)), values

@@ -1,31 +1,33 @@
-"""Reader of component outlines: index spaces, and the definition of each item.
+"""Reader of component outlines: index spaces, the definition of each item, and the limits of memories.
 
 Supports the parts of the component model's `Binary.md` that current component builders emit. Anything else
 raises `UnsupportedBinary`, never another error.
+
+wasmtime applies one size limit to every memory of an instance and has no callback for growth, so the size is
+computed in advance. A single memory gets the complete limit. Several memories share it evenly; a memory with
+a smaller declared maximum leaves the rest to the others. Nested components do not count: a woven component
+has no instances of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from engine.wasm_binary import (
     COMPONENT_HEADER,
     CORE_MODULE,
+    MEMORIES,
     NESTED_COMPONENT,
     BinaryReader,
     UnsupportedBinary,
+    read_sections,
 )
 
 CORE_SORTS = {
-    0x00: "core-func",
-    0x01: "core-table",
-    0x02: "core-memory",
-    0x03: "core-global",
-    0x04: "core-tag",
-    0x10: "core-type",
-    0x11: "core-module",
-    0x12: "core-instance",
-}
+    0x00: "core-func", 0x01: "core-table", 0x02: "core-memory", 0x03: "core-global", 0x04: "core-tag",
+    0x10: "core-type", 0x11: "core-module", 0x12: "core-instance",
+}  # fmt: skip
 MAX_OUTLINE_BYTES = 1 << 20
 """Maximum bytes to analyze, without modules, nested components and custom sections."""
 _SECTION_COST = 16
@@ -140,10 +142,6 @@ class ComponentOutline:
         if space.startswith("core-"):
             self.core_items += ((space, len(items) + i) for i in range(count))
         items.extend([origin] * count)
-
-    def size_of(self, space: str) -> int:
-        """Return an index space's size, which is the next free index."""
-        return len(self.spaces.get(space, ()))
 
     def definition(self, space: str, index: int | None) -> Definition:
         """Return an item's definition; `None` also for an invalid index."""
@@ -327,3 +325,59 @@ def _instance(reader: BinaryReader, outline: ComponentOutline) -> None:
 
 
 _ITEM_PARSERS = {2: _core_instance, 5: _instance, 6: _alias, 8: _canon, 10: _import, 11: _export}
+
+
+PAGE_BYTES = 65536
+MAX_MEMORIES = 8
+"""Maximum memories of a component."""
+_HAS_MAXIMUM, _IS_64_BIT = 1, 4
+
+
+class MemoryType(NamedTuple):
+    """Declared sizes of a memory in bytes; a `maximum` of `None` stands for none declared.
+
+    `index_type` is `i32` or `i64`.
+    """
+
+    minimum: int
+    maximum: int | None
+    index_type: str
+
+
+def declared_limits(component: bytes) -> list[int | None]:
+    """Return the declared maximum size of each memory in bytes (`None`: no maximum).
+
+    Raises UnsupportedBinary.
+    """
+    limits: list[int | None] = []
+    for module, count in Counter(read_outline(component).modules()).items():
+        limits += [memory.maximum for memory in read_memories(component[module.start : module.end])] * count
+    return limits
+
+
+def split_limit(maxima: Sequence[int | None], limit: int) -> int:
+    """Return the largest size per memory at which memories with these maxima (bytes) sum to `limit`."""
+    remaining, count = limit, len(maxima)
+    for maximum in sorted(limit if maximum is None else maximum for maximum in maxima):
+        if maximum * count > remaining:
+            return remaining // count // PAGE_BYTES * PAGE_BYTES
+        remaining, count = remaining - maximum, count - 1
+    return limit
+
+
+def read_memories(module: bytes) -> list[MemoryType]:
+    """Return the memories that a core module defines, a few if they are too many.
+
+    Raises UnsupportedBinary.
+    """
+    reader = BinaryReader(dict(read_sections(module)).get(MEMORIES, b"\0"))
+    return [_read_type(reader) for _ in range(min(reader.uleb(), MAX_MEMORIES + 1))]
+
+
+def _read_type(reader: BinaryReader) -> MemoryType:
+    flags = reader.byte()
+    if flags & ~(_HAS_MAXIMUM | _IS_64_BIT):
+        raise UnsupportedBinary(f"memory type {flags}")
+    minimum = reader.uleb() * PAGE_BYTES
+    maximum = reader.uleb() * PAGE_BYTES if flags & _HAS_MAXIMUM else None
+    return MemoryType(minimum, maximum, "i64" if flags & _IS_64_BIT else "i32")

@@ -1,17 +1,20 @@
 """C callbacks around host functions `f(run, *values)`, which are plain Python without pointers.
 
-A callback converts arguments, returns the result or a trap, and suspends calls that wait.
+A callback converts arguments, returns the result or a trap, and suspends calls that wait. The modules of
+`engine/wasm/host/` register the functions.
 """
 
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
 
 from wasmtime.component import _types as types
 
 from engine.wasm.capi.values import argument_lifter, result_encoder
 from engine.wasm.capi.wasmtime import LIBRARY, block, declare, value_at
+from engine.wasm.weave.builder import HOST_INTERFACE
 
 _P = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
@@ -127,3 +130,39 @@ _continuations: dict[int, Any] = {}
 
 _always = CONTINUATION(lambda _context: True)
 _DONE = _pack_continuation(ctypes.cast(_always, _P).value or 0, 0, 0)
+
+
+HostBody = Callable[..., Any]
+_F = TypeVar("_F", bound=HostBody)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFunction:
+    """`body(run, *arguments)` returns the value; a blocking function may return `Suspend`.
+
+    The arguments or the result of a `packed` function carry bytes (`capi/values.py`).
+    """
+
+    body: HostBody
+    blocking: bool
+    packed: Literal["", "arguments", "result"] = ""
+
+
+FUNCTIONS: dict[str, HostFunction] = {}
+"""Functions by `<interface>#<name>`, without a version."""
+
+
+def host(
+    name: str,
+    *,
+    interface: str = HOST_INTERFACE,
+    blocking: bool = False,
+    packed: Literal["", "arguments", "result"] = "",
+) -> Callable[[_F], _F]:
+    """Register a function of an interface."""
+
+    def register(body: _F) -> _F:
+        FUNCTIONS[f"{interface}#{name}"] = HostFunction(body, blocking, packed)
+        return body
+
+    return register

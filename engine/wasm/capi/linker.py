@@ -13,11 +13,11 @@ from wasmtime.component import _types as types
 
 from engine.errors import SvcError
 from engine.wasm.capi import host_functions
+from engine.wasm.capi.host_functions import FUNCTIONS
 from engine.wasm.capi.wasmtime import Invocation, add_function, address
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.host import doors, process, requests, streams
-from engine.wasm.host.registry import FUNCTIONS
-from engine.wasm.weave.interface import RUN
+from engine.wasm.weave.builder import RUN
 
 _SHORTAGE = re.compile(rf"(os error|Errno) ({errno.EMFILE}|{errno.ENFILE}|{errno.ENOMEM})\b")
 

@@ -35,7 +35,8 @@ _store_new = _declare("wasmtime_store_new", _P, _P, _P, _P)
 _store_context = _declare("wasmtime_store_context", _P, _P)
 _store_delete = declare(_releasing_gil, "wasmtime_store_delete", None, _P)
 _store_limiter = _declare("wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
-_increment_epoch = _declare("wasmtime_engine_increment_epoch", None, _P)
+increment_epoch = _declare("wasmtime_engine_increment_epoch", None, _P)
+"""Increments the epoch of the engine at an address. Callable from any thread."""
 _set_epoch_deadline = _declare("wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
 # The header declares an error as result, but the library returns nothing: ignore the result.
 _yield_and_update = _declare(
@@ -115,11 +116,6 @@ def _take_error(pointer: int | None) -> str | None:
     _byte_vec_delete(ctypes.addressof(message))
     _error_delete(pointer)
     return text
-
-
-def increment_epoch(engine: int) -> None:
-    """Increment the epoch of the engine at an address. Callable from any thread."""
-    _increment_epoch(engine)
 
 
 def add_function(instance: Any, name: str, callback: Any, *, blocking: bool) -> None:

@@ -16,8 +16,17 @@ from pathlib import Path
 from engine.confinement import python_module
 from engine.errors import SvcError
 from engine.files.sealed import is_sealed
-from engine.wasm.compile import limits
-from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler, code_key, compilers
+from engine.wasm.compile.compilers import (
+    CPU_SECONDS,
+    EXIT_CACHE_ERROR,
+    EXIT_CODE_TOO_LARGE,
+    MAX_CODE_BYTES,
+    MEMORY_BYTES,
+    WALL_SECONDS,
+    Compiler,
+    code_key,
+    compilers,
+)
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.compile.image_file import MemoryImage, find_code, image_file, read_image
 
@@ -121,9 +130,9 @@ async def _run_compiler(
     """Run the compiler process; return its exit status, `None` after `WALL_SECONDS`, and its errors."""
     process = await asyncio.create_subprocess_exec(
         *python_module("engine.wasm.compile.compiler"),
-        str(limits.CPU_SECONDS),
-        str(limits.MEMORY_BYTES),
-        str(limits.MAX_CODE_BYTES),
+        str(CPU_SECONDS),
+        str(MEMORY_BYTES),
+        str(MAX_CODE_BYTES),
         str(component),
         digest,
         *(argument for each in targets for argument in (each.compiler, str(each.path))),
@@ -134,7 +143,7 @@ async def _run_compiler(
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(limits.WALL_SECONDS):
+        async with asyncio.timeout(WALL_SECONDS):
             output = await process.stderr.read()
             return await process.wait(), output.decode(errors="replace")
     except TimeoutError:
@@ -147,29 +156,23 @@ async def _run_compiler(
 
 def _rejection(name: str, status: int | None, lines: Sequence[str]) -> ComponentRejected:
     """Return the error for a compiler process that wrote no machine code."""
-    simpler = "Split large functions, and leave out code that the component does not use."
+    hint = "Split large functions, and leave out code that the component does not use."
     if status is None or status == -signal.SIGXCPU:
-        limit = f"{limits.CPU_SECONDS} s of CPU time" if status is not None else f"{limits.WALL_SECONDS} s"
-        return ComponentRejected(f"{name} does not compile within {limit}", simpler)
-    if any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
-        limit = f"{limits.MEMORY_BYTES >> 20} MiB of memory"
-        return ComponentRejected(f"{name} does not compile within {limit}", simpler)
-    if status == limits.EXIT_CODE_TOO_LARGE:
-        limit = f"the maximum is {limits.MAX_CODE_BYTES >> 20} MiB"
-        return ComponentRejected(f"{name} does not compile: {lines[-1]}; {limit}", simpler)
-    if status < 0:
-        return ComponentRejected(
-            f"{name} does not compile: signal {-status} ended the compiler",
-            "Check the free memory of this machine, then try again.",
-        )
-    reason = lines[-1] if lines else f"the compiler exited with {status}"
-    if "several components" in reason:
-        hint = "Link the parts before the component is built, or make each part a resource."
-        return ComponentRejected(f"{name} does not compile: {reason}", hint)
-    return ComponentRejected(
-        f"{name} does not compile: {reason}",
-        "Build a WebAssembly component (not a core module) for WASI 0.2, within the limits of svc.",
-    )
+        seconds = f"{CPU_SECONDS} s of CPU time" if status is not None else f"{WALL_SECONDS} s"
+        reason = f" within {seconds}"
+    elif any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
+        reason = f" within {MEMORY_BYTES >> 20} MiB of memory"
+    elif status == EXIT_CODE_TOO_LARGE:
+        reason = f": {lines[-1]}; the maximum is {MAX_CODE_BYTES >> 20} MiB"
+    elif status < 0:
+        reason = f": signal {-status} ended the compiler"
+        hint = "Check the free memory of this machine, then try again."
+    else:
+        reason = f": {lines[-1] if lines else f'the compiler exited with {status}'}"
+        hint = "Build a WebAssembly component (not a core module) for WASI 0.2, within the limits of svc."
+        if "several components" in reason:
+            hint = "Link the parts before the component is built, or make each part a resource."
+    return ComponentRejected(f"{name} does not compile{reason}", hint)
 
 
 def _first_cached(
@@ -182,20 +185,15 @@ def _first_cached(
                 continue
             path, image = found
             for used in (path, image_file(target.path), *([image.base] if image else ())):
-                with suppress(OSError):
-                    _mark_used(used)
+                with suppress(OSError):  # A file with a new time is verified again.
+                    if time.time() - used.stat().st_mtime > MARK_SECONDS:
+                        os.utime(used)
             if not verify or (found := find_code(target.path, is_sealed)) is not None:
                 path, image = found
                 return replace(target, path=path, image=image)
         except OSError as error:
             raise CodeCacheError(folder, error.strerror or str(error)) from error
     return None
-
-
-def _mark_used(path: Path) -> None:
-    """Set the time of a file to now, which has it verified again. Raises OSError."""
-    if time.time() - path.stat().st_mtime > MARK_SECONDS:
-        os.utime(path)
 
 
 def remove_code(cache: Path, digest: str) -> None:

@@ -1,4 +1,4 @@
-"""Process that compiles one component to machine code, within the limits of `limits.py`.
+"""Process that compiles one component to machine code, within the limits of `compilers.py`.
 
 It imports only what compiling needs, because a new process starts for every component.
 """
@@ -15,12 +15,11 @@ from wasmtime.component import Component
 
 from engine.files.sealed import is_sealed, write_sealed
 from engine.wasm.binary.memory_image import split_memory, without_code
-from engine.wasm.binary.memory_limits import declared_limits
 from engine.wasm.binary.preinit import preinitialize
-from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
+from engine.wasm.binary.reader import declared_limits
+from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, EXIT_CODE_TOO_LARGE, Compiler, confine
 from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import code_file, find_code, image_file, write_image
-from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine
 from engine.wasm.execution.config import PoolSettings, create_engine
 from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import UnsupportedBinary
@@ -46,14 +45,11 @@ def compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, pr
     `preinit` also checks that it is valid and within the limits, before its functions are compiled, and
     pre-initializes its runtime if possible. Raises UnsupportedBinary and WasmtimeError.
     """
-    checked = None
-    if preinit:
-        checked = component
-        initialized = preinitialize(component)
-        if initialized is not component:
-            with suppress(WasmtimeError):
-                _write(engine, component, weave(initialized), out, max_code, checked=checked)
-                return
+    checked, initialized = (component, preinitialize(component)) if preinit else (None, component)
+    if initialized is not component:
+        with suppress(WasmtimeError):
+            _write(engine, component, weave(initialized), out, max_code, checked=checked)
+            return
     _write(engine, component, weave(component), out, max_code, checked=checked)
 
 

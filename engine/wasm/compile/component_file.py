@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.errors import SvcError
 from engine.files.compressed import FRAME, FrameCorrupt, decompress
-from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
+from engine.wasm.compile.compilers import MAX_COMPONENT_BYTES
 from engine.wasm_binary import COMPONENT_HEADER
 
 

@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,20 +165,11 @@ def read_image(path: Path) -> MemoryImage | None:
 
 
 def _decode(path: Path, document: Any) -> MemoryImage:
+    start, length, minimum = (document[key] for key in ("start", "length", "minimum"))
     code = code_file(path, bytes.fromhex(document["code"]))
-    base, offset, length = document["base"]
-    own, position = [], 0
-    for at, size in document["pages"]:
-        own.append(Layer(position, at, size))
-        position += size
-    return MemoryImage(
-        path,
-        document["start"],
-        document["length"],
-        document["minimum"],
-        code,
-        base=path.with_name(base),
-        below=Layer(0, offset, length),
-        own=tuple(own),
-        limits=tuple(document["limits"]),
-    )
+    name, offset, size = document["base"]
+    base, below = path.with_name(name), Layer(0, offset, size)
+    positions = accumulate((size for _, size in document["pages"]), initial=0)
+    own = tuple(Layer(position, *page) for position, page in zip(positions, document["pages"], strict=False))
+    limits = tuple(document["limits"])
+    return MemoryImage(path, start, length, minimum, code, base=base, below=below, own=own, limits=limits)

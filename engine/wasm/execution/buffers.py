@@ -15,50 +15,16 @@ BUFFER_BYTES = 262_144
 """Size at which a buffer applies backpressure: four calls of 64 KiB."""
 
 
-class ByteQueue:
-    """A queue of bytes; `size` is how many it holds."""
-
-    __slots__ = ("_begin", "_parts", "size")
-
-    def __init__(self) -> None:
-        self._parts: deque[bytes] = deque()
-        self._begin = 0  # Offset of the unread rest of the first part.
-        self.size = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    def append(self, data: bytes) -> None:
-        self._parts.append(data)
-        self.size += len(data)
-
-    def read(self, limit: int = -1) -> bytes:
-        """Return the rest of the first part; at most `limit` bytes of it unless that is negative."""
-        part, begin = self._parts[0], self._begin
-        if 0 <= limit < len(part) - begin:
-            self._begin = begin + limit
-            data = part[begin : self._begin]
-        else:
-            self._parts.popleft()
-            self._begin = 0
-            data = part[begin:]
-        self.size -= len(data)
-        return data
-
-    def clear(self) -> None:
-        """Discard everything."""
-        self._parts.clear()
-        self.size = self._begin = 0
-
-
 class InputBuffer:
     """Bytes fed by the event loop and read by the guest; `account` is charged for buffered bytes."""
 
-    __slots__ = ("_account", "_parts", "discarding", "ended", "error", "on_drained")
+    __slots__ = ("_account", "_begin", "_parts", "_size", "discarding", "ended", "error", "on_drained")
 
     def __init__(self, *, ended: bool = False, account: "RunState | None" = None) -> None:
         self._account = account
-        self._parts = ByteQueue()
+        self._parts: deque[bytes] = deque()
+        self._begin = 0  # Offset of the unread rest of the first part.
+        self._size = 0
         self.ended = ended
         self.error: Any = None
         self.discarding = False
@@ -67,12 +33,13 @@ class InputBuffer:
     @property
     def full(self) -> bool:
         """True while the loop must pause its source."""
-        return self._parts.size >= BUFFER_BYTES
+        return self._size >= BUFFER_BYTES
 
     def feed(self, data: bytes) -> None:
         """Add bytes from the loop's side; discarded if the guest closed the stream."""
         if data and not self.discarding:
             self._parts.append(data)
+            self._size += len(data)
             if self._account is not None:
                 self._account.held_bytes += len(data)
 
@@ -85,21 +52,26 @@ class InputBuffer:
         """Drop buffered and all further input."""
         self.discarding = True
         if self._account is not None:
-            self._account.held_bytes -= self._parts.size
+            self._account.held_bytes -= self._size
         self._parts.clear()
+        self._size = self._begin = 0
         self._notify_drained()
 
     def take(self, limit: int) -> bytes:
         """Return up to `limit` bytes, or `b""` if none are available."""
         if not self._parts:
             return b""
-        data = self._parts.read(limit)
-        if self._parts and len(data) < limit:
-            parts, size = [data], len(data)  # Each call costs the guest more than the bytes.
-            while self._parts and size < limit:
-                parts.append(self._parts.read(limit - size))
-                size += len(parts[-1])
-            data = b"".join(parts)
+        parts, size = list[bytes](), 0
+        while self._parts and size < limit:  # Each call costs the guest more than the bytes.
+            part, begin = self._parts[0], self._begin
+            self._begin = begin + limit - size
+            parts.append(part[begin : self._begin])
+            size += len(parts[-1])
+            if self._begin >= len(part):
+                self._parts.popleft()
+                self._begin = 0
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._size -= size
         if self._account is not None:
             self._account.held_bytes -= len(data)
         if not self.full:
@@ -152,7 +124,6 @@ class OutputBuffer:
         return max(0, BUFFER_BYTES - self._size)
 
     def put(self, data: bytes) -> None:
-        """Add bytes from the guest's side."""
         if data and not self.discarding:
             self._chunks.append(data)
             self._size += len(data)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wasmtime import Config, Engine, _ffi
 
-from engine.wasm.binary.memory_limits import MAX_MEMORIES
+from engine.wasm.binary.reader import MAX_MEMORIES
 from engine.wasm.compile.compilers import Compiler
 
 MIB = 1 << 20

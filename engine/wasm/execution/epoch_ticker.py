@@ -43,7 +43,6 @@ class TimerfdTimer:
         os.read(self._file, 8)
 
     def close(self) -> None:
-        """Close the file; no thread may be waiting."""
         os.close(self._file)
 
 
@@ -74,7 +73,6 @@ Timer: TypeAlias = TimerfdTimer | SleepTimer
 
 
 def create_timer() -> Timer:
-    """Return a timerfd if the system supports it, otherwise a SleepTimer."""
     return TimerfdTimer() if hasattr(_system, "timerfd_create") else SleepTimer()
 
 

@@ -3,10 +3,9 @@
 import re
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from engine.wasm.execution.request import Outcome
-from engine.wasm.execution.run_state import EngineFailed, GuestExit, RunState, Trap
+from engine.wasm.execution.run_state import EngineFailed, GuestExit, Outcome, RunState, Trap
 
 _MEMORY = re.compile(
     r"out of memory|memory allocation of \d+ bytes failed|cannot allocate memory|OutOfMemory|"
@@ -198,17 +197,9 @@ def outcome_of_end(
 ) -> tuple[Outcome, str]:
     """Return the outcome and detail of a run that was not stopped.
 
-    A failure is `unavailable` if a Door was, because most guests do not expect that.
     `text` is wasmtime's error, if any. `complete` is whether the whole response was sent. `memory` is the
     memory in bytes that the guest took.
     """
-    outcome, detail = _outcome_of_end(run, text, stderr, complete=complete, memory=memory)
-    return ("unavailable" if outcome == "guest-failed" and run.door_unavailable else outcome), detail
-
-
-def _outcome_of_end(
-    run: RunState, text: str | None, stderr: StderrTail, *, complete: bool, memory: int
-) -> tuple[Outcome, str]:
     if isinstance(run.failure, GuestExit) and run.failure.status == 0:
         if complete:
             return "ok", ""
@@ -228,9 +219,12 @@ def _outcome_of_end(
         return "guest-failed", f"the guest answered with the error {code}{text}"
     if run.head is None:
         return memory_failure(stderr, run.last_call) or ("guest-failed", "the guest returned no response")
-    if not complete:
-        return memory_failure(stderr, run.last_call) or ("guest-failed", _broken(body_error))
-    return "ok", ""
+    if complete:
+        return "ok", ""
+    problem = "the guest left its response body unfinished"
+    if isinstance(body_error, tuple) and has_other_length:
+        problem = f"the guest announced another content-length than the {body_error[1]} bytes it wrote"
+    return memory_failure(stderr, run.last_call) or ("guest-failed", problem)
 
 
 def outcome_of_endless_wait(run: RunState, stderr: StderrTail, memory: int) -> tuple[Outcome, str]:
@@ -248,9 +242,3 @@ def _lack(run: RunState, memory: int) -> str:
         return ""
     sizes = f"{memory >> 20} of {run.memory_limit >> 20} MiB of memory"
     return f"; {sizes} were taken, so an allocation may have failed"
-
-
-def _broken(why: Any) -> str:
-    if isinstance(why, tuple) and why[0] == "HTTP-response-body-size":
-        return f"the guest announced another content-length than the {why[1]} bytes it wrote"
-    return "the guest left its response body unfinished"

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary, finalize, ref
 from wasmtime import Engine
 
 from engine.wasm.capi import pages
-from engine.wasm.capi.memory_creator import count_memories, set_memory_creator, set_stack_creator
+from engine.wasm.capi.pages import count_memories, set_memory_creator, set_stack_creator
 from engine.wasm.compile.code_cache import CodeCacheError
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage, own_pages
@@ -51,21 +51,9 @@ class HostMemory:
     """
 
     __slots__ = (
-        "_content",
-        "_faults",
-        "_found",
-        "_image_begin",
-        "_image_end",
-        "_initial",
-        "_mapping",
-        "_minimum",
-        "address",
-        "free",
-        "image",
-        "reserved",
-        "size",
-        "written",
-    )
+        "_content", "_faults", "_found", "_image_begin", "_image_end", "_initial", "_mapping", "_minimum",
+        "address", "free", "image", "reserved", "size", "written",
+    )  # fmt: skip
 
     def __init__(self, image: "MappedImage", minimum: int, reserved: int, guard: int) -> None:
         """Map `minimum` bytes of `reserved` ones. Raises OSError."""

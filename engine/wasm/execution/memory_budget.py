@@ -6,6 +6,7 @@ resident set of the process decides whether the budget is overrun.
 """
 
 import os
+import resource
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -65,27 +66,14 @@ class Holding:
     def __init__(self) -> None:
         self.memory = self.slots = 0
 
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Return the position among waiting projects: the least is next."""
-        return self.memory, self.slots
-
 
 class RunMemory:
     """The memory of one run in bytes: `charged` to the budget and to its project, `touched` as measured."""
 
     __slots__ = (
-        "charged",
-        "closing",
-        "cold",
-        "holding",
-        "on_overrun",
-        "profile",
-        "retained",
-        "stopping",
-        "streams",
+        "charged", "closing", "cold", "holding", "on_overrun", "profile", "retained", "stopping", "streams",
         "touched",
-    )
+    )  # fmt: skip
 
     def __init__(self, profile: MemoryProfile) -> None:
         self.profile = profile
@@ -250,20 +238,13 @@ class ResidentSet:
             os.close(self._file)
 
 
+_OF_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)
+"""Linux only."""
+
+
 def touched_bytes() -> int:
     """Return the bytes of the pages that this thread has touched first, since it began."""
-    return _thread_faults() * _PAGE_BYTES
-
-
-try:
-    from resource import RUSAGE_THREAD, getrusage
-
-    def _thread_faults() -> int:
-        return getrusage(RUSAGE_THREAD).ru_minflt
-except ImportError:
-
-    def _thread_faults() -> int:
-        return 0
+    return 0 if _OF_THREAD is None else resource.getrusage(_OF_THREAD).ru_minflt * _PAGE_BYTES
 
 
 def default_budget() -> int:

@@ -121,7 +121,8 @@ class FairQueue:
         self._within_quota = within_quota
         self.size = 0
         """How many requests wait."""
-        self._queues: OrderedDict[str, OrderedDict[Ticket, RunMemory]] = OrderedDict()
+        self.projects: OrderedDict[str, OrderedDict[Ticket, RunMemory]] = OrderedDict()
+        """Their requests, the oldest first; the project with the latest turn last."""
 
     def enqueue(self, project: str, memory: RunMemory) -> Ticket | None:
         """Add a request to the queue of its project; return `None` if it is rejected.
@@ -130,19 +131,19 @@ class FairQueue:
         is still longer than this project's would be.
         """
         if self.size >= self._limit:
-            longest = max(self._queues, key=lambda name: len(self._queues[name]), default=project)
-            if len(self._queues.get(project, ())) + 1 >= len(self._queues.get(longest, ())):
+            longest = max(self.projects, key=lambda name: len(self.projects[name]), default=project)
+            if len(self.projects.get(project, ())) + 1 >= len(self.projects.get(longest, ())):
                 return None
             self._pop(longest, last=True).set_result(False)
         ticket = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(project, OrderedDict())[ticket] = memory
+        self.projects.setdefault(project, OrderedDict())[ticket] = memory
         self.size += 1
         return ticket
 
     def remove(self, project: str, ticket: Ticket) -> None:
         """Remove a request, if it is still queued."""
-        if ticket in self._queues.get(project, ()):
-            del self._queues[project][ticket]
+        if ticket in self.projects.get(project, ()):
+            del self.projects[project][ticket]
             self._removed(project)
 
     def next(self, holdings: Mapping[str, "Holding"]) -> tuple[str, RunMemory] | None:
@@ -151,29 +152,26 @@ class FairQueue:
         Of the projects with waiting requests and room in their quota, that is the one that holds the least
         memory, then the fewest slots, then the one whose last turn is longest ago.
         """
-        first = {name: next(iter(queue.values())) for name, queue in self._queues.items()}
+        first = {name: next(iter(queue.values())) for name, queue in self.projects.items()}
         names = (name for name, memory in first.items() if self._within_quota(name, memory))
-        project = min(names, key=lambda name: holdings.get(name, _NOTHING).rank, default=None)
+        ranks = {name: (holding.memory, holding.slots) for name, holding in holdings.items()}
+        project = min(names, key=lambda name: ranks.get(name, (0, 0)), default=None)
         return None if project is None else (project, first[project])
-
-    def lengths(self) -> dict[str, int]:
-        """Return the number of waiting requests of each project."""
-        return {project: len(queue) for project, queue in self._queues.items()}
 
     def grant(self, project: str) -> None:
         """Give a slot to the first request of a project."""
-        self._queues.move_to_end(project)
+        self.projects.move_to_end(project)
         self._pop(project, last=False).set_result(True)
 
     def _pop(self, project: str, *, last: bool) -> Ticket:
-        ticket, _ = self._queues[project].popitem(last=last)
+        ticket, _ = self.projects[project].popitem(last=last)
         self._removed(project)
         return ticket
 
     def _removed(self, project: str) -> None:
         self.size -= 1
-        if not self._queues[project]:
-            del self._queues[project]
+        if not self.projects[project]:
+            del self.projects[project]
 
 
 _NOTHING = Holding()
@@ -242,17 +240,12 @@ class Pool:
     def _may_take(self, project: str, memory: RunMemory) -> bool:
         if self._quotas and not self._within_quota(project, memory):
             return False
-        usual = memory.profile.usual
-        if (
-            usual > self.budget.headroom - self._reserved_bytes and self._holdings
-        ):  # A run alone begins in any case.
-            holds_much = self._holdings.get(project, _NOTHING).memory + usual > self._half_bytes
-            if holds_much or usual > self.budget.headroom:
-                return False
-        free = self._free
-        return free > self._reserved or (
-            free > 0 and self._holdings.get(project, _NOTHING).slots <= self._half
-        )
+        usual, holding = memory.profile.usual, self._holdings.get(project, _NOTHING)
+        # A run alone begins in any case.
+        short = usual > self.budget.headroom - self._reserved_bytes and self._holdings
+        if short and (holding.memory + usual > self._half_bytes or usual > self.budget.headroom):
+            return False
+        return self._free > self._reserved or (self._free > 0 and holding.slots <= self._half)
 
     def _may_pass(self, project: str, memory: RunMemory) -> bool:
         """Return whether a project would still hold less than the one that is next in the queue."""
@@ -354,7 +347,7 @@ class Pool:
 
     def queued(self) -> dict[str, int]:
         """Return the number of waiting requests of each project."""
-        return self._queue.lengths()
+        return {project: len(queue) for project, queue in self._queue.projects.items()}
 
     def grant_waiting(self) -> None:
         """Admit queued requests for which there is a slot and memory."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
+from engine.confinement import yield_to_loop
 from engine.wasm.capi.wasmtime import Store
-from engine.wasm.execution.thread_priority import yield_to_loop
 
 MAX_BACKLOG = 4
 SMALL_BYTES = 4 << 20

@@ -22,6 +22,7 @@ from wasmtime import Engine
 
 from engine.artifact import ComponentArtifact
 from engine.cancellation import finish
+from engine.confinement import yield_to_loop
 from engine.fair_threads import FairThreads
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.egress import Egress
@@ -29,16 +30,16 @@ from engine.manifest.model import Resource
 from engine.quota import Quotas
 from engine.sourcemap import SourceMap
 from engine.trace import RequestTrace
-from engine.wasm.binary.memory_limits import declared_limits, split_limit
+from engine.wasm.binary.reader import declared_limits, split_limit
 from engine.wasm.capi.linker import CodeRejected, LinkedComponent, load_component
 from engine.wasm.capi.wasmtime import address
 from engine.wasm.compile.code_cache import compile_component, is_compiled
+from engine.wasm.compile.compilers import CONCURRENT
 from engine.wasm.compile.component_file import read_component
 from engine.wasm.compile.image_file import MemoryImage
-from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.epoch_ticker import EpochTicker
-from engine.wasm.execution.execution import Execution
+from engine.wasm.execution.execution import CpuClock, Execution, UsualStretch
 from engine.wasm.execution.host_memories import MappedImage
 from engine.wasm.execution.memory_budget import (
     SAMPLE_SECONDS,
@@ -47,12 +48,9 @@ from engine.wasm.execution.memory_budget import (
     RunMemory,
     default_budget,
 )
-from engine.wasm.execution.polls import CpuClock, UsualStretch
 from engine.wasm.execution.pool import ClientDisconnected, ComponentUsage, Pool, fit_pool
 from engine.wasm.execution.reclaimer import Reclaimer
-from engine.wasm.execution.request import GuestRequest, Outcome, RunReport, encode_environment
-from engine.wasm.execution.run_state import RunState
-from engine.wasm.execution.thread_priority import yield_to_loop
+from engine.wasm.execution.run_state import GuestRequest, Outcome, RunReport, RunState, encode_environment
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.http import Outbound, OutboundHttp, OutboundPolicy
 
@@ -238,12 +236,7 @@ class Runner:
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
     ) -> LoadedComponent:
         compiled = await compile_component(
-            artifact.component,
-            artifact.digest,
-            self.cache,
-            fast=fast,
-            report=report,
-            slots=self._compiling,
+            artifact.component, artifact.digest, self.cache, fast=fast, report=report, slots=self._compiling
         )
         image = compiled.image
         kinds = self.pool.slots
@@ -348,7 +341,6 @@ class Runner:
             self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
 
     def stop_all(self, project: str | None = None) -> None:
-        """Stop all runs, or those of one project."""
         for execution in list(self._active):
             if project is None or execution.project == project:
                 execution.stop("stopping")
@@ -412,10 +404,9 @@ class Guest:
         """Handle one GET request; return why that failed with what the guest printed, or `None`."""
         lines: list[str] = []
         headers = [(b"host", b"localhost")]
+        head = Request(method="GET", scheme="http", path="/", query=b"", headers=headers)
         request = GuestRequest(
-            exchange=MemoryExchange(
-                Request(method="GET", scheme="http", path="/", query=b"", headers=headers)
-            ),
+            exchange=MemoryExchange(head),
             method="GET",
             scheme="http",
             authority="localhost",

@@ -7,10 +7,9 @@ rules and caller identity are the same.
 import asyncio
 
 from engine.door import DOMAIN, DoorResponse
-from engine.wasm.capi.host_functions import Suspend
+from engine.wasm.capi.host_functions import Suspend, host
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import RunState, Trap
-from engine.wasm.host.registry import host
 from engine.wasm.host.requests import MAX_DESCRIPTION_CHARS
 from engine.wasm.outbound.messages import (
     FutureResponse,

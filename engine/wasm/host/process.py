@@ -4,9 +4,9 @@ import os
 import time
 from typing import NoReturn
 
+from engine.wasm.capi.host_functions import host
 from engine.wasm.execution.run_state import EngineFailed, GuestExit, RunState, Trap
-from engine.wasm.host.registry import host
-from engine.wasm.host.texts import encode_fields
+from engine.wasm.outbound.messages import encode_fields
 
 ENGINE_FAILED = b"ERROR: no fetch-event handler triggered, was one registered?"
 """The body that StarlingMonkey writes when its own code has ended a handler."""
@@ -46,7 +46,6 @@ def print_(run: RunState, stream: int, data: bytes) -> None:
 
 @host("exit")
 def exit_(run: RunState, status: int) -> NoReturn:
-    """End the run. Raises GuestExit."""
     raise GuestExit(None if status == _FAILED_WITHOUT_STATUS else status)
 
 
@@ -60,5 +59,4 @@ def trap(run: RunState, text: bytes) -> NoReturn:
 
 @host("warn")
 def warn(run: RunState, text: bytes) -> None:
-    """Add a notice for the owner of the project."""
     run.notice("WARN", text[:_MAX_TEXT].decode(errors="replace"))

@@ -3,16 +3,18 @@
 from http import HTTPStatus
 
 from engine.door import DOMAIN
+from engine.wasm.capi.host_functions import host
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_CHANNELS, RunState, Trap
-from engine.wasm.host.registry import host
-from engine.wasm.host.texts import encode_error, encode_fields, parse_fields
 from engine.wasm.outbound.messages import (
     MAX_CONCURRENT_REQUESTS,
     FutureResponse,
     IncomingResponse,
     OutgoingRequest,
     RequestRefused,
+    encode_error,
+    encode_fields,
+    parse_fields,
 )
 
 MAX_DESCRIPTION_CHARS = 200

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from http import HTTPStatus
 
 from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES
-from engine.wasm.capi.host_functions import Suspend, Waitable
+from engine.wasm.capi.host_functions import Suspend, Waitable, host
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import ResponseHead, RunState, Trap
-from engine.wasm.host.registry import host
 from engine.wasm.host.requests import IDLE, settle_watches
-from engine.wasm.host.texts import encode_error, parse_error, parse_fields
+from engine.wasm.outbound.messages import encode_error, parse_error, parse_fields
 
 _HEAD, _END = 1, 2
 _OPEN, _ENDED, _FAILED = 0, 1, 2

@@ -1,9 +1,12 @@
-"""Outgoing HTTP requests of guests, sent from the event loop; `egress` decides which are allowed."""
+"""Outgoing HTTP requests of guests, sent from the event loop; `egress` decides which are allowed.
+
+For replays without a network, recorded responses of other servers answer them.
+"""
 
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, time_ns
@@ -20,9 +23,10 @@ from engine.quota import Quotas
 from engine.trace import Call, traceparent
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
-from engine.wasm.outbound.connections import Connection, ConnectionPool
-from engine.wasm.outbound.dialer import (
+from engine.wasm.outbound.connections import (
     AddressDenied,
+    Connection,
+    ConnectionPool,
     Dialer,
     NameNotResolved,
     Resolve,
@@ -45,13 +49,7 @@ IDLE_SECONDS = 30.0
 """Time without exchanges after which a pool is closed, with its idle connections."""
 
 
-NETWORK_ERRORS = (
-    AddressDenied,
-    httpcore.NetworkError,
-    httpcore.TimeoutException,
-    h11.ProtocolError,
-    OSError,
-)
+NETWORK_ERRORS = (AddressDenied, httpcore.NetworkError, httpcore.TimeoutException, h11.ProtocolError, OSError)
 """Errors that an outgoing request may raise."""
 _INCOMPLETE = re.compile("ConnectionClosed|peer closed")
 _ALERT = re.compile(r"_ALERT_(\w+)")
@@ -139,7 +137,6 @@ class OutboundHttp:
     async def _connection(
         self, policy: OutboundPolicy, origin: Origin, seconds: float
     ) -> AsyncIterator[Connection]:
-        """Return a connection for an exchange."""
         tls = await self._tls_context() if origin.scheme == "https" else None
         pool = self._pools.get((policy, origin.scheme))
         if pool is None:
@@ -230,10 +227,7 @@ class OutboundHttp:
         try:
             head = _request_head(run, origin, request, call)
             connect = _seconds(request.connect_timeout, CONNECT_TIMEOUT_NS)
-            async with (
-                self._connection(policy, origin, connect) as connection,
-                asyncio.TaskGroup() as tasks,
-            ):
+            async with self._connection(policy, origin, connect) as connection, asyncio.TaskGroup() as tasks:
                 await connection.send(head, between)
                 sending = tasks.create_task(_send_body(run, connection, body, between, call))
                 response = await connection.head(_seconds(request.first_byte_timeout, READ_TIMEOUT_NS))
@@ -269,7 +263,6 @@ class OutboundHttp:
 async def _send_body(
     run: RunState, connection: Connection, body: OutputBuffer | None, seconds: float, call: Call | None
 ) -> None:
-    """Send the body of a request, and its end."""
     try:
         if body is not None:
             async for chunk in upload(run, body, call):
@@ -401,3 +394,57 @@ async def upload(run: RunState, body: OutputBuffer, call: Call | None = None) ->
             raise BodyError(body.broken if isinstance(body.broken, tuple) else unfinished)
         else:
             await changed.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedResponse:
+    """A request to another server, and its complete response."""
+
+    method: str
+    url: str
+    status: int
+    headers: tuple[tuple[str, bytes], ...]
+    body: bytes
+
+
+class RecordedOutbound:
+    """Answers each request by the next recorded response for its method and URL, and denies others.
+
+    Without one for the exact URL, a response for another query of the same URL is used.
+    """
+
+    def __init__(self, responses: Sequence[RecordedResponse]) -> None:
+        self._responses = list(responses)
+
+    def fetch(
+        self, policy: OutboundPolicy, run: RunState, request: OutgoingRequest, future: FutureResponse
+    ) -> None:
+        """Answer a request. Raises `RequestRefused` if no response was recorded."""
+        method, url = method_of(request), f"{origin_of(request)}{target_of(request)}"
+        call = run.request.begin_call("fetch", f"{method} {origin_of(request)}")
+        same = [each for each in self._responses if each.method == method]
+        exact = (each for each in same if each.url == url)
+        similar = (each for each in same if each.url.partition("?")[0] == url.partition("?")[0])
+        response = next(exact, None) or next(similar, None)
+        if response is None:
+            if call is not None:
+                call.end(0, "denied")
+            run.notice(
+                "WARN", f"a call to {url.partition('?')[0]} was denied: no response of it was recorded"
+            )
+            raise RequestRefused("HTTP-request-denied")
+        self._responses.remove(response)
+        if request.body is not None:  # A waiting writer must not block.
+            request.body.discard()
+        flow = InputBuffer(account=run)
+        flow.feed(response.body)
+        flow.end()
+        if call is not None:
+            call.end(response.status)
+        fields = [(name.encode(), value) for name, value in response.headers]
+        headers = [item for item in fields if item[0] not in FORBIDDEN]
+        answer = IncomingResponse(response.status, headers, flow)
+        run.on_loop(lambda: future.settle(run, answer))
+
+    async def aclose(self) -> None:
+        """Return at once: there are no connections."""

@@ -107,23 +107,9 @@ _ASCII = """
 # The slots of the library's table, in order. `pack` and `unpack` of the guest's bytes must not touch bytes
 # beyond them, so an incomplete block goes through the library's memory: 64 bytes behind the packed ones.
 _SLOTS = (
-    "load8",
-    "load32",
-    "store8",
-    "store32",
-    "store64",
-    "store16",
-    "copy_in",
-    "copy_out",
-    "allocate",
-    "handle",
-    "pages",
-    "pack_in",
-    "unpack_out",
-    "ascii",
-    "pack_own",
-    "unpack_own",
-)
+    "load8", "load32", "store8", "store32", "store64", "store16", "copy_in", "copy_out", "allocate", "handle",
+    "pages", "pack_in", "unpack_out", "ascii", "pack_own", "unpack_own",
+)  # fmt: skip
 
 
 def access_module(reallocs: int, memories: Sequence[str], *, addressed: bool) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from wasmtime import wat2wasm
 
-from engine.wasm.binary.memory_limits import read_memories
 from engine.wasm.binary.reader import (
     ComponentInstance,
     ComponentOutline,
@@ -23,10 +22,19 @@ from engine.wasm.binary.reader import (
     LoweredFunction,
     ModuleInstance,
     ResourceDrop,
+    read_memories,
     read_outline,
 )
-from engine.wasm.weave.builder import CORE_SORTS, ComponentBuilder, CoreItem
-from engine.wasm.weave.interface import DIRECT_INTERFACES, HOST, HOST_INTERFACE, RUN, RUN_SIGNATURE
+from engine.wasm.weave.builder import (
+    CORE_SORTS,
+    DIRECT_INTERFACES,
+    HOST,
+    HOST_INTERFACE,
+    RUN,
+    RUN_SIGNATURE,
+    ComponentBuilder,
+    CoreItem,
+)
 from engine.wasm.weave.modules import access_module, memory_module, thunk_module, unavailable_module
 from engine.wasm_binary import (
     COMPONENT_HEADER,
@@ -86,7 +94,6 @@ class _Library:
 
 @cache
 def library() -> _Library:
-    """Return the library of this version of svc."""
     return _Library()
 
 
@@ -233,6 +240,7 @@ class _Weaver:
         if len(memories) > 1:
             raise UnsupportedBinary("its imported functions use several memories")
         self._memory = memories[0] if memories else None
+        identities = [self._identity(*each) for each in self._reallocs]
         exports = library().functions.exports
         missing: list[tuple[int, str]] = []
         thunks: dict[tuple[str, int], list[int]] = {}
@@ -249,13 +257,14 @@ class _Weaver:
             definition = self._outline.definition("core-func", index)
             realloc = definition.realloc if isinstance(definition, LoweredFunction) else None
             if realloc is not None and len(self._reallocs) > 1:
-                thunks.setdefault((key, self._realloc_position(realloc)), []).append(index)
+                position = identities.index(self._identity("core-func", realloc))
+                thunks.setdefault((key, position), []).append(index)
                 continue
             if key not in direct:
                 direct[key] = self._built.core_export("core-func", self._library, key.encode())
             self._new["core-func", index] = direct[key]
-        self._add_thunks(thunks, types)
-        self._add_unavailable(missing, types)
+        self._add_thunks(thunks)
+        self._add_unavailable(missing)
 
     def _distinct(self, space: str, indices: list[int | None]) -> list[CoreItem]:
         """Return the items without those that are aliases of the same export."""
@@ -269,15 +278,11 @@ class _Weaver:
         definition = self._outline.definition(space, index)
         return definition if isinstance(definition, InstanceExport) else index
 
-    def _realloc_position(self, index: int) -> int:
-        identities = [self._identity(*each) for each in self._reallocs]
-        return identities.index(self._identity("core-func", index))
-
-    def _add_thunks(self, thunks: dict[tuple[str, int], list[int]], types: dict[int, CoreSignature]) -> None:
+    def _add_thunks(self, thunks: dict[tuple[str, int], list[int]]) -> None:
         if not thunks:
             return
         built = self._built
-        listed = [(key, realloc, types[indices[0]]) for (key, realloc), indices in thunks.items()]
+        listed = [(key, realloc, self._types[indices[0]]) for (key, realloc), indices in thunks.items()]
         functions = {
             str(i).encode(): ("core-func", built.core_export("core-func", self._library, key.encode()))
             for i, (key, _, _) in enumerate(listed)
@@ -289,11 +294,11 @@ class _Weaver:
             new = built.core_export("core-func", instance, str(i).encode())
             self._new.update({("core-func", index): new for index in indices})
 
-    def _add_unavailable(self, missing: list[tuple[int, str]], types: dict[int, CoreSignature]) -> None:
+    def _add_unavailable(self, missing: list[tuple[int, str]]) -> None:
         if not missing:
             return
         built = self._built
-        text = unavailable_module([(key, types[index]) for index, key in missing])
+        text = unavailable_module([(key, self._types[index]) for index, key in missing])
         instance = built.instance(built.module(bytes(wat2wasm(text))), {b"library": self._library})
         for i, (index, _) in enumerate(missing):
             self._new["core-func", index] = built.core_export("core-func", instance, str(i).encode())

@@ -204,7 +204,7 @@ def test_static_resource_without_command_tracks_every_served_file(project: Proje
 
 
 def test_inputs_above_limit_are_never_cached(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.build.cache.MAX_BYTES", 2)
+    monkeypatch.setattr("engine.build.builder.MAX_BYTES", 2)
     assert [project.rebuilt(), project.rebuilt()] == [True, True]
 
 

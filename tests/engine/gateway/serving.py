@@ -15,7 +15,7 @@ from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, RequestRecord
-from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
+from engine.wasm.execution.run_state import GuestRequest, Outcome, RunReport
 from engine.wasm.outbound.door_calls import DoorBinding
 
 

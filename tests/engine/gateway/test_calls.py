@@ -4,7 +4,7 @@ import asyncio
 
 from engine.gateway.routes import NotReady, PendingBuild
 from engine.manifest.model import Mount, Resource
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, reply, with_site
 from tests.engine.gateway.test_gateway import API, PUBLIC_API, ROOT
 

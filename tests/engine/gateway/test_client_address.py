@@ -7,7 +7,7 @@ import pytest
 
 from engine.gateway.client_address import behind_proxies, client_fields
 from engine.http.exchange import Exchange, MemoryExchange, Request
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, reply
 from tests.engine.gateway.test_gateway import with_api
 

@@ -14,7 +14,7 @@ from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, RequestRecord
 from engine.timeline.recording import Recording
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.outbound.door_calls import DoorBinding
 from svc_tui import composition
 from tests.doors.files.files_door import Files

@@ -14,7 +14,7 @@ from engine.grant import Grant
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Mount, Resource
 from engine.timeline.record import LineRecord, PlatformRecord
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.exchanges import PLAIN
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, report, with_site
 

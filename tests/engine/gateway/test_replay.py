@@ -22,7 +22,7 @@ from engine.timeline.recording import (
     original,
     to_exchange,
 )
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, reply, report
 
 NONE: frozenset[str] = frozenset()

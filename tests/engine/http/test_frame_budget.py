@@ -22,6 +22,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
+from engine.http.asgi import asgi_handler
+from engine.http.connection_limits import ConnectionLimiter
 from engine.http.frame_budget import (
     BLOCK_BYTES,
     FRAMES_PER_SECOND,
@@ -30,9 +32,9 @@ from engine.http.frame_budget import (
     SENT_BYTES_PER_FRAME,
     FrameBudget,
     FrameFlood,
-    FrameTurns,
 )
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.http.server import Server
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 from tests.engine.http.test_server import asking
@@ -207,7 +209,8 @@ def test_download_with_a_window_update_per_frame_is_not_a_flood() -> None:
 
 def test_connections_with_many_frames_take_turns_in_different_iterations() -> None:
     async def main() -> list[int]:
-        turns, iteration, order = FrameTurns(), 0, list[tuple[int, str]]()
+        server = Server(asgi_handler(None), ConnectionLimiter())
+        iteration, order = 0, list[tuple[int, str]]()
 
         async def count() -> None:
             nonlocal iteration
@@ -217,7 +220,7 @@ def test_connections_with_many_frames_take_turns_in_different_iterations() -> No
 
         async def connection(name: str) -> None:
             for _ in range(3):
-                await turns.wait()
+                await server.frame_turn()
                 order.append((iteration, name))
 
         counting = asyncio.create_task(count())

@@ -7,7 +7,7 @@ from hpack.huffman_table import decode_huffman as decode_by_hpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http.header_blocks import BlockDecoder, decode_huffman
+from engine.http.frame_budget import BlockDecoder, decode_huffman
 
 ENCODER = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
 

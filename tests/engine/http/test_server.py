@@ -11,7 +11,7 @@ import pytest
 
 from engine.http import timeouts
 from engine.http.sockets import PortInUse, bind
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 

@@ -15,7 +15,7 @@ from engine.http import buffered
 from engine.http.buffered import CONNECTION_BYTES, SMALL_PART_BYTES
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.exchange import BODY_BYTES
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, reply, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 from tests.engine.http.test_server import FIELDS

@@ -19,7 +19,7 @@ from engine.http.buffered import CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYT
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.h2 import Http2Connection
 from engine.wasm.execution.memory_budget import ResidentSet
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.exchanges import PLAIN
 from tests.engine.gateway.serving import Scripted, Site, reply, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.model import Resource
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, LoopTurns, Runner
 from tests.engine.wasm.text_guest import artifact
 

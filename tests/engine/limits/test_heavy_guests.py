@@ -7,9 +7,9 @@ from pathlib import Path
 
 from engine.manifest.model import Resource
 from engine.wasm.execution.config import MIB
+from engine.wasm.execution.execution import LONG_STRETCH_NS, UsualStretch
 from engine.wasm.execution.memory_budget import touched_bytes
-from engine.wasm.execution.polls import LONG_STRETCH_NS, UsualStretch
-from engine.wasm.execution.request import RunReport
+from engine.wasm.execution.run_state import RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.exchanges import guest_request
 from tests.engine.wasm.text_guest import artifact

@@ -27,7 +27,7 @@ from engine.wasm.execution.memory_budget import (
     machine_memory,
 )
 from engine.wasm.execution.pool import ComponentUsage, Pool
-from engine.wasm.execution.request import RunReport
+from engine.wasm.execution.run_state import RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.exchanges import guest_request
 from tests.engine.limits.hosted import Answer, Hosted, ask, connected, hosted

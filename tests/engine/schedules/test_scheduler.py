@@ -14,7 +14,7 @@ from engine.gateway.routes import RouteTable
 from engine.manifest.schedules import Schedule
 from engine.schedules.scheduler import ScheduleError
 from engine.timeline.record import Record, RequestRecord
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, reply
 from tests.engine.schedules.world import AUTUMN, SPRING, World, expected, run, shop
 

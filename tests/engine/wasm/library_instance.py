@@ -15,7 +15,6 @@ from typing import Any
 from wasmtime import Engine, Func, FuncType, Instance, Module, Store, ValType, wat2wasm
 
 from engine.wasm.capi.ascii_packing import unpack
-from engine.wasm.guest_side.build import STACK_BYTES
 from engine.wasm.weave.modules import access_module, memory_module
 from engine.wasm.weave.weaver import library
 from tests.conformance.canonical import Static, flat, flatten, load
@@ -33,6 +32,7 @@ from tests.conformance.wit import (
     functions,
     resolve,
 )
+from tests.engine.wasm.build_library import STACK_BYTES
 
 RESULT, ARGUMENTS, HEAP = 8, 0x1000, 0x80000
 """Addresses of the guest: results, arguments, and the begin of the allocator's memory."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.manifest.model import Resource
-from engine.wasm.binary.memory_limits import declared_limits
-from engine.wasm.compile import limits
+from engine.wasm.binary.reader import declared_limits
+from engine.wasm.compile import code_cache
 from engine.wasm.compile.check import check_component
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.execution.runner import Runner
@@ -52,8 +52,8 @@ async def outcome(cache: Path, binary: bytes) -> str:
 def test_large_component_runs_or_is_rejected_by_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(limits, "CPU_SECONDS", 10)
-    monkeypatch.setattr(limits, "MEMORY_BYTES", 1 << 30)
+    monkeypatch.setattr(code_cache, "CPU_SECONDS", 10)
+    monkeypatch.setattr(code_cache, "MEMORY_BYTES", 1 << 30)
     binary = BOMBS[kind](random.randint(1, 100) if is_fuzzing() else 100)
     began = time.thread_time()
     with suppress(ComponentRejected, UnsupportedBinary):

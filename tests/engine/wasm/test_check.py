@@ -9,10 +9,9 @@ from wasmtime.component import Component
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.check import check_component
 from engine.wasm.compile.code_cache import CodeCacheError, CompiledComponent, compile_component
-from engine.wasm.compile.compilers import Compiler, code_key
+from engine.wasm.compile.compilers import MAX_COMPONENT_BYTES, Compiler, code_key
 from engine.wasm.compile.component_file import ComponentRejected, error_context
-from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
-from engine.wasm.weave.interface import HOST_INTERFACE
+from engine.wasm.weave.builder import HOST_INTERFACE
 from tests.lanes.components import HANDLER, component
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from wasmtime import wat2wasm
 
-from engine.wasm.compile import limits
+from engine.wasm.compile import code_cache
 from engine.wasm.compile.code_cache import compile_component
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm_binary import section, vector
@@ -50,13 +50,13 @@ def rejection(path: Path, cache: Path) -> str:
 
 def test_compiler_stops_at_its_limits_and_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = bomb(tmp_path)
-    monkeypatch.setattr(limits, "MEMORY_BYTES", 256 << 20)
+    monkeypatch.setattr(code_cache, "MEMORY_BYTES", 256 << 20)
     assert rejection(path, tmp_path) == " does not compile within 256 MiB of memory"
     monkeypatch.undo()
-    monkeypatch.setattr(limits, "CPU_SECONDS", 1)
+    monkeypatch.setattr(code_cache, "CPU_SECONDS", 1)
     assert rejection(path, tmp_path) == " does not compile within 1 s of CPU time"
     monkeypatch.undo()
-    monkeypatch.setattr(limits, "WALL_SECONDS", 0.5)
+    monkeypatch.setattr(code_cache, "WALL_SECONDS", 0.5)
     assert rejection(path, tmp_path) == " does not compile within 0.5 s"
 
 
@@ -109,7 +109,7 @@ def test_invalid_component_is_rejected_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_machine_code_above_limit_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_CODE_BYTES", 1000)
+    monkeypatch.setattr(code_cache, "MAX_CODE_BYTES", 1000)
     path = text_guest.artifact(tmp_path).component
     assert rejection(path, tmp_path).endswith("bytes; the maximum is 0 MiB")
 

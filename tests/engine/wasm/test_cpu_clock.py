@@ -2,7 +2,7 @@
 
 import time
 
-from engine.wasm.execution.polls import MAX_AGE_NS, MAX_WALL_ONLY_NS, CpuClock
+from engine.wasm.execution.execution import MAX_AGE_NS, MAX_WALL_ONLY_NS, CpuClock
 
 UNSURE_NS = MAX_WALL_ONLY_NS + 200_000
 """Maximum that is over-counted in an interval; the rest is the test's own work."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.manifest.egress import Egress
-from engine.wasm.outbound.dialer import (
+from engine.wasm.outbound.connections import (
     MAX_LOOKUPS_PER_RESOURCE,
     AddressDenied,
     Dialer,

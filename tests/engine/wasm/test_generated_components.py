@@ -16,9 +16,8 @@ from wasmtime.component import Component
 
 from engine.files.sealed import is_sealed
 from engine.wasm.binary.memory_image import split_memory
-from engine.wasm.binary.memory_limits import declared_limits
 from engine.wasm.binary.preinit import ModuleBinary, preinitialize
-from engine.wasm.binary.reader import read_outline
+from engine.wasm.binary.reader import declared_limits, read_outline
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile import compiler
 from engine.wasm.compile.check import ComponentRejected, check_component

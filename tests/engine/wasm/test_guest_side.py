@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES
-from engine.wasm.guest_side.build import LIBRARY, build, version_section
-from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.weave.builder import DIRECT_INTERFACES
 from engine.wasm.weave.weaver import library
 from tests.conformance.canonical import flat
 from tests.conformance.wit import Resource, functions, interfaces
+from tests.engine.wasm.build_library import LIBRARY, build, version_section
 from tests.engine.wasm.library_guest import Response, answering, reading, received
 from tests.engine.wasm.library_instance import Exited, Host, LibraryInstance, Trapped, head
 from tests.support.toolchains import rust_prefix

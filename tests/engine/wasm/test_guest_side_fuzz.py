@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wasmtime import Trap, TrapCode
 
-from engine.wasm.guest_side.build import STACK_BYTES
-from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.weave.builder import DIRECT_INTERFACES
 from tests.conformance.canonical import flat, load
 from tests.conformance.wit import (
     Borrow,
@@ -33,6 +32,7 @@ from tests.conformance.wit import (
     functions,
     resolve,
 )
+from tests.engine.wasm.build_library import STACK_BYTES
 from tests.engine.wasm.library_instance import (
     ARGUMENTS,
     HEAP,

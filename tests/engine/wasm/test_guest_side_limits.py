@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from engine.wasm.guest_side.build import STACK_BYTES
 from engine.wasm.weave.modules import MAX_LIBRARY_PAGES
+from tests.engine.wasm.build_library import STACK_BYTES
 from tests.engine.wasm.library_guest import Response, answering, reading, received
 from tests.engine.wasm.library_instance import HEAP, Host, LibraryInstance, Trapped, head
 

@@ -10,12 +10,11 @@ from wasmtime import Engine, WasmtimeError, wat2wasm
 from wasmtime.component import Component
 
 from engine.wasm.binary.memory_image import split_memory
-from engine.wasm.binary.memory_limits import declared_limits
-from engine.wasm.binary.reader import MAX_OUTLINE_BYTES, read_outline
+from engine.wasm.binary.reader import MAX_OUTLINE_BYTES, declared_limits, read_outline
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import compile_config
-from engine.wasm.weave.interface import HOST_INTERFACE
+from engine.wasm.weave.builder import HOST_INTERFACE
 from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import COMPONENT_HEADER, MAX_SECTIONS, UnsupportedBinary, read_sections, section, uleb
 from tests.engine.wasm import text_guest

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.host.registry import FUNCTIONS
-from engine.wasm.weave.interface import DIRECT_INTERFACES, HOST, HOST_INTERFACE
+from engine.wasm.capi.host_functions import FUNCTIONS
+from engine.wasm.weave.builder import DIRECT_INTERFACES, HOST, HOST_INTERFACE
 from engine.wasm.weave.weaver import library
 from lanes.js.toolchain import ensure
 from tests.conformance.guest import core_signature

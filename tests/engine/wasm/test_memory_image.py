@@ -9,7 +9,7 @@ from wasmtime import Engine, Instance, Memory, Module, Store
 
 from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, SplitComponent, split_memory
 from engine.wasm.capi.pages import PAGE_BYTES
-from engine.wasm.compile import limits
+from engine.wasm.compile import code_cache
 from engine.wasm.compile.check import ComponentRejected
 from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
@@ -80,7 +80,7 @@ def test_components_that_differ_in_memory_share_machine_code(tmp_path: Path) -> 
 
 
 def test_machine_code_above_limit_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_CODE_BYTES", MIN_IMAGE_BYTES + 1000)
+    monkeypatch.setattr(code_cache, "MAX_CODE_BYTES", MIN_IMAGE_BYTES + 1000)
     with pytest.raises(ComponentRejected, match="machine code has"):
         compiled(with_data((PAGE, FILL)), tmp_path)
     assert not list((tmp_path / "compiled").glob("*.cwasm"))

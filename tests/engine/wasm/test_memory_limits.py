@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES, declared_limits, split_limit
+from engine.wasm.binary.reader import PAGE_BYTES, declared_limits, split_limit
 from engine.wasm.execution.config import MIB
 
 

@@ -15,7 +15,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.wasm.capi.wasmtime import Invocation
-from engine.wasm.execution.request import RunReport
+from engine.wasm.execution.run_state import RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from engine.wasm.weave.weaver import library
 from tests.engine.wasm.burner import PAGE, burner

@@ -8,7 +8,7 @@ from wasmtime.component import Component
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import compile_config
-from engine.wasm.weave.interface import RUN
+from engine.wasm.weave.builder import RUN
 from engine.wasm.weave.weaver import HANDLER_INTERFACE, weave
 from engine.wasm_binary import UnsupportedBinary, sleb
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.binary.memory_limits import PAGE_BYTES
+from engine.wasm.binary.reader import PAGE_BYTES
 from engine.wasm.execution.buffers import BUFFER_BYTES
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.runner import Guest, Runner

@@ -13,9 +13,9 @@ from engine.lane import BuildRequest
 from engine.manifest.load import load
 from engine.manifest.model import Resource
 from engine.wasm.binary.reader import read_outline
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
-from engine.wasm.weave.interface import DIRECT_INTERFACES, HOST_INTERFACE
+from engine.wasm.weave.builder import DIRECT_INTERFACES, HOST_INTERFACE
 from engine.wasm.weave.weaver import weave
 from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane

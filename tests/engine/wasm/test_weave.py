@@ -8,11 +8,10 @@ import pytest
 from wasmtime import Engine, WasmtimeError, wat2wasm
 from wasmtime.component import Component
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES
-from engine.wasm.binary.reader import CoreModule, read_outline
+from engine.wasm.binary.reader import PAGE_BYTES, CoreModule, read_outline
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import compile_config
-from engine.wasm.weave.interface import HOST_INTERFACE, RUN
+from engine.wasm.weave.builder import HOST_INTERFACE, RUN
 from engine.wasm.weave.weaver import library, weave
 from engine.wasm_binary import UnsupportedBinary
 from tests.conformance.guest import TYPES, Guest

@@ -16,7 +16,7 @@ from engine.artifact import ComponentArtifact
 from engine.http.exchange import Headers
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.model import Resource
-from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.run_state import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.go.lane import GoLane
 from lanes.go.toolchain import Go

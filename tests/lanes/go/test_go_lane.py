@@ -63,7 +63,7 @@ def test_compile_error_has_its_position_in_the_project(module: Module) -> None:
     assert ("api/other.go", 3, 13) in places
     unknown = next(found for found in error.diagnostics if "w.Wite undefined" in found.message)
     assert (unknown.file, unknown.line) == ("api/main.go", 6)
-    source, mark = unknown.frame.splitlines()
+    _, _, source, mark, _ = unknown.frame.splitlines()
     assert source[mark.index("^") :].startswith("Wite(")
     assert "w.Wite undefined" in error.output
 

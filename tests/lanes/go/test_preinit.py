@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
-from engine.wasm.binary.memory_limits import PAGE_BYTES
 from engine.wasm.binary.preinit import preinitialize
-from engine.wasm.binary.reader import read_outline
+from engine.wasm.binary.reader import PAGE_BYTES, read_outline
 from engine.wasm.weave.weaver import library
 from engine.wasm_binary import BinaryReader, read_sections
 from tests.lanes.go.deployed import artifact, program

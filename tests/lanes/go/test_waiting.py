@@ -11,9 +11,8 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.http.exchange import RequestBody
 from engine.manifest.model import Resource
-from engine.wasm.capi.host_functions import Suspend
+from engine.wasm.capi.host_functions import FUNCTIONS, Suspend
 from engine.wasm.execution.runner import Runner
-from engine.wasm.host.registry import FUNCTIONS
 from tests.engine.exchanges import CollectingExchange, guest_request
 from tests.lanes.go.deployed import artifact, program
 

@@ -3,6 +3,7 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -191,9 +192,11 @@ def test_killed_bundler_is_restarted(sources: Sources) -> None:
 
     async def kill(lane: JsLane) -> ComponentArtifact:
         await lane.build(sources.request("dev"))
-        process: Any = lane._bundler._process
-        process.kill()
-        await process.wait()
+        program = lane._bundler._program
+        assert program is not None
+        _, number = await run(["pgrep", "-P", str(os.getpid()), "-f", "bundler.mjs"], Path("/"))
+        os.kill(int(number), signal.SIGKILL)
+        await asyncio.wait({program.running})
         return await lane.build(sources.request("dev"))
 
     assert "hello" in (sources.with_lane(kill).script or "")

@@ -163,6 +163,7 @@ def test_concurrent_installs_share_one_and_remove_partial_ones(
     empty = tmp_path / "empty cache"
     leftover = empty / "toolchains" / f".installing-{real.name}-killed"
     leftover.mkdir(parents=True)
+    (leftover / ".svc-owner").touch()
     lines: list[str] = []
 
     async def both() -> tuple[object, object]:

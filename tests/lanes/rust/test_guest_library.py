@@ -12,8 +12,8 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
-from lanes.rust.world import BINARY, assemble
 from tests.lanes.rust.crate import GUEST, Crate
+from tests.lanes.rust.world import BINARY, assemble
 from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
@@ -265,5 +265,5 @@ def test_fetch_of_an_invalid_url_reports_the_url(ask: Ask, url: str) -> None:
 
 
 def test_world_binary_equals_the_assembled_world() -> None:
-    assert BINARY.read_bytes() == assemble(), "run `python -m lanes.rust.world`"
+    assert BINARY.read_bytes() == assemble(), "run `python -m tests.lanes.rust.world`"
     assert BINARY.is_relative_to(GUEST)

@@ -7,8 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.wasm.binary.memory_limits import read_memories
-from engine.wasm.binary.reader import read_outline
+from engine.wasm.binary.reader import read_memories, read_outline
 from svc_tui.main import run
 from tests.support.dev_server import DevServer, dev_server
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from engine.artifact import FolderArtifact
 from engine.gateway.static import source
-from engine.gateway.static.body import PIECE_BYTES, FileChanged
-from engine.gateway.static.responder import StaticResponder
+from engine.gateway.static.responder import PIECE_BYTES, FileChanged, StaticResponder
 from engine.gateway.static.source import SMALL_FILE_BYTES
 from tests.engine.exchanges import PLAIN, CollectingExchange
 from tests.support.examples import examples

@@ -3,7 +3,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.gateway.static.responder import relative_name, url_path
-from engine.static_files.names import is_servable
+from engine.static_files.bundle import is_servable
 
 
 @pytest.mark.parametrize(

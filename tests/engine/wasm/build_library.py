@@ -1,4 +1,4 @@
-"""Builds `library.wasm` from the sources beside it: `python -m engine.wasm.guest_side.build`.
+"""Builds `library.wasm` of the WASI library: `python -m tests.engine.wasm.build_library`.
 
 It needs rustc with core and alloc for wasm32-wasip2, and rust-lld in its sysroot. The variable RUSTC names
 another rustc than that of PATH. The same rustc always gives the same bytes.
@@ -9,8 +9,9 @@ import subprocess
 from pathlib import Path
 
 from engine.wasm_binary import name, section
+from tests.support.tracked import ROOT
 
-SOURCE_FOLDER = Path(__file__).parent
+SOURCE_FOLDER = ROOT / "engine" / "wasm" / "guest_side"
 LIBRARY = SOURCE_FOLDER / "library.wasm"
 STACK_BYTES = 4096
 MAX_MEMORY_BYTES = 4 << 20
@@ -18,26 +19,13 @@ TABLE_BASE = 32
 """The first slots of the library's table have the generated functions that reach the guest's memory."""
 
 _CODEGEN = (
-    "opt-level=s",
-    "panic=abort",
-    "codegen-units=1",
-    "lto=fat",
-    "strip=symbols",
-    "target-feature=+bulk-memory",
-    "linker=rust-lld",
-    "linker-flavor=wasm-ld",
-    "link-self-contained=no",
-)
+    "opt-level=s", "panic=abort", "codegen-units=1", "lto=fat", "strip=symbols",
+    "target-feature=+bulk-memory", "linker=rust-lld", "linker-flavor=wasm-ld", "link-self-contained=no",
+)  # fmt: skip
 _LINK = (
-    "--no-entry",
-    "--gc-sections",
-    "--stack-first",
-    f"-zstack-size={STACK_BYTES}",
-    "--import-memory=m,memory",
-    f"--max-memory={MAX_MEMORY_BYTES}",
-    "--export-table",
-    f"--table-base={TABLE_BASE}",
-)
+    "--no-entry", "--gc-sections", "--stack-first", f"-zstack-size={STACK_BYTES}", "--import-memory=m,memory",
+    f"--max-memory={MAX_MEMORY_BYTES}", "--export-table", f"--table-base={TABLE_BASE}",
+)  # fmt: skip
 
 
 def version_section(rustc: str) -> bytes:

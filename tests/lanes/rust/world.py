@@ -1,4 +1,4 @@
-"""Generator of the guest crate's `world.bin`: `python -m lanes.rust.world`.
+"""Generator of the guest crate's `world.bin`: `python -m tests.lanes.rust.world`.
 
 The file describes imports and exports of components made with that crate, in the encoding that
 `wasm-component-ld` reads from the custom section `component-type:…`. The interfaces are complete, because
@@ -6,21 +6,16 @@ the linker merges them with those of other crates and refuses differences. A com
 program calls. A test checks that the file is current; the lane does not run this.
 """
 
-from pathlib import Path
-
 import wasmtime
 
 from lanes.wit_imports import parse_interfaces
+from tests.support.tracked import ROOT
 
-BINARY = Path(__file__).with_name("guest") / "src" / "abi" / "world.bin"
+BINARY = ROOT / "lanes" / "rust" / "guest" / "src" / "abi" / "world.bin"
 _INTERFACES = (
-    "wasi:io/poll@0.2.4",
-    "wasi:clocks/monotonic-clock@0.2.4",
-    "wasi:io/error@0.2.4",
-    "wasi:io/streams@0.2.4",
-    "wasi:http/types@0.2.4",
-    "wasi:http/outgoing-handler@0.2.4",
-)
+    "wasi:io/poll@0.2.4", "wasi:clocks/monotonic-clock@0.2.4", "wasi:io/error@0.2.4", "wasi:io/streams@0.2.4",
+    "wasi:http/types@0.2.4", "wasi:http/outgoing-handler@0.2.4",
+)  # fmt: skip
 _WORLD = """
 (component
   (@custom "wit-component-encoding" "\\04\\00")

@@ -1,1 +1,0 @@
-"""The WASI library inside components, in Rust: its sources, `library.wasm`, and the build."""
