@@ -89,29 +89,6 @@ def test_second_deploy_of_unchanged_files_uploads_nothing(hosted: Hosted, projec
         assert (reporter.unchanged, second["sent"], second["plan"]["changes"]) == ([True], 0, [])
 
 
-def test_deploy_after_a_concurrent_deploy_is_a_conflict(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as client:
-        deploy(client, project)
-        with pytest.raises(ApiError, match="ann deployed") as exc_info:
-            deploy(client, project, revision=None)
-        assert exc_info.value.code == "conflict"
-
-
-def test_rollback_over_the_api_activates_the_earlier_deployment(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as client:
-        first = deploy(client, project)["deployment"]["id"]
-        (project / "site" / "index.html").write_text("two")
-        deploy(client, project)
-        assert hosted.get().text == "two"
-        planned = client.call("GET", f"/v1/projects/shop/deployments/{first}/rollback")
-        assert [change["field"] for change in planned["changes"]] == ["artifact"]
-        payload = {"deployment": first, "revision": planned["revision"], "message": "two is bad"}
-        client.call("POST", "/v1/projects/shop/rollback", payload)
-        assert hosted.get().text == "one"
-        activations = client.call("GET", "/v1/projects/shop/deployments")["activations"]
-        assert [activation["message"] for activation in activations] == ["two is bad", "", ""]
-
-
 def test_plan_names_tables_that_no_migration_makes(hosted: Hosted, project: Path) -> None:
     def warnings() -> list[dict[str, str]]:
         bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", RecordingReporter()))
@@ -187,29 +164,6 @@ def test_interrupted_upload_resumes_at_its_offset(hosted: Hosted, project: Path)
         assert client.call("PUT", path, content=[content[:2]], params=params) == {"received": 2}
         assert uploader.upload(client, bundle, planned["missing"], RecordingReporter()) > 0
         assert uploader.plan(client, bundle)["missing"] == []
-
-
-def test_secrets_can_be_set_listed_and_removed_over_the_api(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as client:
-        path = "/v1/projects/shop/secrets"
-        assert client.call("PUT", f"{path}/KEY", {"value": "ü"}) == {"secrets": ["KEY"]}
-        assert client.call("GET", path) == {"secrets": ["KEY"]}
-        assert client.call("DELETE", f"{path}/KEY") == {"secrets": []}
-        with pytest.raises(ApiError) as exc_info:
-            client.call("DELETE", f"{path}/KEY")
-        assert exc_info.value.code == "not-found"
-
-
-def test_deploy_without_a_session_or_as_viewer_fails(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as owner, Client(hosted.control, "wrong") as stranger:
-        with pytest.raises(ApiError) as exc_info:
-            deploy(stranger, project)
-        assert exc_info.value.code == "unauthenticated"
-        payload = {"name": "ci", "role": "viewer", "projects": ["*"]}
-        with Client(hosted.control, owner.call("POST", "/v1/tokens", payload)["token"]) as viewer:
-            with pytest.raises(ApiError) as exc_info:
-                deploy(viewer, project)
-            assert exc_info.value.code == "forbidden"
 
 
 def test_deployment_survives_a_restart(tmp_path: Path, project: Path) -> None:
