@@ -15,7 +15,15 @@ import httpx
 import pytest
 
 from tests.support.certificates import self_signed
-from tests.support.service import ANY_PORTS, Server, environ_of, login, prepare, run, static_project
+from tests.support.service import (
+    ANY_PORTS,
+    Server,
+    environ_of,
+    login,
+    prepare,
+    run,
+    static_project,
+)
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
