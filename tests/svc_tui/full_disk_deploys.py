@@ -24,7 +24,7 @@ from tests.svc_tui import versioned_shop as shop
 from tests.svc_tui.hosted import Hosted, deploy
 
 PAGE = 4096
-STEP = 4
+STEP = 12
 """Pages between two attempts."""
 PLACES = ("uploads", "unpacked", "cache/compiled", "projects/shop/tables")
 MIGRATIONS = {1: 1, 100 + PLACES.index("projects/shop/tables"): 3}

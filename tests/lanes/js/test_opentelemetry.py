@@ -39,7 +39,6 @@ export default {
     ("mode", "exporter", "path"),
     [
         ("dev", EXPORTERS[0], "/v1/logs"),
-        ("dev", EXPORTERS[0], ""),
         ("dev", EXPORTERS[1], "/v1/logs"),
         ("deploy", EXPORTERS[1], ""),
     ],
