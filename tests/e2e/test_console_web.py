@@ -281,9 +281,7 @@ def test_terminated_server_stops_page_console_and_engine(web: Web, cookie: str) 
     stops(web, cookie, signal.SIGTERM)
 
 
-def test_interrupted_server_stops_page_console_and_engine_and_kills_a_suspended_console(
-    own_web: Web,
-) -> None:
+def test_interrupted_server_stops_page_console_and_engine_and_kills_a_suspended_console(own_web: Web) -> None:
     cookie = own_web.entered()
     with socket(own_web, cookie) as connection:
         read_until(connection, "live")

@@ -82,13 +82,7 @@ def test_signed_message_is_stored_once_and_handled_by_a_job(inbox: DevServer) ->
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"id": "other"},
-        {"signature": "v1,AAAA"},
-        {"signature": ""},
-        {"late": "310"},
-        {"late": "-310"},
-    ],
+    [{"id": "other"}, {"signature": "v1,AAAA"}, {"signature": ""}, {"late": "310"}, {"late": "-310"}],
 )
 def test_message_with_another_signature_is_refused(inbox: DevServer, changed: dict[str, str]) -> None:
     assert send(inbox, "forged", order(7), **changed).status_code == 401

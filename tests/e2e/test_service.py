@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lanes.components import component
-from tests.support.service import (
-    ANY_PORTS,
-    MANIFEST,
-    PASSWORD,
-    Server,
-    environ_of,
-    run,
-    static_project,
-    svc,
-)
+from tests.support.service import ANY_PORTS, MANIFEST, PASSWORD, Server, environ_of, run, static_project, svc
 
 pytestmark = pytest.mark.slow
 

@@ -102,9 +102,7 @@ def put_secret(client: Client, name: str) -> None:
 def roll_back(client: Client, deployment: str) -> None:
     revision = client.call("GET", "/v1/projects/shop/deployments")["revision"]
     client.call(
-        "POST",
-        "/v1/projects/shop/rollback",
-        {"deployment": deployment, "message": "", "revision": revision},
+        "POST", "/v1/projects/shop/rollback", {"deployment": deployment, "message": "", "revision": revision}
     )
 
 

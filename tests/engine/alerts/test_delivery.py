@@ -9,13 +9,7 @@ import pytest
 
 from engine.alerts import delivery
 from engine.alerts.alerts import Alert
-from engine.alerts.delivery import (
-    GIVE_UP_SECONDS,
-    MAX_WAITING,
-    Sender,
-    Webhook,
-    parse_target,
-)
+from engine.alerts.delivery import GIVE_UP_SECONDS, MAX_WAITING, Sender, Webhook, parse_target
 from engine.alerts.monitor import AlertMonitor, Watched
 from engine.cancellation import cancel
 from engine.errors import InvalidUsage, SvcError
@@ -56,11 +50,7 @@ def test_webhook_gets_the_document() -> None:
 
 @pytest.mark.parametrize(
     ("status", "failure"),
-    [
-        (500, "status 500"),
-        (429, "status 429"),
-        (404, "status 404: the receiver refuses it, check the URL"),
-    ],
+    [(500, "status 500"), (429, "status 429"), (404, "status 404: the receiver refuses it, check the URL")],
 )
 def test_webhook_that_fails_is_a_failure(status: int, failure: str) -> None:
     with receiving() as webhook:

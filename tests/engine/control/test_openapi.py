@@ -155,8 +155,7 @@ def test_service_responses_match_openapi_document(owned: Owned, mode: Generation
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.parametrize(
-    "mode",
-    [GenerationMode.POSITIVE, pytest.param(GenerationMode.NEGATIVE, marks=pytest.mark.nightly)],
+    "mode", [GenerationMode.POSITIVE, pytest.param(GenerationMode.NEGATIVE, marks=pytest.mark.nightly)]
 )
 def test_dev_responses_match_openapi_document(developed: Developed, mode: GenerationMode) -> None:
     assert _compare_all_routes(developed, mode)[0] > 15

@@ -167,11 +167,7 @@ def test_no_two_projects_serve_one_host(steps: list[tuple[Any, ...]]) -> None:
             for project in projects.values():
                 versions = {each: NotReady() for each in project.resources}
                 table = RouteTable.build(
-                    project,
-                    versions,
-                    domain=SERVICE,
-                    front=False,
-                    domains=await store.proven(project.name),
+                    project, versions, domain=SERVICE, front=False, domains=await store.proven(project.name)
                 )
                 hosts += table.hosts
             assert len(hosts) == len(set(hosts))
