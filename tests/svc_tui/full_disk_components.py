@@ -20,7 +20,7 @@ from tests.svc_tui.full_disk_deploys import fill
 from tests.svc_tui.hosted import Hosted
 from tests.svc_tui.test_template import answers, application, bundled, send
 
-STEP = 48
+STEP = 16
 """Pages between two attempts."""
 HEADERS = {"host": "web--one.apps.example"}
 
