@@ -166,6 +166,29 @@ def test_interrupted_upload_resumes_at_its_offset(hosted: Hosted, project: Path)
         assert uploader.plan(client, bundle)["missing"] == []
 
 
+def test_secrets_can_be_set_listed_and_removed_over_the_api(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client:
+        path = "/v1/projects/shop/secrets"
+        assert client.call("PUT", f"{path}/KEY", {"value": "ü"}) == {"secrets": ["KEY"]}
+        assert client.call("GET", path) == {"secrets": ["KEY"]}
+        assert client.call("DELETE", f"{path}/KEY") == {"secrets": []}
+        with pytest.raises(ApiError) as exc_info:
+            client.call("DELETE", f"{path}/KEY")
+        assert exc_info.value.code == "not-found"
+
+
+def test_deploy_without_a_session_or_as_viewer_fails(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as owner, Client(hosted.control, "wrong") as stranger:
+        with pytest.raises(ApiError) as exc_info:
+            deploy(stranger, project)
+        assert exc_info.value.code == "unauthenticated"
+        payload = {"name": "ci", "role": "viewer", "projects": ["*"]}
+        with Client(hosted.control, owner.call("POST", "/v1/tokens", payload)["token"]) as viewer:
+            with pytest.raises(ApiError) as exc_info:
+                deploy(viewer, project)
+            assert exc_info.value.code == "forbidden"
+
+
 def test_deployment_survives_a_restart(tmp_path: Path, project: Path) -> None:
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
         deploy(client, project)
