@@ -5,7 +5,6 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.size import PRODUCT, maximum, modules, size
@@ -139,19 +138,23 @@ def trees() -> dict[str, ast.Module]:
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in modules()}
 
 
-def functions(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Yield every function with the class, module or function that it is in."""
-    for owner in ast.walk(tree):
-        for node in ast.iter_child_nodes(owner):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield owner, node
+@functools.cache
+def functions() -> list[tuple[str, ast.AST, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Return every function of the product with its file, and the class, module or function that it is in."""
+    return [
+        (name, owner, node)
+        for name, tree in trees().items()
+        for owner in ast.walk(tree)
+        if not isinstance(owner, ast.expr)
+        for node in ast.iter_child_nodes(owner)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def test_functions_are_at_most_a_page() -> None:
     lengths = {
         f"{name}: {function.name}": (function.end_lineno or 0) - function.lineno + 1
-        for name, tree in trees().items()
-        for _, function in functions(tree)
+        for name, _, function in functions()
     }
     assert {name for name, lines in lengths.items() if lines > MAX_FUNCTION_LINES} <= LONG_FUNCTIONS
 
@@ -159,15 +162,14 @@ def test_functions_are_at_most_a_page() -> None:
 def test_public_functions_of_several_statements_have_docstrings() -> None:
     protocols = {
         function.name
-        for tree in trees().values()
-        for owner, function in functions(tree)
+        for _, owner, function in functions()
         if isinstance(owner, ast.ClassDef) and "Protocol" in map(ast.unparse, owner.bases)
     }
     silent = [
         f"{name}:{function.lineno}: {function.name}"
-        for name, tree in trees().items()
-        for owner, function in functions(tree)
-        if owner is tree or (owner in tree.body and isinstance(owner, ast.ClassDef) and owner.name[0] != "_")
+        for name, owner, function in functions()
+        if owner is (tree := trees()[name])
+        or (owner in tree.body and isinstance(owner, ast.ClassDef) and owner.name[0] != "_")
         if not HOOK.match(function.name) and function.name not in protocols
         if not any(ast.unparse(name).endswith(".setter") for name in function.decorator_list)
         if len(function.body) > 1 and ast.get_docstring(function) is None

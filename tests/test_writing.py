@@ -45,6 +45,8 @@ VAGUE_NAMES = frozenset(("begun", "came", "given", "gone", "made", "ours", "took
 VERBLESS = re.compile(r"(?:A|An|The|This|That|It|How|Where|When|Whether|As|So|If|All|Every|Each|No|One)\b")
 THIRD_PERSON = re.compile(r"[A-Z][a-z]+(?:[^s]s|sses|ches|shes|xes)\b")
 _DENIED = {re.compile(pattern): instead for pattern, instead in DENIED.items()}
+_ANY = re.compile("|".join(DENIED))
+"""Finds most texts without a denied word in a single search."""
 
 
 class Violation(NamedTuple):
@@ -61,15 +63,17 @@ class Violation(NamedTuple):
 
 def denied(text: str) -> Iterator[str]:
     """Yield a rule for every denied word in a piece of prose; code in backticks does not count."""
+    if not _ANY.search(text):
+        return
     prose = re.sub(r"`[^`]*`", "``", text)
     for pattern, instead in _DENIED.items():
         for match in pattern.finditer(prose):
             yield f'"{match[0]}" (write: {instead})'
 
 
-def documented(tree: ast.AST) -> Iterator[tuple[ast.AST, int, str]]:
+def documented(nodes: list[ast.AST]) -> Iterator[tuple[ast.AST, int, str]]:
     """Yield the owner, line and text of every docstring, those under assignments included."""
-    for node in ast.walk(tree):
+    for node in nodes:
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
@@ -81,9 +85,9 @@ def documented(tree: ast.AST) -> Iterator[tuple[ast.AST, int, str]]:
                 yield (previous or node), statement.lineno, text
 
 
-def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def messages(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield line and text of every string of at least three words."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value
             if len(re.findall(r"[A-Za-z]{2,}", text)) >= 3 and " " in text:
@@ -91,15 +95,17 @@ def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and text of every comment."""
+    """Yield line and text of every comment of a file that may have a denied word in one."""
+    if not any(_ANY.search(line, line.index("#")) for line in source.splitlines() if "#" in line):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
 
-def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield line and name of every definition: functions, classes, arguments, variables and attributes."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -127,12 +133,12 @@ def raised(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return names
 
 
-def misshapen(tree: ast.Module, *, commands: bool) -> Iterator[tuple[int, str, str]]:
+def misshapen(nodes: list[ast.AST], *, commands: bool) -> Iterator[tuple[int, str, str]]:
     """Yield line, rule and text of docstrings of public functions without the standard shape.
 
     The docstrings of `commands` are their help texts, so they name no errors.
     """
-    for owner in ast.walk(tree):
+    for owner in nodes:
         if not isinstance(owner, ast.Module | ast.ClassDef):
             continue
         if isinstance(owner, ast.ClassDef) and owner.name.startswith("_"):
@@ -158,27 +164,28 @@ def misshapen(tree: ast.Module, *, commands: bool) -> Iterator[tuple[int, str, s
 
 def of_python(path: Path, source: str) -> Iterator[tuple[int, str, str]]:
     """Yield line, rule and text of every violation in a Python file."""
-    tree = ast.parse(source)
+    nodes = [*ast.walk(ast.parse(source))]
     name = path.relative_to(ROOT).parts[0]
-    docstrings = {id(text): None for _, _, text in documented(tree)}
-    for owner, line, text in documented(tree):
+    texts = [*documented(nodes)]
+    docstrings = {id(text): None for _, _, text in texts}
+    for owner, line, text in texts:
         if match := STARTS.match(text.strip()):
             function = isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef)
             if match[0] != "Whether" or function:
                 yield line, f'"{match[0]}" begins it', text
         yield from ((line, rule, text) for rule in denied(text))
     yield from ((line, rule, text) for line, text in comments(source) for rule in denied(text))
-    for line, identifier in names(tree):
+    for line, identifier in names(nodes):
         if words := words_of(identifier) & DENIED_IN_NAMES:
             yield line, f'"{min(words)}" is in its name', identifier
         if name in PRODUCT and identifier.strip("_").lower() in VAGUE_NAMES:
             yield line, "name the value", identifier
     if name in PRODUCT:
-        for line, text in messages(tree):
+        for line, text in messages(nodes):
             if id(text) not in docstrings:
                 yield from ((line, rule, text) for rule in denied(text))
         commands = path.is_relative_to(ROOT / "svc_tui" / "commands") or path.name == "main.py"
-        yield from misshapen(tree, commands=commands)
+        yield from misshapen(nodes, commands=commands)
 
 
 LINE_COMMENTS = {

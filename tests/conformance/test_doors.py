@@ -172,10 +172,7 @@ def test_guest_may_answer_itself_when_a_door_is_unavailable(host: Host, porch: P
     assert (answer.report.outcome, answer.body) == ("ok", b"later")
 
 
-@pytest.mark.parametrize(
-    "authority",
-    [PORCH.upper(), f"{PORCH}.", f"{PORCH}:80"],
-)
+@pytest.mark.parametrize("authority", [PORCH.upper(), f"{PORCH}.", f"{PORCH}:80"])
 def test_reserved_host_name_variants_reach_door(host: Host, porch: Porch, authority: str) -> None:
     guest = Guest()
     future = guest.call("outgoing-handler/handle", new_request(guest, authority, "/"), None)

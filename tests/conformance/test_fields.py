@@ -36,15 +36,7 @@ def test_new_fields_are_empty_and_mutable(host: Host) -> None:
         guest.call("fields.entries", fields),
     ]
     answer = host.run(guest)
-    assert [answer[step] for step in steps] == [
-        [],
-        False,
-        [],
-        ("ok", None),
-        True,
-        [b"1"],
-        [("a", b"1")],
-    ]
+    assert [answer[step] for step in steps] == [[], False, [], ("ok", None), True, [b"1"], [("a", b"1")]]
 
 
 def test_order_and_duplicates_are_preserved(host: Host) -> None:

@@ -74,10 +74,7 @@ class WasmtimeHost:
         command += ["-S", f"http-outgoing-body-buffer-chunks={BUFFER_BYTES // 4096}"]
         command += ["--env", "SVC_PROJECT=test", str(component)]
         process = await asyncio.create_subprocess_exec(
-            *command,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=_LINE_BYTES,
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, limit=_LINE_BYTES
         )
         assert process.stdout is not None and process.stderr is not None
         errors: list[bytes] = []

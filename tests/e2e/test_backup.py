@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.service import PASSWORD, Server, environ_of, static_project, svc
+from tests.support.service import PASSWORD, Server, environ_of, run, static_project, svc
 from tests.svc_tui.hosted import Client, deploy
 
 pytestmark = pytest.mark.slow
@@ -44,9 +44,7 @@ class Machine:
         return self.client.call("POST", "/v1/projects/shop/sql", request)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*svc(), *arguments], env=self.environ, capture_output=True, text=True, timeout=SECONDS
-        )
+        return run(self.folder, self.environ, *arguments)
 
     def restore(self, name: str, *options: str) -> Path:
         """Restore into a new folder, and return it."""

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 import zipfile
 from base64 import b64decode
@@ -19,6 +18,8 @@ import pytest
 
 from tests.support.dev_server import DevServer, dev_server
 from tests.support.samples import copied_sample
+from tests.support.service import run, share_machine_code
+from tests.support.waiting import until
 from tests.svc_tui.capsule.recorded_shop import members, write
 
 pytestmark = pytest.mark.slow
@@ -120,14 +121,25 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def svc(folder: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "svc_tui", *arguments],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "NO_COLOR": "1", **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run(folder, {"PATH": os.environ["PATH"], "NO_COLOR": "1", **environ}, *arguments)
+
+
+def made(folder: Path, environ: dict[str, str], request: str, file: Path) -> str:
+    """Make a capsule once the request is recorded; return the notes."""
+    results: list[subprocess.CompletedProcess[str]] = []
+
+    def succeeded() -> bool:
+        results.append(svc(folder, environ, "capsule", request, "-o", str(file), "--with-artifacts", "--yes"))
+        return results[-1].returncode == 0
+
+    until(succeeded)
+    return results[-1].stderr
+
+
+def elsewhere(folder: Path, home: Path) -> tuple[Path, dict[str, str]]:
+    """Return a new folder, and an environment that has machine code only."""
+    share_machine_code(folder, home / "cache")
+    return folder, {"SVC_HOME": str(folder)}
 
 
 def post(server: DevServer, path: str, document: dict[str, str] | None = None) -> httpx.Response:
@@ -163,18 +175,17 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
         added = tmp_path / "added.svccap"
         result = svc(book, environ, "capsule", entry.headers["x-request-id"], "-o", str(added), "--yes")
         assert result.returncode == 0, result.stderr
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    shown = svc(empty, {"HOME": str(empty)}, "capsule", "show", str(bug))
+    empty, other = elsewhere(tmp_path / "empty", home)
+    shown = svc(empty, other, "capsule", "show", str(bug))
     assert 'update entries {"id": 1}  {"hearts": 0} → {"hearts": 1}' in shown.stdout
-    opened = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug), "--json")
+    opened = svc(empty, other, "capsule", "open", str(bug), "--json")
     assert opened.returncode == 0, opened.stderr
     document: dict[str, Any] = json.loads(opened.stdout)
     assert document["same"] is True
     response = document["replayed"]["response"]
     assert (response["status"], b64decode(response["body"])) == (answer.status_code, answer.content)
     assert json.loads(answer.content)["hearts"] == 1
-    compared = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug))
+    compared = svc(empty, other, "capsule", "open", str(bug))
     assert (compared.returncode, "the responses are the same" in compared.stderr) == (0, True)
     assert "≠" not in compared.stdout
     # Without artifacts in the capsule, those of the project in the folder answer.
@@ -182,7 +193,7 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert b64decode(json.loads(replayed.stdout)["replayed"]["response"]["body"]) == entry.content
     assert entry.json()["id"] == 2 and entry.json()["written_at"]
-    copied = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(added))
+    copied = svc(empty, other, "capsule", "open", str(added))
     assert copied.returncode == 1 and "Make it with --with-artifacts" in copied.stderr
 
 
@@ -212,10 +223,7 @@ def test_replay_is_offline_at_the_time_of_the_request(
         assert answer.json()["upstream"] == "201 stock 1 ping"
         request_id = answer.headers["x-request-id"]
         server.wait_for(request_id)
-        options = ["-o", str(bug), "--with-artifacts", "--yes"]
-        while not bug.exists():
-            stderr = svc(project, environ, "capsule", request_id, *options).stderr
-            assert server.process.poll() is None
+        stderr = made(project, environ, request_id, bug)
     assert opened_as_recorded(tmp_path, environ, bug) == answer.json()
     with zipfile.ZipFile(bug) as archive:
         (fetch,) = json.loads(archive.read("fetches.json"))
@@ -280,10 +288,7 @@ def test_failing_request_of_a_session_is_replayed_from_a_capsule_without_its_tok
         assert answer.status_code == 500
         request_id = answer.headers["x-request-id"]
         server.wait_for(request_id)
-        options = ["-o", str(bug), "--with-artifacts", "--yes"]
-        while not bug.exists():
-            stderr = svc(project, environ, "capsule", request_id, *options).stderr
-            assert server.process.poll() is None
+        stderr = made(project, environ, request_id, bug)
     assert "a replay sends no" not in stderr and "field cookie (2)" in stderr
     digest = hashlib.sha256(token.encode()).digest()
     with zipfile.ZipFile(bug) as archive:
@@ -348,15 +353,13 @@ def test_files_that_the_host_sent_are_replayed(tmp_path: Path, home: Path) -> No
             answer = server.get(path, headers=fields)
             request_id, bug = answer.headers["x-request-id"], tmp_path / f"{name}.svccap"
             server.wait_for(request_id)
-            result = svc(shop, environ, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes")
-            assert result.returncode == 0, result.stderr
+            stderr = made(shop, environ, request_id, bug)
             note = "the file big.bin is not in the capsule, only its first 64 KiB"
-            assert (note in result.stderr) == (name == "large"), result.stderr
+            assert (note in stderr) == (name == "large"), stderr
             asked[name] = answer, bug
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    empty, other = elsewhere(tmp_path / "empty", home)
     for name, (answer, bug) in asked.items():
-        opened = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug), "--json")
+        opened = svc(empty, other, "capsule", "open", str(bug), "--json")
         document = json.loads(opened.stdout)
         response = document["replayed"]["response"]
         assert document["same"], (name, document)
@@ -367,7 +370,7 @@ def test_files_that_the_host_sent_are_replayed(tmp_path: Path, home: Path) -> No
         assert all(answer.headers[key] == value for key, value in fields)
     parts = members(asked["whole"][1])
     parts["fetches.json"] = parts["fetches.json"].replace(b"a%20", b"b%20")
-    opened = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(write(empty / "other", parts)), "--json")
+    opened = svc(empty, other, "capsule", "open", str(write(empty / "other", parts)), "--json")
     assert json.loads(opened.stdout)["replayed"]["response"]["status"] == 404
     assert "the file a ü.txt is not in the capsule" in opened.stderr
     assert [answer.status_code for answer, _ in asked.values()] == [200, 206, 404, 200, 200, 308]

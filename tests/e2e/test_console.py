@@ -1,10 +1,8 @@
 """The Console end to end: the real program in a real terminal."""
 
-import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import urllib.error
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.dev_server import dev_server
+from tests.support.service import prepare
 from tests.support.terminal import SECONDS, Terminal, terminal
 
 pytestmark = pytest.mark.slow
@@ -74,16 +73,7 @@ def console(shared_shop: Path, open_console: OpenConsole) -> Iterator[Terminal]:
 
 
 def svc(folder: Path, home: Path, *words: str) -> str:
-    process = subprocess.run(
-        [*SVC, *words],
-        cwd=folder,
-        env={**os.environ, "SVC_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert process.returncode == 0, process.stderr
-    return process.stdout
+    return prepare(folder, os.environ | {"SVC_HOME": str(home)}, *words)
 
 
 def address(console: Terminal) -> str:
@@ -123,22 +113,6 @@ def test_invalid_manifest_shows_error_and_changes_nothing(shared_shop: Path, con
     assert get(url) == "hello"
     manifest.write_text(text)
     console.until(lambda screen: "statik" not in screen)
-
-
-def test_paste_of_ten_megabytes_is_rejected(console: Terminal, tmp_path: Path) -> None:
-    text = tmp_path / "much"
-    text.write_text("x" * 10_000_000)
-    console.until("● live")
-    console.keys(":")
-    console.until("Quit the Console")
-    console.paste(text)
-    console.until("Nothing was inserted")
-    console.keys("Escape")
-    console.until(lambda screen: "Quit the Console" not in screen)
-    console.keys("1")
-    console.until("ready")
-    console.keys("3")
-    console.until("Filter")
 
 
 def test_console_suspends_and_resumes(console: Terminal) -> None:
@@ -207,24 +181,6 @@ def test_ascii_locale_shows_ascii(shop: Path, open_console: OpenConsole) -> None
             assert screen_text.isascii(), sorted({each for each in screen_text if not each.isascii()})
 
 
-def test_rows_edited_in_grid_reach_api_and_back(shop: Path, home: Path, open_console: OpenConsole) -> None:
-    svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
-    with open_console(shop, "--port", "0") as console:
-        console.until("● live")
-        console.keys("2")
-        console.until("users")
-        console.keys("a", "l", "e")
-        console.until("Default")
-        console.type("Grüße")
-        console.keys("Enter")
-        console.until("Grüße")
-        console.keys("C-s")
-        console.until(lambda _: "Grüße" in svc(shop, home, "tables", "query", "select name from users"))
-        svc(shop, home, "tables", "query", "--write", "insert into users (name) values ('from the api')")
-        console.keys("C-r")
-        console.until("from the api")
-
-
 def test_keys_after_opening_key_go_into_cell(shop: Path, home: Path, open_console: OpenConsole) -> None:
     svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
     svc(shop, home, "tables", "query", "--write", "insert into users (name) values ('Ann'), ('Bob')")
@@ -239,33 +195,6 @@ def test_keys_after_opening_key_go_into_cell(shop: Path, home: Path, open_consol
         "Annad",
         "Box",
     ]
-
-
-def test_mount_drawn_on_board_is_served(project: Path, home: Path, open_console: OpenConsole) -> None:
-    manifest = project / "svc.toml"
-    manifest.write_text(re.sub(r"mounts = .*\n", "", manifest.read_text()))
-    with open_console(project, "--port", "0", size=(120, 36)) as console:
-        url = address(console)
-        console.until(lambda screen: screen.count("ready") >= 2, 170)
-        console.keys("c")
-        console.until("Connect to")
-        console.keys("Enter")
-        console.until("/api/*")
-        console.keys("Enter")
-        console.until("Save mounts")
-        console.keys("C-s")
-        console.until(lambda _: "mounts" in manifest.read_text())
-        assert "# The page. The resource" in manifest.read_text()
-        end = time.monotonic() + SECONDS
-        while True:
-            try:
-                assert json.loads(get(f"{url}/api/now"))
-                break
-            except urllib.error.HTTPError:
-                assert time.monotonic() < end
-                time.sleep(0.05)
-        console.keys("q")
-        console.restored()
 
 
 def test_edit_survives_engine_restart(project: Path, home: Path, open_console: OpenConsole) -> None:
@@ -330,12 +259,11 @@ def test_cell_is_edited_in_external_editor(
         console.restored()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signal_stops_console_and_engine(shop: Path, open_console: OpenConsole, number: int) -> None:
+def test_signal_stops_console_and_engine(shop: Path, open_console: OpenConsole) -> None:
     with open_console(shop, "--port", "0") as console:
         url = address(console)
         process = console.process()
-        os.kill(process, number)
+        os.kill(process, signal.SIGHUP)
         console.restored()
         wait_for_exit(process)
         with pytest.raises(OSError):

@@ -197,20 +197,6 @@ def test_closed_page_stops_only_its_console(web: Web, cookie: str) -> None:
         read_until(page, "Filter")
 
 
-def test_paste_of_ten_megabytes_is_rejected(web: Web, cookie: str) -> None:
-    with socket(web, cookie) as connection:
-        read_until(connection, "live")
-        send(connection, ":")
-        read_until(connection, "Quit the Console")
-        send(connection, f"\x1b[200~{'x' * 10_000_000}\x1b[201~")
-        read_until(connection, "10,000,000")
-        send(connection, "\x1b")
-        read_until(connection, "Deploy")
-        connection.send("resize", {"width": 60, "height": 20})
-        send(connection, "3")
-        read_until(connection, "Filter")
-
-
 def add_a_row(connection: PageConnection) -> None:
     """Add a staged row with a name in Tables."""
     for keys, shown in (("2", "no rows"), ("a", "+"), ("le", "Default"), ("Grace\r", "Grace")):
@@ -295,13 +281,7 @@ def test_terminated_server_stops_page_console_and_engine(web: Web, cookie: str) 
     stops(web, cookie, signal.SIGTERM)
 
 
-def test_hung_up_server_stops_page_console_and_engine(own_web: Web) -> None:
-    stops(own_web, own_web.entered(), signal.SIGHUP)
-
-
-def test_interrupted_server_stops_page_console_and_engine_and_kills_a_suspended_console(
-    own_web: Web,
-) -> None:
+def test_interrupted_server_stops_page_console_and_engine_and_kills_a_suspended_console(own_web: Web) -> None:
     cookie = own_web.entered()
     with socket(own_web, cookie) as connection:
         read_until(connection, "live")

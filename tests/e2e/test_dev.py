@@ -165,15 +165,6 @@ def test_manifest_edits_apply_without_a_restart(pulse: DevServer, pulse_project:
     pulse.until("/now", lambda answer: "try /api/now" not in answer.text)
 
 
-def test_taken_port_is_an_error_that_names_another_port(pulse: DevServer, pulse_project: Path) -> None:
-    command = [sys.executable, "-m", "svc_tui", "dev", "--port", str(pulse.port)]
-    process = subprocess.run(
-        command, cwd=pulse_project, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert process.returncode == 1
-    assert f"port {pulse.port} is in use" in process.stderr and "--port" in process.stderr
-
-
 def test_stop_with_open_streams_is_clean(pulse: DevServer) -> None:
     stops_with_open_streams(pulse, signal.SIGTERM)
 

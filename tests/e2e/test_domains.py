@@ -62,11 +62,9 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> I
         server.stop()
 
 
-@pytest.fixture(params=["1", "2"])
-def machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Machine]:
-    with running(tmp_path, monkeypatch, "--workers", request.param) as machine:
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    with running(tmp_path, monkeypatch, "--workers", "2") as machine:
         claim = ("--user", "ann", "--claim", machine.server.code(), "--password-stdin")
         result = run(tmp_path, machine.environ, "login", machine.server.control, *claim, text=PASSWORD)
         assert result.returncode == 0, result.stderr

@@ -1,14 +1,14 @@
 """Secrets from the file `.env`: in `svc dev`, in capsules, and sent to a service."""
 
-import subprocess
-import sys
+import os
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.dev_server import dev_server
-from tests.support.service import Server, environ_of, login, run, static_project
+from tests.support.service import Server, environ_of, login, run, run_process, static_project
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -32,10 +32,8 @@ def test_development_takes_secrets_from_the_file_and_reads_it_again(
         assert not any("has no value" in line for line in dev.lines)
         capsule, request = tmp_path / "bug.svccap", answer.headers["x-request-id"]
         dev.wait_for(request)
-        command = [sys.executable, "-m", "svc_tui", "capsule", request, "-o", str(capsule), "--yes"]
-        while not capsule.exists():
-            subprocess.run(command, cwd=project, capture_output=True, timeout=60, check=False)
-            assert dev.process.poll() is None
+        command = ("capsule", request, "-o", str(capsule), "--yes")
+        until(lambda: run(project, os.environ | {"SVC_HOME": str(home)}, *command).returncode == 0)
         with zipfile.ZipFile(capsule) as archive:
             content = b"".join(archive.read(name) for name in archive.namelist())
         assert b"one-of-the-file" not in content and b"of-the-environment" not in content
@@ -47,7 +45,7 @@ def test_development_takes_secrets_from_the_file_and_reads_it_again(
         dev.wait_for(r"read \.env again: changed KEY", after=before)
         dev.until("/", lambda answer: answer.text == "two of-the-environment undefined")
     (project / ".env").write_text("KEY\n")
-    refused = run(project, environ_of(tmp_path / "home"), "dev", "--port", "0")
+    refused = run_process(project, environ_of(tmp_path / "home"), "dev", "--port", "0")
     assert refused.returncode == 1 and ".env:1: not a variable" in refused.stderr
 
 

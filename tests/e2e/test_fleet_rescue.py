@@ -144,14 +144,8 @@ def test_target_that_is_not_empty_is_refused(machines: Machines) -> None:
     assert "is not empty" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        "data/version",
-        pytest.param("n*/fleet/nats/store", marks=pytest.mark.nightly),
-        pytest.param("data/blobs/*", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("step", ["data/version", "n*/fleet/nats/store", "data/blobs/*"])
 def test_killed_rescue_is_repeated(machines: Machines, step: str) -> None:
     data, target = machines.folder(2), machines.root / "killed"
     before = contents(data)

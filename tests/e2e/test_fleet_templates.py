@@ -175,6 +175,7 @@ def test_change_sends_its_difference_and_reaches_a_node_that_was_away(fleet: App
         fleet.serves(number, "two", "second")
 
 
+@pytest.mark.nightly
 def test_damaged_template_of_a_node_is_read_from_the_fleet_again(fleet: Applications) -> None:
     fleet.kill(2, 3)
     fleet.template_of(2).write_bytes(b"damaged")
@@ -193,6 +194,7 @@ def test_damaged_template_of_a_node_is_read_from_the_fleet_again(fleet: Applicat
         assert sha256(fleet.template_of(number).read_bytes()).hexdigest() == fleet.template
 
 
+@pytest.mark.nightly
 def test_lost_template_is_named_until_a_deploy_sends_it_again(fleet: Applications) -> None:
     async def lose(bucket: JetStreamBucket) -> None:
         entry = await bucket.blobs._record(fleet.template)

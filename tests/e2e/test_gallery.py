@@ -40,10 +40,21 @@ def png(width: int, height: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[DevServer]:
+    """A server of the page and the API, without the resource in Rust that resizes images."""
+    project = copied_sample("gallery", tmp_path_factory.mktemp("api"))
+    manifest = project / "svc.toml"
+    manifest.write_text(manifest.read_text().partition("# Decodes images")[0])
+    (project / ".env").write_text("UPLOAD_PASSWORD='a password'\n")
+    with dev_server(project, home) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def gallery(
     tmp_path_factory: pytest.TempPathFactory, home: Path, rust_toolchain: None
 ) -> Iterator[DevServer]:
-    """A server for all tests."""
+    """A server of the whole sample, whose decoders of images take a minute to compile."""
     project = copied_sample("gallery", tmp_path_factory.mktemp("gallery"))
     process = subprocess.run(["cargo", "fetch"], cwd=project / "rust", capture_output=True, text=True)
     if process.returncode:
@@ -83,6 +94,7 @@ def until(server: DevServer, id: int, holds: Callable[[Any], bool]) -> Any:
     return item
 
 
+@pytest.mark.nightly
 def test_image_is_resized_by_a_job_and_both_forms_are_sent(gallery: DevServer) -> None:
     body = png(WIDTH, HEIGHT)
     id = upload(gallery, "image/png", body)
@@ -97,60 +109,66 @@ def test_image_is_resized_by_a_job_and_both_forms_are_sent(gallery: DevServer) -
     assert id not in items(gallery)
 
 
-def test_video_is_sent_in_ranges(gallery: DevServer) -> None:
+def test_video_is_sent_in_ranges(api: DevServer) -> None:
     body = bytes(range(256)) * 4000
-    id = upload(gallery, "video/mp4", body)
-    assert items(gallery)[id]["state"] == "ready"
-    part = gallery.get(f"/api/items/{id}/original", headers={"range": "bytes=500000-500099"})
+    id = upload(api, "video/mp4", body)
+    assert items(api)[id]["state"] == "ready"
+    part = api.get(f"/api/items/{id}/original", headers={"range": "bytes=500000-500099"})
     assert (part.status_code, part.content) == (206, body[500_000:500_100])
-    again = gallery.get(f"/api/items/{id}/original", headers={"if-none-match": part.headers["etag"]})
+    again = api.get(f"/api/items/{id}/original", headers={"if-none-match": part.headers["etag"]})
     assert again.status_code == 304
 
 
+@pytest.mark.nightly
 def test_image_that_cannot_be_decoded_fails_with_the_reason(gallery: DevServer) -> None:
     id = upload(gallery, "image/png", png(9, 9)[:-30])
     item = until(gallery, id, lambda item: item["state"] == "failed")
     assert item["error"]
 
 
-def test_uploads_are_limited_in_type_and_size_and_need_the_password(gallery: DevServer) -> None:
-    assert begin(gallery, "text/html", 1).status_code == 415
-    assert begin(gallery, "image/png", 200_000_001).status_code == 413
-    assert begin(gallery, "image/png", 0.5).status_code == 413
-    assert gallery.request("POST", "/api/items", content=b"{", headers=PASSWORD).status_code == 400
-    assert begin(gallery, "image/png", 1, authorization="Bearer x").status_code == 401
-    begun = begin(gallery, "image/png", 3).json()
+def test_uploads_are_limited_in_type_and_size_and_need_the_password(api: DevServer) -> None:
+    assert begin(api, "text/html", 1).status_code == 415
+    assert begin(api, "image/png", 200_000_001).status_code == 413
+    assert begin(api, "image/png", 0.5).status_code == 413
+    assert api.request("POST", "/api/items", content=b"{", headers=PASSWORD).status_code == 400
+    assert begin(api, "image/png", 1, authorization="Bearer x").status_code == 401
+    begun = begin(api, "image/png", 3).json()
     for body, type, status in ((b"four", "image/png", 413), (b"abc", "text/html", 403)):
-        sent = gallery.request("PUT", begun["url"], content=body, headers={"content-type": type})
+        sent = api.request("PUT", begun["url"], content=body, headers={"content-type": type})
         assert sent.status_code == status, sent.text
-    completed = gallery.request("POST", f"/api/items/{begun['id']}", headers=PASSWORD)
+    completed = api.request("POST", f"/api/items/{begun['id']}", headers=PASSWORD)
     assert completed.status_code == 409
-    assert begun["id"] not in items(gallery)
+    assert begun["id"] not in items(api)
     for method, path in (("POST", "/resize/1"), ("GET", "/api/items/1/x"), ("GET", "/api/items/x")):
-        assert gallery.request(method, path, headers={"x-svc-job": "1"}).status_code in (404, 405)
+        assert api.request(method, path, headers={"x-svc-job": "1"}).status_code in (404, 405)
 
 
-def test_page_uploads_with_progress_and_shows_the_image(gallery: DevServer, tmp_path: Path) -> None:
-    file = tmp_path / "<i>é.png"
+def test_page_uploads_with_progress(api: DevServer, tmp_path: Path) -> None:
+    asyncio.run(visit(api, tmp_path, ""))
+
+
+@pytest.mark.nightly
+def test_page_shows_the_image(gallery: DevServer, tmp_path: Path) -> None:
+    asyncio.run(visit(gallery, tmp_path, " && item.querySelector('img')?.naturalWidth === 40"))
+
+
+async def visit(server: DevServer, folder: Path, shown: str) -> None:
+    """Upload a picture with the page, until its item satisfies a condition."""
+    file = folder / "<i>é.png"
     file.write_bytes(png(40, 30))
-
-    async def visit() -> None:
-        async with chromium() as page:
-            for domain in ("Runtime", "Page", "DOM"):
-                await page.call(f"{domain}.enable")
-            await page.call("Page.navigate", url=gallery.url + "/")
-            await page.until(r"/item|Nothing/.test(document.querySelector('#status')?.textContent)")
-            await page.value("document.querySelector('#password').value = 'a password'")
-            root = (await page.call("DOM.getDocument"))["root"]["nodeId"]
-            chosen = await page.call("DOM.querySelector", nodeId=root, selector="#files")
-            await page.call("DOM.setFileInputFiles", files=[str(file)], nodeId=chosen["nodeId"])
-            name = json.dumps(file.name)
-            await page.until(
-                "[...document.querySelectorAll('#items li')].some((item) =>"
-                f" item.querySelector('p').textContent === {name}"
-                " && item.querySelector('img')?.naturalWidth === 40)"
-            )
-            assert await page.value("document.querySelectorAll('#uploads li').length") == 0
-            assert [event for event in page.events if event["method"] == "Runtime.exceptionThrown"] == []
-
-    asyncio.run(visit())
+    async with chromium() as page:
+        for domain in ("Runtime", "Page", "DOM"):
+            await page.call(f"{domain}.enable")
+        await page.call("Page.navigate", url=server.url + "/")
+        await page.until(r"/item|Nothing/.test(document.querySelector('#status')?.textContent)")
+        await page.value("document.querySelector('#password').value = 'a password'")
+        root = (await page.call("DOM.getDocument"))["root"]["nodeId"]
+        chosen = await page.call("DOM.querySelector", nodeId=root, selector="#files")
+        await page.call("DOM.setFileInputFiles", files=[str(file)], nodeId=chosen["nodeId"])
+        name = json.dumps(file.name)
+        await page.until(
+            "[...document.querySelectorAll('#items li')].some((item) =>"
+            f" item.querySelector('p').textContent === {name}{shown})"
+        )
+        await page.until("document.querySelectorAll('#uploads li').length === 0")
+        assert [event for event in page.events if event["method"] == "Runtime.exceptionThrown"] == []

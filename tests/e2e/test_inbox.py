@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from tests.support.browser import chromium
 from tests.support.dev_server import SHOW_SECONDS, DevServer, dev_server
 from tests.support.samples import copied_sample
-from tests.support.service import svc
+from tests.support.service import prepare
 
 pytestmark = pytest.mark.slow
 KEY = b"an odd key of 24 bytes ."
@@ -83,13 +82,7 @@ def test_signed_message_is_stored_once_and_handled_by_a_job(inbox: DevServer) ->
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"id": "other"},
-        {"signature": "v1,AAAA"},
-        {"signature": ""},
-        {"late": "310"},
-        {"late": "-310"},
-    ],
+    [{"id": "other"}, {"signature": "v1,AAAA"}, {"signature": ""}, {"late": "310"}, {"late": "-310"}],
 )
 def test_message_with_another_signature_is_refused(inbox: DevServer, changed: dict[str, str]) -> None:
     assert send(inbox, "forged", order(7), **changed).status_code == 401
@@ -116,22 +109,16 @@ def test_message_waits_for_its_next_try_after_an_error(inbox: DevServer, project
     assert send(inbox, "flaky", '{"type": "demo.flaky"}').status_code == 202
     message = until(inbox, "flaky", lambda message: message["tries"] == 1)
     assert (message["state"], message["error"]) == ("waiting", "another server did not answer")
-    listed = subprocess.run(
-        [*svc(), "jobs", "list", "--json"],
-        cwd=project,
-        env={**os.environ, "SVC_HOME": str(home)},
-        capture_output=True,
-        text=True,
+    assert '"message flaky"' in prepare(
+        project, os.environ | {"SVC_HOME": str(home)}, "jobs", "list", "--json"
     )
-    assert '"message flaky"' in listed.stdout, listed.stderr
 
 
 def test_schedule_writes_a_report(inbox: DevServer, project: Path, home: Path) -> None:
     assert send(inbox, "reported", order(1000)).status_code == 202
     until(inbox, "reported", lambda message: message["state"] == "done")
-    command = [*svc(), "schedule", "run", "/report"]
     while True:  # A report is about the time before its second begins.
-        subprocess.run(command, cwd=project, env={**os.environ, "SVC_HOME": str(home)}, check=True)
+        prepare(project, os.environ | {"SVC_HOME": str(home)}, "schedule", "run", "/report")
         [report, *_] = inbox.get("/api/messages", headers=AUTHORIZED).json()["reports"]
         if report["amount"] >= 1000:
             break

@@ -115,7 +115,7 @@ def shown(shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     return logs
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.nightly)])
 def test_logs_follow_prints_requests_across_restarts(
     shop: Path, home: Path, follower: Follower, shown: Shown, workers: str
 ) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from tests.support.browser import Page, chromium
 from tests.support.dev_server import DevServer, dev_server
 from tests.support.samples import copied_sample
+from tests.support.service import prepare
 
 pytestmark = pytest.mark.slow
 LANES = ("js", "go", "rust")
@@ -121,11 +121,8 @@ def test_unknown_name_and_wrong_password_get_the_same_response(
         answers.add((answer.status_code, answer.text.strip(), *sorted(headers)))
     assert len(answers) == 1 and next(iter(answers))[0] == 401
     options = ["--json", "--tail", "2", "--resource", lane, "--grep", "log-in"]
-    command = [sys.executable, "-m", "svc_tui", "logs", *options]
-    lines = subprocess.run(
-        command, cwd=project, env=os.environ | {"SVC_HOME": str(home)}, capture_output=True, check=True
-    )
-    known, unknown = (json.loads(line)["compute_ns"] for line in lines.stdout.splitlines())
+    lines = prepare(project, os.environ | {"SVC_HOME": str(home)}, "logs", *options).splitlines()
+    known, unknown = (json.loads(line)["compute_ns"] for line in lines)
     assert unknown > known / 3
 
 

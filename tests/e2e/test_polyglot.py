@@ -23,7 +23,7 @@ import pytest
 
 from tests.support.browser import chromium
 from tests.support.dev_server import dev_server
-from tests.support.hosting import HOSTS, Host, Hosted, host
+from tests.support.hosting import Host, Hosted, host
 from tests.support.samples import copied_sample
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path
     return copied_sample("polyglot", tmp_path_factory.mktemp("süß"))
 
 
-@pytest.fixture(scope="module", params=HOSTS)
+@pytest.fixture(scope="module", params=["dev", pytest.param("fleet", marks=pytest.mark.nightly)])
 def polyglot(
     request: pytest.FixtureRequest, copy: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Host]:

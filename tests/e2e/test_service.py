@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lanes.components import component
-from tests.support.service import (
-    ANY_PORTS,
-    MANIFEST,
-    PASSWORD,
-    Server,
-    environ_of,
-    run,
-    static_project,
-    svc,
-)
+from tests.support.service import ANY_PORTS, MANIFEST, PASSWORD, Server, environ_of, run, static_project, svc
 
 pytestmark = pytest.mark.slow
 
@@ -79,22 +70,6 @@ def test_deploy_plans_deploys_and_rolls_back(service: Service, tmp_path: Path) -
     assert listed.startswith(f"shop  {url}\n")
     assert service.svc(project, "open", "--print").stdout.strip() == url
     assert service.svc(project, "open", "web", "--print").stdout.strip() == url.replace("shop", "web--shop")
-
-
-def test_deploy_of_an_unchanged_project_with_migrations_does_nothing(
-    service: Service, tmp_path: Path
-) -> None:
-    project = static_project(tmp_path / "notes", "notes")
-    (project / "tables").mkdir()
-    (project / "tables" / "1.sql").write_text("create table note (id integer primary key)")
-    first = service.svc(project, "deploy")
-    assert first.returncode == 0 and "tables/1.sql  migration" in first.stderr, first.stderr
-    second = service.svc(project, "deploy")
-    assert second.returncode == 0 and "nothing changed" in second.stderr, second.stderr
-    history = json.loads(service.svc(project, "deployments", "--json").stdout)
-    assert len(history["deployments"]) == 1
-    planned = json.loads(service.svc(project, "deploy", "--plan", "--json").stdout)
-    assert planned["changes"] == planned["migrations"] == []
 
 
 def test_deploy_by_a_viewer_is_refused_before_the_build(service: Service, tmp_path: Path) -> None:

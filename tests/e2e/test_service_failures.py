@@ -133,9 +133,7 @@ def texts(server: Server, project: str) -> set[str]:
     return {server.get(project=project).text for _ in range(CONNECTIONS)}
 
 
-def test_worker_without_file_descriptors_reports_it_and_recovers(
-    unclaimed_pair: tuple[Service, str],
-) -> None:
+def test_worker_without_file_descriptors_reports_it_and_recovers(unclaimed_pair: tuple[Service, str]) -> None:
     server = unclaimed_pair[0].server
     assert statuses(server) == {404}, "both workers respond before the first deploy"
     limits = {worker: resource.prlimit(worker, resource.RLIMIT_NOFILE) for worker in workers(server)}

@@ -156,7 +156,7 @@ class Load:
                 writer.close()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.nightly), "2"])
 def test_restart_completes_every_request_and_stream(
     workers: str, supervisor: Supervisor, tmp_path: Path
 ) -> None:

@@ -50,7 +50,7 @@ def demo(temporary: Path, home: Path, *words: str) -> Iterator[Demo]:
             reading.join()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_demo_serves_made_up_requests_and_leaves_nothing_behind(
     tmp_path: Path, home: Path, number: signal.Signals
 ) -> None:

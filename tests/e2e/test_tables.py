@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import pytest
 
 from svc_tui.main import run
 from tests.support.dev_server import DevServer, dev_server
+from tests.support.service import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +54,7 @@ def create(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["1", "2"], ids=["one-process", "two-workers"])
+@pytest.fixture(scope="module", params=[pytest.param("1", marks=pytest.mark.nightly), "2"])
 def workers(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -98,7 +100,8 @@ def svc(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPa
 
 
 def rows(folder: Path, sql: str) -> list[Any]:
-    return [json.loads(line) for line in tables(folder, "query", sql, "--json").splitlines()]
+    shown = prepare(folder, os.environ, "tables", "query", sql, "--json")
+    return [json.loads(line) for line in shown.splitlines()]
 
 
 def post(server: DevServer, text: str) -> None:
@@ -148,7 +151,7 @@ def test_blame_names_requests_and_users_and_tables_are_read_as_they_were(
     svc(shop, "tables", "query", "delete from notes", "--write")
     answer = httpx.post(server.url, content=b"first", timeout=20)
     [note] = rows(shop, "select id from notes")
-    tables(shop, "query", "update notes set text = 'second'", "--write")
+    svc(shop, "tables", "query", "update notes set text = 'second'", "--write")
     blame = svc(shop, "tables", "blame", "notes", str(note["id"]), "text", "--json")
     update, insert, *_ = json.loads(blame)["rows"]  # Other rows may have had the same id.
     assert (update["before"], update["after"]) == ({"text": "first"}, {"text": "second"})

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables.sqlite.owner import open_for_writing
+from tests.support.service import run
 
 pytestmark = pytest.mark.slow
 
@@ -113,8 +114,10 @@ def test_broken_project_prints_its_errors_and_does_not_run_the_command(
     [([], "hint: Put it after --"), (["--", "./no-such"], "cannot run ./no-such: No such file")],
 )
 def test_missing_command_is_a_usage_error(project: Path, words: list[str], message: str) -> None:
-    code, _, err = finished(project, *words)
-    assert code == 2 and message in err
+    done = run(
+        project, {"PATH": os.environ["PATH"], "SVC_HOME": str(project.parent / "home")}, "test", *words
+    )
+    assert done.returncode == 2 and message in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

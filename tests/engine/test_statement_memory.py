@@ -33,6 +33,7 @@ def connected(limit: int = LIMIT) -> Iterator[tuple[apsw.Connection, StatementMe
         connection.close()
 
 
+@pytest.mark.slow(seconds=8)
 def test_growing_statements_are_stopped_and_others_beside_them_are_not() -> None:
     stopped = 0
     done = threading.Event()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import httpx
 
 from tests.support.fleet import FleetNodes
-from tests.support.service import run
+from tests.support.service import run_process
 from tests.support.waiting import until
 
 PAUSE_SECONDS = 0.05
@@ -60,7 +60,7 @@ class Deploys:
             node = self._nodes[self._sent % len(self._nodes)]
             with self._machines.at(node):
                 environ = self._machines.environ_at(node)
-                done = run(self._machines.project, environ, "deploy")
+                done = run_process(self._machines.project, environ, "deploy")
             if done.returncode == 0:
                 self.acked.append(self._sent)
             else:

@@ -20,7 +20,7 @@ from tests.faults.disks import Disk, Ext4Disk
 from tests.faults.log_check import LogReport, check_log
 from tests.support.fleet import FleetNodes
 from tests.support.network import Link, Network
-from tests.support.service import run
+from tests.support.service import run_process
 from tests.support.waiting import until
 
 NAMESPACE = "svc"
@@ -214,7 +214,7 @@ class FaultyFleet:
     def status_warnings(self, node: int) -> str:
         """Return the warnings of `svc fleet status` for a node."""
         with self.machines.at(node):
-            done = run(
+            done = run_process(
                 self.machines.project, self.machines.environ, "fleet", "status", *self.machines.data(node)
             )
         return done.stderr
@@ -231,7 +231,7 @@ class FaultyFleet:
         # A deploy through another node has linked the project to that one.
         environ = {**self.machines.environ, "SVC_URL": self.machines.servers[0].control}
         with self.machines.at(1):
-            done = run(self.machines.project, environ, *arguments)
+            done = run_process(self.machines.project, environ, *arguments)
         assert done.returncode == 0, done.stderr
 
     def command(self, node: int, *arguments: str) -> str:
@@ -240,7 +240,7 @@ class FaultyFleet:
 
         def succeeds() -> bool:
             with self.machines.at(node):
-                done = run(
+                done = run_process(
                     self.machines.project,
                     self.machines.environ,
                     "fleet",

@@ -49,11 +49,7 @@ def answers(
         runner = Runner(cache)
         try:
             guest = await runner.guest(
-                resource,
-                artifact,
-                environment or {},
-                fast=compiles_fast(artifact),
-                report=lambda line: None,
+                resource, artifact, environment or {}, fast=compiles_fast(artifact), report=lambda line: None
             )
             return [await Client(**fields).call(guest, target, method) for target in targets]
         finally:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import httpx
@@ -129,31 +128,39 @@ class Server:
 def run(
     project: Path, environ: Mapping[str, str], *arguments: str, text: str = ""
 ) -> subprocess.CompletedProcess[str]:
+    """Run `svc` in a folder, in the process of the test.
+
+    A process of its own would take a second of processor time to start, as the servers of the tests do.
+    """
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ.keys() - environ.keys():
+            patch.delenv(name)
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        patch.chdir(project)
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        code = main.run([*arguments])
+    printed = [stream.detach().getvalue().decode() for stream in (out, err)]
+    return subprocess.CompletedProcess(["svc", *arguments], code, *printed)
+
+
+def run_process(
+    project: Path, environ: Mapping[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
     """Run `svc` as a process in a folder."""
     return subprocess.run(
-        [*svc(), *arguments],
-        cwd=project,
-        env=environ,
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=120,
+        [*svc(), *arguments], cwd=project, env=environ, capture_output=True, text=True, timeout=120
     )
 
 
 def prepare(project: Path, environ: Mapping[str, str], *arguments: str, text: str = "") -> str:
-    """Run `svc` in the process of the test, which is faster; expect success and return what it prints."""
-    printed = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
-        for name in [name for name in os.environ if name.startswith("SVC_")]:
-            patch.delenv(name)
-        for name, value in environ.items():
-            if name.startswith("SVC_") or name == "PYTHON_KEYRING_BACKEND":
-                patch.setenv(name, value)
-        patch.chdir(project)
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        assert main.run([*arguments]) == 0
-    return printed.getvalue()
+    """Run `svc` in a folder; expect success and return what it prints."""
+    done = run(project, environ, *arguments, text=text)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def logged(project: Path, environ: Mapping[str, str], text: str, *options: str) -> str:

@@ -76,10 +76,7 @@ class Terminal:
 
 @contextlib.contextmanager
 def terminal(
-    command: Sequence[str],
-    folder: Path,
-    environ: Mapping[str, str],
-    size: tuple[int, int] = (100, 30),
+    command: Sequence[str], folder: Path, environ: Mapping[str, str], size: tuple[int, int] = (100, 30)
 ) -> Iterator[Terminal]:
     """Open a window with a shell in a folder, and call a program there."""
     assert shutil.which("tmux"), "this test needs tmux on PATH (Debian: apt install tmux)"

@@ -24,7 +24,7 @@ from tests.svc_tui import versioned_shop as shop
 from tests.svc_tui.hosted import Hosted, deploy
 
 PAGE = 4096
-STEP = 4
+STEP = 12
 """Pages between two attempts."""
 PLACES = ("uploads", "unpacked", "cache/compiled", "projects/shop/tables")
 MIGRATIONS = {1: 1, 100 + PLACES.index("projects/shop/tables"): 3}
@@ -102,9 +102,7 @@ def put_secret(client: Client, name: str) -> None:
 def roll_back(client: Client, deployment: str) -> None:
     revision = client.call("GET", "/v1/projects/shop/deployments")["revision"]
     client.call(
-        "POST",
-        "/v1/projects/shop/rollback",
-        {"deployment": deployment, "message": "", "revision": revision},
+        "POST", "/v1/projects/shop/rollback", {"deployment": deployment, "message": "", "revision": revision}
     )
 
 

@@ -132,29 +132,6 @@ def test_commit_is_known_beside_files_with_names_that_are_not_utf_8(project: Pat
     assert uploader.commit_of(project) == f"{commit}+"
 
 
-def test_deploy_after_a_concurrent_deploy_is_a_conflict(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as client:
-        deploy(client, project)
-        with pytest.raises(ApiError, match="ann deployed") as exc_info:
-            deploy(client, project, revision=None)
-        assert exc_info.value.code == "conflict"
-
-
-def test_rollback_over_the_api_activates_the_earlier_deployment(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as client:
-        first = deploy(client, project)["deployment"]["id"]
-        (project / "site" / "index.html").write_text("two")
-        deploy(client, project)
-        assert hosted.get().text == "two"
-        planned = client.call("GET", f"/v1/projects/shop/deployments/{first}/rollback")
-        assert [change["field"] for change in planned["changes"]] == ["artifact"]
-        payload = {"deployment": first, "revision": planned["revision"], "message": "two is bad"}
-        client.call("POST", "/v1/projects/shop/rollback", payload)
-        assert hosted.get().text == "one"
-        activations = client.call("GET", "/v1/projects/shop/deployments")["activations"]
-        assert [activation["message"] for activation in activations] == ["two is bad", "", ""]
-
-
 def test_plan_names_tables_that_no_migration_makes(hosted: Hosted, project: Path) -> None:
     def warnings() -> list[dict[str, str]]:
         bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", RecordingReporter()))

@@ -56,10 +56,7 @@ def test_commands_use_the_service_that_runs_on_the_data_directory(tmp_path: Path
 
 def test_service_with_tls_is_reached_through_its_data_directory(tmp_path: Path) -> None:
     certificate = Certificate(*self_signed(tmp_path))
-    with (
-        service(tmp_path / "data", certificate) as url,
-        service_client(tmp_path / "data") as client,
-    ):
+    with service(tmp_path / "data", certificate) as url, service_client(tmp_path / "data") as client:
         assert client.url != url and client.url.startswith("http://127.0.0.1:")
         assert client.call("GET", "/v1/whoami")["user"] == "developer"
 

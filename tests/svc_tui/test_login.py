@@ -330,10 +330,7 @@ def test_login_without_url_uses_svc_url(svc: Svc, service: Service, monkeypatch:
 
 @pytest.mark.parametrize(
     ("health", "service_version"),
-    [
-        ({"status": "ok", "api": "1", "version": "9.9.9"}, "9.9.9"),
-        ({"status": "ok", "api": "2"}, "API 2"),
-    ],
+    [({"status": "ok", "api": "1", "version": "9.9.9"}, "9.9.9"), ({"status": "ok", "api": "2"}, "API 2")],
 )
 def test_login_at_a_service_of_another_version_names_both_versions(
     health: dict[str, str], service_version: str

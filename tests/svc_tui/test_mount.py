@@ -89,9 +89,7 @@ def test_mount_add_with_another_target_needs_replace(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["add", "front", "/x", "apo"], 'Did you mean "api"?'),
         (["add", "fron", "/x", "api", "--replace"], 'Did you mean "front"?'),
-        (["add", "api", "/x", "front"], "cycle"),
         (["add", "front", "x", "api"], 'Write "/x".'),
         (["rm", "front", "/ap/*"], 'Did you mean "/api/*"?'),
     ],

@@ -93,11 +93,7 @@ def test_new_in_an_empty_folder_succeeds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        (["My App"], "a-z"),
-        (["app", "-t", "puls"], 'Did you mean "pulse"?'),
-        ([], "svc new my-app"),
-    ],
+    [(["My App"], "a-z"), (["app", "-t", "puls"], 'Did you mean "pulse"?'), ([], "svc new my-app")],
 )
 def test_new_with_invalid_arguments_fails(
     tmp_path: Path,

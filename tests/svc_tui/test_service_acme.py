@@ -221,7 +221,7 @@ def test_certificates_survive_a_restart_without_another_order(pebble: Pebble, tm
 
 
 @pytest.mark.slow(seconds=50)
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_renewal_under_load_loses_no_request(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:

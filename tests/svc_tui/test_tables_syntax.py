@@ -50,10 +50,7 @@ CHANGES = [
     ("alter id set unique", {"op": "set-unique", "column": "id", "unique": True}),
     ("alter id drop unique", {"op": "set-unique", "column": "id", "unique": False}),
     ("alter id set default 7", {"op": "set-default", "column": "id", "default": "7"}),
-    (
-        "alter \"first name\" set default 'x'",
-        {"op": "set-default", "column": "first name", "default": "'x'"},
-    ),
+    ("alter \"first name\" set default 'x'", {"op": "set-default", "column": "first name", "default": "'x'"}),
     ("alter id drop default", {"op": "set-default", "column": "id", "default": None}),
     ("alter id set note 'its number'", {"op": "set-note", "column": "id", "note": "its number"}),
     ("alter id drop note", {"op": "set-note", "column": "id", "note": ""}),

@@ -44,9 +44,7 @@ def test_excessive_parameter_is_refused_at_once(post: Post, path: str, members: 
 
 
 @pytest.mark.parametrize("values", [b"[],", b"1,", b"{},", b"[" * 3])
-def test_large_document_of_many_values_is_refused_before_it_is_parsed(
-    values: bytes,
-) -> None:
+def test_large_document_of_many_values_is_refused_before_it_is_parsed(values: bytes) -> None:
     body = b'{"hash":"SHA-256","data":"","more":[' + values * 300_000 + b"1]}"
     began = time.process_time()
     answer = asyncio.run(answered_once(request("digest", body)))

@@ -65,7 +65,7 @@ def derivations() -> Iterator[Case]:
 
 def passwords() -> Iterator[Case]:
     for kind, m, t, p, salt, tag in product(
-        ("i", "d", "id"), (32, 1_024, 65_536), (1, 50, 1_500), (1, 2, 3, 4), SIZES, SIZES
+        ("i", "d", "id"), (32, 1_024, 65_536), (1, 50, 1_500), (1, 4), SIZES, SIZES
     ):
         if salt + tag < LONG + 2_000:
             texts = {
@@ -95,7 +95,7 @@ def keys() -> Iterator[Case]:
         private, public = {"key": pkcs8(key)}, {"key": spki(key.public_key())}
         modulus = key.public_key().public_numbers().n
         largest = {"key": spki(rsa.RSAPublicNumbers((1 << 63) + 1, modulus).public_key())}
-        for name, hashed in product(("RSASSA-PKCS1-v1_5", "RSA-PSS"), HASHES):
+        for name, hashed in product(("RSASSA-PKCS1-v1_5", "RSA-PSS"), HASHES[::4]):
             fixed = {"algorithm": name, "hash": hashed}
             yield from combined("sign", fixed | private, data=data, salt_length=(0, size // 4))
             for one in (public, largest):
@@ -178,6 +178,7 @@ def is_short(path: str, members: dict[str, Any]) -> bool:
     return any(fits() for _ in range(5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cases", [derivations, passwords, keys, ciphers])
 def test_estimate_covers_the_cpu_time_at_the_corners_of_the_parameters(
     cases: Callable[[], Iterator[Case]],

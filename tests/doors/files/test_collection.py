@@ -69,6 +69,7 @@ def test_removed_bytes_stay_as_long_as_the_history_of_the_tables(tmp_path: Path)
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_collector_beside_puts_of_the_same_bytes_loses_nothing(tmp_path: Path) -> None:
     """Old blobs without a row are collected while they are stored again, also by another process."""
     rng = random.Random(4)
@@ -77,7 +78,7 @@ def test_collector_beside_puts_of_the_same_bytes_loses_nothing(tmp_path: Path) -
     async def test() -> None:
         files, other = Files(tmp_path), Files(tmp_path)
         await files.put("first", b"")
-        for _ in range(60):
+        for _ in range(30):
             for path in (tmp_path / "blobs").glob("*"):
                 os.utime(path, (1, 1))
             puts = [

@@ -99,6 +99,7 @@ def _seconds(connection: Connection, sql: str, values: list[str | bytes | int]) 
 LARGE = pytest.param(MAX_VALUE_BYTES, marks=[pytest.mark.nightly, pytest.mark.fuzz])
 
 
+@pytest.mark.slow(seconds=12)
 @pytest.mark.parametrize("limit", [MAX_VALUE, LARGE])
 def test_no_function_computes_longer_than_about_a_second(
     tmp_path: Path, limit: int, capsys: pytest.CaptureFixture[str]

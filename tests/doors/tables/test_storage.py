@@ -210,10 +210,7 @@ def test_storage_quota_refuses_writes_of_guests_and_owners(open_tables: Open) ->
     (event,) = (entry for entry in tables.records if entry.grant is not None)
     assert event.grant == Grant("quota", change_command(tables.folder.name, "storage"))
     assert str(tables.folder) not in event.body
-    with (
-        pytest.raises(TablesError) as exc_info,
-        open_for_writing(tables.folder.parent) as connection,
-    ):
+    with pytest.raises(TablesError) as exc_info, open_for_writing(tables.folder.parent) as connection:
         connection.execute("insert into t (a) values (hex(zeroblob(500000)))")
     assert exc_info.value.code == "storage-quota" and "quota of 1 MiB" in exc_info.value.message
     tables.run(limit(2))

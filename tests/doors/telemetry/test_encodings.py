@@ -78,9 +78,7 @@ def test_body_without_content_type_is_decoded_as_json(telemetry: OpenTelemetry) 
     assert telemetry.logged == [EXPECTED]
 
 
-def test_protobuf_accepts_any_field_order_and_unknown_fields(
-    telemetry: OpenTelemetry,
-) -> None:
+def test_protobuf_accepts_any_field_order_and_unknown_fields(telemetry: OpenTelemetry) -> None:
     message = ExportLogsServiceRequest.FromString(protobuf_body())
     scope_logs = message.resource_logs[0].scope_logs[0]
     record = b"\x12" + length_prefixed(scope_logs.log_records[0].SerializeToString())

@@ -117,9 +117,7 @@ def test_records_of_python_exporter_are_stored(
     assert {answer.status for answer in http.answers} == {200}
 
 
-def test_python_exporter_does_not_retry_refused_request(
-    server: tuple[OpenTelemetry, Server],
-) -> None:
+def test_python_exporter_does_not_retry_refused_request(server: tuple[OpenTelemetry, Server]) -> None:
     telemetry, http = server
     exporter = OTLPLogExporter(f"{http.url}/v1/nothing")
     provider = LoggerProvider()

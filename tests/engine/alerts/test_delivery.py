@@ -56,11 +56,7 @@ def test_webhook_gets_the_document() -> None:
 
 @pytest.mark.parametrize(
     ("status", "failure"),
-    [
-        (500, "status 500"),
-        (429, "status 429"),
-        (404, "status 404: the receiver refuses it, check the URL"),
-    ],
+    [(500, "status 500"), (429, "status 429"), (404, "status 404: the receiver refuses it, check the URL")],
 )
 def test_webhook_that_fails_is_a_failure(status: int, failure: str) -> None:
     with receiving() as webhook:

@@ -79,10 +79,7 @@ def test_missing_blob_raises_blob_missing(use: Use, tmp_path: Path) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert not await bucket.blobs.touch(NEVER)
         assert not await bucket.blobs.delete(NEVER, FUTURE)
-        for asked in (
-            bucket.blobs.get(NEVER),
-            bucket.blobs.copy_to(NEVER, tmp_path / "copy"),
-        ):
+        for asked in (bucket.blobs.get(NEVER), bucket.blobs.copy_to(NEVER, tmp_path / "copy")):
             with pytest.raises(BlobMissing):
                 await asked
         assert await names(bucket) == set()

@@ -20,11 +20,7 @@ from engine.errors import SvcError
     ],
 )
 def test_missing_package_is_an_error_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch,
-    require: Callable[[], None],
-    package: str,
-    code: str,
-    extra: str,
+    monkeypatch: pytest.MonkeyPatch, require: Callable[[], None], package: str, code: str, extra: str
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(

@@ -66,8 +66,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize(
-    "component",
-    [b"", b"rubbish", b"(component)", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0" + b"\xff" * 99],
+    "component", [b"", b"rubbish", b"(component)", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0" + b"\xff" * 99]
 )
 def test_invalid_component_is_rejected(shop: Shop, component: bytes) -> None:
     reason = shop.refused(JS, {"web": shop.package("component", component_wasm=component)})

@@ -13,7 +13,6 @@ from engine.control.auth.login_throttle import (
     LoginThrottle,
 )
 from engine.control.errors import TooManyAttempts
-from engine.http.connection_limits import client_key
 from tests.engine.control.service import Clock
 
 
@@ -80,19 +79,3 @@ def test_tracked_names_are_bounded(attempts: LoginThrottle) -> None:
     for number in range(MAX_TRACKED + 100):
         fail(attempts, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"user{number}")
     assert len(attempts) == MAX_TRACKED
-
-
-@pytest.mark.parametrize(
-    ("address", "counted"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("", ""),
-        ("<local>", "<local>"),
-    ],
-)
-def test_client_key_groups_ipv6_network(address: str, counted: str) -> None:
-    assert client_key(address) == counted

@@ -58,13 +58,7 @@ def test_gc_removes_unreferenced_objects_after_grace_period(tmp_path: Path) -> N
         assert not (unpacked / loose.package).exists()
         assert (unpacked / needed / COMPONENT).exists() and (tmp_path / "bucket").exists()
         assert [path.read_text() for path in strangers] == ["not ours"] * 3
-        assert {path.name for path in unpacked.iterdir()} == {
-            "file",
-            "folder",
-            "a" * 64,
-            "b" * 64,
-            needed,
-        }
+        assert {path.name for path in unpacked.iterdir()} == {"file", "folder", "a" * 64, "b" * 64, needed}
 
     opened(tmp_path / "bucket", scenario)
 

@@ -81,13 +81,7 @@ def create_nodes(folder: Path, count: int) -> tuple[list[tuple[Path, FleetNode]]
     root.mkdir()
     nodes = []
     for number, address in enumerate(addresses, 1):
-        node = FleetNode(
-            fleet=fleet,
-            node=node_id(number),
-            address=address,
-            nodes=addresses,
-            state="member",
-        )
+        node = FleetNode(fleet=fleet, node=node_id(number), address=address, nodes=addresses, state="member")
         path = root / f"node{number}"
         create_keeper(path, node, authority, client, system)
         nodes.append((path, node))

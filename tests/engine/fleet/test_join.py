@@ -20,15 +20,7 @@ from engine.files.database_files import remove_database
 from engine.fleet.registry import JoinToken
 from tests.engine.fleet.cluster import Cluster
 from tests.support.fleet import FleetNodes
-from tests.support.service import (
-    ANY_PORTS,
-    Server,
-    environ_of,
-    prepare,
-    run,
-    static_project,
-    svc,
-)
+from tests.support.service import ANY_PORTS, Server, environ_of, prepare, run, static_project, svc
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow

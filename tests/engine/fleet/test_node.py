@@ -9,14 +9,7 @@ import pytest
 from engine.fleet.errors import FleetError, FleetStopped
 from engine.fleet.fleet import Fleet
 from engine.fleet.nats_server import configuration
-from engine.fleet.node import (
-    NODE_FILE,
-    NODE_FOLDER,
-    FleetNode,
-    NodeAddress,
-    check_address,
-    found_node,
-)
+from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode, NodeAddress, check_address, found_node
 from tests.engine.fleet.cluster import free_addresses
 
 

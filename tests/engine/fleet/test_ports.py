@@ -20,11 +20,7 @@ from engine.fleet.node import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, CLIENT, KEY
 from engine.http.tls import Certificate, IssuedCertificate
 from tests.engine.fleet.cluster import Cluster, free_addresses
 
-STRANGERS = {
-    "no certificate": None,
-    "another fleet's": "other",
-    "another fleet's of the same name": "test",
-}
+STRANGERS = {"no certificate": None, "another fleet's": "other", "another fleet's of the same name": "test"}
 
 
 def stored(folder: Path, pair: IssuedCertificate) -> tuple[Path, Path]:

@@ -18,12 +18,7 @@ HOUR_NS = 3600 * 10**9
 NOW_NS = 1_800_000_000 * 10**9
 TOKEN = JoinToken(addresses=(NodeAddress("fd00::1", 4300),), authority="ab" * 32)
 REQUEST = JoinRequest(
-    secret=TOKEN.secret,
-    nonce="first",
-    host="127.0.0.1",
-    port=4222,
-    version="1.0",
-    time_ns=NOW_NS,
+    secret=TOKEN.secret, nonce="first", host="127.0.0.1", port=4222, version="1.0", time_ns=NOW_NS
 )
 
 

@@ -22,7 +22,7 @@ STEP, STEPS = 600, 48 * 6
 THIRD = STEPS // 3
 
 
-@pytest.mark.parametrize("begin", [SPRING, AUTUMN])
+@pytest.mark.parametrize("begin", [SPRING, pytest.param(AUTUMN, marks=pytest.mark.nightly)])
 def test_each_occurrence_starts_on_one_node_while_servers_and_processes_are_killed(
     cluster: Cluster, use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: str
 ) -> None:

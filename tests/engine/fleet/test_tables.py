@@ -19,8 +19,8 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 LARGE = "SELECT count(*) AS n, sum(length(text)) AS size FROM large"
-ROWS, TEXT = 60_000, 1_000
-"""Rows of a large transaction, and the characters of their texts: 30 MB after compression."""
+ROWS, TEXT = 20_000, 1_000
+"""Rows of a large transaction, and the characters of their texts: 10 MB after compression."""
 
 
 def texts(machines: Machines) -> list[str]:

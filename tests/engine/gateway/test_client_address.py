@@ -12,7 +12,6 @@ from tests.engine.gateway.serving import Scripted, Site, reply
 from tests.engine.gateway.test_gateway import with_api
 
 TRUSTED = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
-IPV6 = "2001:db8::9"
 XFF, PROTO, FORWARDED = b"x-forwarded-for", b"x-forwarded-proto", b"forwarded"
 
 

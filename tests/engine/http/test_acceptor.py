@@ -56,9 +56,7 @@ def test_acceptor_at_address_limit_closes_further_connections() -> None:
     with_site([PUBLIC_API], {"api": echo()}, test, limiter=ConnectionLimiter(3, local_is_free=False))
 
 
-def test_acceptor_at_file_limit_accepts_waiting_connections_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_acceptor_at_file_limit_accepts_waiting_connections_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptor, "FD_SHARE", fd_limit() // 2)
 
     async def test(site: Site) -> None:

@@ -138,7 +138,7 @@ def test_connection_close_ends_after_one_response(token: bytes) -> None:
         return await reader.read()
 
     reply = converse(echo, client)
-    assert reply.count(b"HTTP/1.1 200") == 1
+    assert reply.count(b"HTTP/1.1 200") == 1 and b"\r\nconnection: close\r\n" in reply
 
 
 def test_unusual_methods_reach_application() -> None:

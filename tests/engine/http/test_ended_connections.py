@@ -19,7 +19,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SettingsFrame().serialize()
 SETTINGS = SettingsFrame(settings=dict.fromkeys(range(0x5000, 0x5000 + 60), 1)).serialize()
 SENT = {
     "head": b"GET / HTTP/1.1\r\nx-large: " + b"a" * 30_000,
-    "pipeline": (b"GET / HTTP/1.1\r\n" + HOST + b"\r\n") * 1000,
+    "pipeline": (b"GET / HTTP/1.1\r\n" + HOST + b"\r\n") * 200,
     "body": b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 100000\r\n\r\n" + bytes(BYTES),
     "settings": PREFACE + SETTINGS * 200,
     "frame": PREFACE + HeadersFrame(1, bytes(16_000)).serialize()[:15_000],

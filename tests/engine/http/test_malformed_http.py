@@ -204,29 +204,6 @@ def test_invalid_upgrades_do_not_stop_server() -> None:
     )
 
 
-def test_request_sent_byte_by_byte_is_answered() -> None:
-    async def test(site: Site) -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-        for byte in HELLO:
-            writer.write(bytes([byte]))
-            await writer.drain()
-            await asyncio.sleep(0)
-        answer = await asyncio.wait_for(reader.read(), PATIENCE)
-        writer.close()
-        return answer
-
-    assert with_site([PUBLIC_API], {"api": echo()}, test).endswith(b"/next")
-
-
-def test_pipelined_requests_are_answered_in_order() -> None:
-    async def test(site: Site) -> bytes:
-        first = HELLO.replace(b"connection: close\r\n", b"").replace(b"/next", b"/first")
-        return await site.raw(first + HELLO)
-
-    answer = with_site([PUBLIC_API], {"api": echo()}, test)
-    assert answer.index(b"/first") < answer.index(b"/next")
-
-
 def client() -> h2.connection.H2Connection:
     connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
     connection.initiate_connection()

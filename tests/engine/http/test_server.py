@@ -16,12 +16,7 @@ from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 
 HELLO = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\nconnection: close\r\n\r\n"
-FIELDS = [
-    (":method", "GET"),
-    (":path", "/"),
-    (":scheme", "http"),
-    (":authority", "api--shop.localhost"),
-]
+FIELDS = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "api--shop.localhost")]
 KEEP_ALIVE = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
 
 
@@ -157,9 +152,7 @@ def test_shutdown_during_disconnects_is_clean(turns: int) -> None:
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_shutdown_answers_every_request_of_keep_alive_clients(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_shutdown_answers_every_request_of_keep_alive_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "SHUTDOWN_NOTICE_SECONDS", 30)
 
     async def talk(port: int, answered: asyncio.Semaphore) -> bool:
@@ -263,9 +256,7 @@ def test_http2_frames_without_requests_do_not_extend_idle_timeout(monkeypatch: p
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_http2_idle_connection_may_exceed_head_timeout(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_http2_idle_connection_may_exceed_head_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.1)
 
     async def test(site: Site) -> None:

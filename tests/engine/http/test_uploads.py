@@ -21,7 +21,6 @@ from tests.engine.uploading import (
     answer,
     answered,
     converse,
-    echo,
     handled,
     respond,
     served,
@@ -100,26 +99,6 @@ def test_content_length_is_parsed() -> None:
 def test_ambiguous_content_length_raises(fields: bytes) -> None:
     with pytest.raises(MalformedRequest):
         RequestHead(b"POST / HTTP/1.1\r\n" + HOST + fields + b"\r\n")
-
-
-def test_requests_with_and_without_bodies_share_connection() -> None:
-    asked = b"".join(
-        upload(number, b"/%d" % number) + b"x" * number
-        if number % 2
-        else b"GET /0 HTTP/1.1\r\n" + HOST + b"\r\n"
-        for number in range(8)
-    )
-
-    async def main() -> list[bytes]:
-        async with served(echo) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(asked)
-            bodies = [(await answered(reader))[1] for _ in range(8)]
-            writer.close()
-            return bodies
-
-    expected = [b"POST /%d [%b]" % (n, b"x" * n) if n % 2 else b"GET /0 []" for n in range(8)]
-    assert asyncio.run(main()) == expected
 
 
 def test_slow_application_applies_backpressure() -> None:

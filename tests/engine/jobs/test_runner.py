@@ -18,7 +18,7 @@ from engine.wasm.execution.background import BackgroundShare
 from tests.engine.jobs.world import NAME, SHOP, World, pool
 from tests.support.examples import examples
 
-KILLS = examples(1000)
+KILLS = examples(300)
 INSERT = "INSERT INTO _svc_jobs_add (resource, path, body, key) VALUES ('worker', $1, $2, $3)"
 
 

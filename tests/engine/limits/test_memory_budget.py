@@ -64,11 +64,11 @@ def test_runs_wait_until_their_memory_fits_the_budget(cache: Path) -> None:
     budget = resident() + SPARE_MIB * MIB
 
     async def test(site: Hosted) -> tuple[list[Answer], int]:
-        return await peak_during(asyncio.gather(*[ask("1.1", site.port, f"/G{RUN_MIB}") for _ in range(24)]))
+        return await peak_during(asyncio.gather(*[ask("1.1", site.port, f"/G{RUN_MIB}") for _ in range(12)]))
 
-    # Four times the budget together. The first runs are charged the limit, because nothing was measured.
+    # Twice the budget together. The first runs are charged the limit, because nothing was measured.
     answers, peak = hosted(cache, test, memory=budget, memory_limit_mb=128)
-    assert [bytes(answer.body) for answer in answers] == [b"hello\n"] * 24
+    assert [bytes(answer.body) for answer in answers] == [b"hello\n"] * 12
     assert peak <= budget
 
 
@@ -96,7 +96,7 @@ def test_budget_holds_after_runs_that_took_little(cache: Path) -> None:
             assert (await ask("1.1", site.port, "/G1")).status == 200
         budget = site.runner.budget
         budget.limit = resident() + SPARE_MIB * MIB
-        asked = asyncio.gather(*[ask("1.1", site.port, f"/G{GROWN_MIB}") for _ in range(40)])
+        asked = asyncio.gather(*[ask("1.1", site.port, f"/G{GROWN_MIB}") for _ in range(16)])
         answers, peak = await peak_during(asked)
         return answers, peak, budget.limit
 
@@ -267,6 +267,7 @@ def test_project_that_holds_half_of_the_memory_leaves_an_eighth_to_others() -> N
     assert 26 <= hog <= 28 and hog + other == 32 and third == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_forty_runs_of_80_mb_fit_1_gib_and_delay_another_project_little(cache: Path) -> None:
     # As 1 GiB for a process of its own, which begins with 124 MiB. This process has more, by earlier tests.

@@ -21,10 +21,7 @@ ORIGIN = "https://b.test"
             'egress = [ # allowed\n  "https://a.test", # a\n  # more\n  "https://c.test"\n]\n',
             'egress = [ # allowed\n  "https://b.test",\n  "https://a.test", # a\n  # more\n  "https://c.test"\n]\n',
         ),
-        (
-            'egress = [ "https://a.test", # a\n]\n',
-            'egress = [ "https://a.test", "https://b.test", # a\n]\n',
-        ),
+        ('egress = [ "https://a.test", # a\n]\n', 'egress = [ "https://a.test", "https://b.test", # a\n]\n'),
         ('mounts."/a" = "api"\n', 'mounts."/a" = "api"\negress = ["https://b.test"]\n'),
     ],
 )

@@ -163,7 +163,7 @@ def spellings(draw: st.DrawFn) -> str:
     return host
 
 
-@settings(max_examples=examples(500), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(authority=spellings())
 @example(authority="127.0.0.1")
 @example(authority="[0:0::1]:80")

@@ -31,6 +31,7 @@ from engine.service.policy import PolicyViolation
 from tests.engine.deploy.packing import image_artifact
 from tests.engine.service.serving import STATIC, Served, served
 from tests.support.certificates import self_signed
+from tests.support.examples import examples
 
 SERVICE = "apps.example"
 NAME = "shop.example.org"
@@ -142,7 +143,7 @@ STEPS = st.lists(
 """Deploys of a project with the domains of its resources, and checks of all its domains with a result."""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(STEPS)
 def test_no_two_projects_serve_one_host(steps: list[tuple[Any, ...]]) -> None:
     projects: dict[str, Project] = {}
@@ -166,11 +167,7 @@ def test_no_two_projects_serve_one_host(steps: list[tuple[Any, ...]]) -> None:
             for project in projects.values():
                 versions = {each: NotReady() for each in project.resources}
                 table = RouteTable.build(
-                    project,
-                    versions,
-                    domain=SERVICE,
-                    front=False,
-                    domains=await store.proven(project.name),
+                    project, versions, domain=SERVICE, front=False, domains=await store.proven(project.name)
                 )
                 hosts += table.hosts
             assert len(hosts) == len(set(hosts))

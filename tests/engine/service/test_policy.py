@@ -68,9 +68,7 @@ def test_plan_lists_a_changed_fallback(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_capabilities_without_record_or_package_are_new(
-    tmp_path: Path,
-) -> None:
+def test_capabilities_without_record_or_package_are_new(tmp_path: Path) -> None:
     before, after = component_artifact(tmp_path, RANDOM), component_artifact(tmp_path, RANDOM, SOCKETS)
     new = Change("api", "imports", "", "wasi:sockets", new_capability=True)
 

@@ -35,9 +35,7 @@ def test_append_follower_raises_logs_once_and_removes_it(caplog: pytest.LogCaptu
     assert "broken follower" in caplog.text
 
 
-def test_publish_recording_listener_raises_logs_once_and_removes_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_publish_recording_listener_raises_logs_once_and_removes_it(caplog: pytest.LogCaptureFixture) -> None:
     bus, received = TimelineBus(), list[Recording]()
     bus.recordings.subscribe(fail)
     bus.recordings.subscribe(received.append)

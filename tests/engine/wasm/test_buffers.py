@@ -3,12 +3,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.wasm.execution.buffers import (
-    BUFFER_BYTES,
-    InputBuffer,
-    LineSplitter,
-    OutputBuffer,
-)
+from engine.wasm.execution.buffers import BUFFER_BYTES, InputBuffer, LineSplitter, OutputBuffer
 
 
 @given(st.lists(st.binary(max_size=50)), st.lists(st.integers(1, 40), min_size=1))

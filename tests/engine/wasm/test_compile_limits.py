@@ -77,11 +77,7 @@ BEYOND = {
         1,
         "size of 1073807360 which exceeds the limit of 0x40000000 bytes",
     ),
-    "globals": (
-        "(global i64 (i64.const 0))" * 70_000,
-        1,
-        "exceeds the configured maximum of 1048576 bytes",
-    ),
+    "globals": ("(global i64 (i64.const 0))" * 70_000, 1, "exceeds the configured maximum of 1048576 bytes"),
     "memories": ("(memory 1)", 9, "exceeds the configured maximum of 8 "),
     "tables": ("(table 1 funcref)", 33, "exceeds the configured maximum of 32 "),
     "instances": ("", 41, "exceeds the configured maximum of 40 "),

@@ -219,9 +219,7 @@ def test_hanging_resolver_times_out() -> None:
     asyncio.run(main())
 
 
-def test_hanging_lookups_block_neither_threads_nor_resources(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_hanging_lookups_block_neither_threads_nor_resources(monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest may call names below a domain of its own whose name server never responds."""
     silent, system = threading.Event(), socket.getaddrinfo
 

@@ -34,6 +34,7 @@ def test_handles_are_limited_and_reused() -> None:
         library.call("subscribe-instant", 0)
 
 
+@pytest.mark.slow
 def test_pollables_of_a_stream_share_a_handle_until_the_last_is_dropped() -> None:
     host = Host()
     host.replies["read"] = lambda channel, most: received(b"more")

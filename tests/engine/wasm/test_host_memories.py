@@ -428,6 +428,7 @@ def layered_images(folder: Path, count: int) -> list[tuple[MappedImage, bytes]]:
     return images[1:]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -102,11 +102,7 @@ def test_damaged_or_missing_file_is_written_again(tmp_path: Path, pattern: str, 
 
 def test_components_of_other_code_share_no_machine_code(tmp_path: Path) -> None:
     for number, binary in enumerate(
-        (
-            with_data((PAGE, FILL)),
-            with_data((PAGE, FILL), note="other"),
-            with_data((PAGE, FILL), pages=300),
-        )
+        (with_data((PAGE, FILL)), with_data((PAGE, FILL), note="other"), with_data((PAGE, FILL), pages=300))
     ):
         compiled(binary, tmp_path)
         assert shared_codes(tmp_path) == number + 1

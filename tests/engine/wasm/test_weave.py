@@ -266,8 +266,7 @@ def test_memory_that_cannot_be_counted_is_refused(memory: str) -> None:
 def test_heap_beside_the_memories_is_refused(code: str) -> None:
     with pytest.raises(WasmtimeError, match=r"gc|exceptions"):
         Component(
-            Engine(compile_config(Compiler.OPTIMIZING)),
-            bytes(wat2wasm(f"(component (core module {code}))")),
+            Engine(compile_config(Compiler.OPTIMIZING)), bytes(wat2wasm(f"(component (core module {code}))"))
         )
 
 

@@ -18,14 +18,7 @@ from engine.files.atomic import write_atomic
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.wit_imports import parse_interfaces
-from tests.engine.wasm.text_memories import (
-    IMPORTED_MEMORY,
-    IMPORTED_OTHER,
-    MEMORY,
-    OTHER,
-    PADDING,
-    indirect,
-)
+from tests.engine.wasm.text_memories import IMPORTED_MEMORY, IMPORTED_OTHER, MEMORY, OTHER, PADDING, indirect
 
 HTTP, STREAMS, CLOCK = "wasi:http/types@0.2.4", "wasi:io/streams@0.2.4", "wasi:clocks/monotonic-clock@0.2.4"
 HANDLER = "wasi:http/incoming-handler@0.2.4"

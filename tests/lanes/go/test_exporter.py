@@ -10,7 +10,7 @@ from lanes.go.toolchain import Go
 from tests.lanes.go.module import Module
 from tests.lanes.logged import run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly, pytest.mark.slow(seconds=20)]
 
 
 def test_records_of_the_exporter_arrive_at_the_endpoint_as_it_is_and_as_a_base(

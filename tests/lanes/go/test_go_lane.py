@@ -222,8 +222,7 @@ def test_vendored_package_is_used(module: Module) -> None:
     module.program(USES_SHARED, MANIFEST + "\nrequire example.com/shared v1.0.0\n")
     module.write("vendor/example.com/shared/shared.go", 'package shared\n\nconst Text = "vendored\\n"\n')
     module.write(
-        "vendor/modules.txt",
-        "# example.com/shared v1.0.0\n## explicit; go 1.24\nexample.com/shared\n",
+        "vendor/modules.txt", "# example.com/shared v1.0.0\n## explicit; go 1.24\nexample.com/shared\n"
     )
     artifact = module.build()
     assert module.ask(artifact, "/")[0].body == b"vendored\n"

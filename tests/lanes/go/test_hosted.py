@@ -176,9 +176,7 @@ def test_client_disconnect_cancels_the_context_of_the_request(ask: Ask) -> None:
 def test_handler_that_waits_for_the_end_of_its_request_ends_when_the_client_leaves(ask: Ask) -> None:
     answer = ask("/until-left", leave_after=1)
     assert (answer.report.outcome, answer.text) == ("client-gone", "waiting\n")
-    assert answer.lines == [
-        ("stdout", "left: context canceled <nil> the other side disconnected"),
-    ]
+    assert answer.lines == [("stdout", "left: context canceled <nil> the other side disconnected")]
     leave = asyncio.Event()
     leave.set()
     before = ask("/until-left/before", leave=leave)

@@ -134,6 +134,7 @@ func main() {
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_go_with_an_unknown_library_builds(
     go: Go, module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -177,7 +178,7 @@ def goroot(go: Go) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["", "wasip1"])
+@pytest.mark.parametrize("system", [pytest.param("", marks=pytest.mark.nightly), "wasip1"])
 def test_guest_library_passes_vet(go: Go, goroot: Path, cache: Path, system: str) -> None:
     environ = {**os.environ, "GOWORK": "off"}
     options: list[str] = []

@@ -8,12 +8,14 @@ import pytest
 from engine.lane import BuildMode
 from engine.manifest.model import Resource
 from tests.lanes.js.programs import Programs
-from tests.lanes.js.sources import MODES, Sources, ask
+from tests.lanes.js.sources import Sources, ask
 from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
 OUT_OF_MEMORY = "thrown out of memory"
 """The engine throws this text where an array or a string does not fit."""
+MODES = [pytest.param("dev", marks=pytest.mark.nightly), "deploy"]
+"""The engine and its limits are the same in both."""
 ERRORS = {
     "/array": OUT_OF_MEMORY,
     "/blob": "RangeError: Blob: 20 MiB more do not fit into memory_limit_mb",
@@ -66,17 +68,14 @@ ERRORS = {
 }
 
 
-@pytest.fixture(scope="module")
-def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
-    return {mode: programs.answers("memory", mode, ERRORS) for mode in MODES}
+@pytest.fixture(scope="module", params=MODES)
+def answers(request: pytest.FixtureRequest, programs: Programs) -> dict[str, Answer]:
+    return programs.answers("memory", request.param, ERRORS)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("target", ERRORS)
-def test_lack_of_memory_is_an_error_that_code_can_catch(
-    answers: dict[str, dict[str, Answer]], target: str, mode: str
-) -> None:
-    answer = answers[mode][target]
+def test_lack_of_memory_is_an_error_that_code_can_catch(answers: dict[str, Answer], target: str) -> None:
+    answer = answers[target]
     assert (answer.report.outcome, answer.report.detail) == ("ok", "")
     assert answer.body.decode() in (ERRORS[target], OUT_OF_MEMORY)
 

@@ -37,12 +37,7 @@ export default {
 
 @pytest.mark.parametrize(
     ("mode", "exporter", "path"),
-    [
-        ("dev", EXPORTERS[0], "/v1/logs"),
-        ("dev", EXPORTERS[0], ""),
-        ("dev", EXPORTERS[1], "/v1/logs"),
-        ("deploy", EXPORTERS[1], ""),
-    ],
+    [("dev", EXPORTERS[0], "/v1/logs"), ("dev", EXPORTERS[1], "/v1/logs"), ("deploy", EXPORTERS[1], "")],
 )
 def test_opentelemetry_exporter_sends_records(
     sources: Sources, mode: BuildMode, exporter: str, path: str

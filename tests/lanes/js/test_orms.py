@@ -8,7 +8,7 @@ import pytest
 from tests.lanes import tables
 from tests.lanes.js.npm import node_modules
 from tests.lanes.js.programs import INDEX
-from tests.lanes.js.sources import MODES, Sources
+from tests.lanes.js.sources import Sources
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Sources:
     return sources
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["dev", pytest.param("deploy", marks=pytest.mark.nightly)])
 def test_programs_of_the_documentation_answer(sources: Sources, mode: str, tmp_path: Path) -> None:
     (schema,) = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     guests = Guests(sources.build(mode), "js", tmp_path, sources.cache, schema=schema)

@@ -77,6 +77,7 @@ def test_managed_node_builds(
     assert not any(tool.problem for tool in (first, *packages))
 
 
+@pytest.mark.nightly
 def test_npm_of_the_managed_node_installs_the_packages(
     monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path, path_without_node: str
 ) -> None:

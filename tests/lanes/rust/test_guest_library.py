@@ -126,8 +126,7 @@ def test_any_error_reports_its_line_and_each_cause(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "failure"),
-    [("/late-fail", "Error: too late"), ("/late-panic", "panicked: much too late")],
+    ("target", "failure"), [("/late-fail", "Error: too late"), ("/late-panic", "panicked: much too late")]
 )
 def test_failure_after_the_head_truncates_the_response(ask: Ask, target: str, failure: str) -> None:
     answer = ask(target)

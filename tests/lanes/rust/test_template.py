@@ -80,6 +80,7 @@ def test_save_is_served_and_a_compile_error_serves_the_last_version(project: Pat
         assert server.get("/hello").json()["hello"] == "world"
 
 
+@pytest.mark.nightly
 def test_template_is_built_by_cargo_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CARGO_PROFILE_RELEASE_OPT_LEVEL")
     lock = (project / "Cargo.lock").read_text()

@@ -27,7 +27,7 @@ def visible(ui: Board) -> bool:
     return region in canvas.scrollable_content_region.at_offset(canvas.scroll_offset)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (80, 17), (120, 40)])
+@pytest.mark.parametrize("size", [(80, 17), (120, 40)])
 def test_selected_node_is_visible_in_large_project(
     open_app: OpenApp, shop: Shop, size: tuple[int, int]
 ) -> None:

@@ -70,7 +70,7 @@ async def test_export_asks_before_replacing_file(shop: Shop, tmp_path: Path) -> 
 
 
 async def test_stopped_export_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
-    fill(shop.root, 120_000)
+    fill(shop.root, 40_000)
     async with open_logs(shop) as logs:
         await to(logs, tmp_path / "much.jsonl")
         await logs.shows("records", "━")

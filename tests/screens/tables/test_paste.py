@@ -42,11 +42,7 @@ def test_header_names_select_columns() -> None:
 
 
 def test_range_without_header_fills_columns_from_cursor() -> None:
-    assert targets(pasted("a", "b", "c"), COLUMNS, 1) == [
-        COLUMNS[1],
-        COLUMNS[3],
-        None,
-    ]
+    assert targets(pasted("a", "b", "c"), COLUMNS, 1) == [COLUMNS[1], COLUMNS[3], None]
 
 
 def test_pasted_cells_are_parsed_by_column_type() -> None:

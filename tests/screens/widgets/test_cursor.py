@@ -132,7 +132,7 @@ def test_cursor_row_and_cell_are_highlighted(drive: Any, cursor: str, lit: list[
 def test_any_keys_show_rows_around_cursor(drive: Any, live: bool) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         chance = random.Random(11)
-        for step in range(30):
+        for step in range(20):
             if live and step % 3 == 0:
                 await grow(pilot, source, rows, chance.choice((1, 40, 500)))
             await pilot.press(chance.choice(("j", "k", "G", "g", "pagedown", "pageup", "h", "l", "space")))

@@ -229,7 +229,7 @@ async def test_files_are_listed_by_level_shown_downloaded_and_deleted(shop: Shop
         await work.shows("binary: a terminal cannot show it")
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SIZES[::2])
 async def test_picture_fits_terminal(shop: Shop, size: tuple[int, int]) -> None:
     async with opened(shop, FilesScreen, size) as work:
         await work.store("a.png", encoded(halves(3000, 2000), "PNG"), "image/png")

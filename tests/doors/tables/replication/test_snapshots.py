@@ -126,6 +126,7 @@ def test_damaged_copy_is_built_from_a_snapshot(tmp_path: Path) -> None:
     scenario_on("ab", scenario, tmp_path)
 
 
+@pytest.mark.slow
 def test_corrupt_snapshot_is_replaced_by_the_one_before(tmp_path: Path) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
         await write_until(logs, nodes, trimmed)

@@ -242,10 +242,7 @@ def test_notes_and_types_follow_migration_renames(database: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"create table t (a);\n-- caf\xe9\n", "tables/a.sql:2: the file is not UTF-8"),
-    ],
+    ("data", "message"), [(b"create table t (a);\n-- caf\xe9\n", "tables/a.sql:2: the file is not UTF-8")]
 )
 def test_non_utf_8_migration_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(TablesError) as exc_info:

@@ -72,10 +72,7 @@ def test_dump_of_sqlite3_shell_is_imported(users: Connection) -> None:
     ("dump", "message"),
     [
         ("", "the file has no tables"),
-        (
-            "create table a (b);\ninsert into a values (1, 2);",
-            "line 2: table a has 1 columns but 2 values",
-        ),
+        ("create table a (b);\ninsert into a values (1, 2);", "line 2: table a has 1 columns but 2 values"),
         ("create table a (b);\nrollback;", "line 2: the statement begins or ends a transaction"),
         ("create table a (b); attach 'x' as y;", "attaches another file"),
         ("create table a (b); pragma writable_schema=on;", "has a PRAGMA"),
