@@ -24,8 +24,7 @@ from engine.files.atomic import write_atomic
 from engine.files.digest import content_digest
 from engine.lane import GENERATED_HEADER, BuildMode, BuildRequest, Lane
 from engine.manifest import MANIFEST
-from engine.manifest.model import build_settings
-from engine.manifest.model import Resource
+from engine.manifest.model import Resource, build_settings
 from engine.static_files.bundle import BundleCorrupt, has_blobs, read_index
 
 MAX_FILES = 50_000
