@@ -194,6 +194,7 @@ class LogsScreen(ConsoleScreen):
         self._source.start()
 
     def commands(self) -> Sequence[ConsoleCommand]:
+        """Return the command that filters the records."""
         about = "Filter records: resource:api level:warn status:5xx text"
         return [ConsoleCommand("filter [WORDS]", about, self.navigate)]
 
@@ -422,7 +423,7 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_allow(self) -> None:
-        """Show the change that the record names, and make it if the user confirms."""
+        """Make the change that the record names if the user confirms; an `SvcError` is shown."""
         if (document := await self._document()) is None:
             return
         grant = document.get("grant")
@@ -441,7 +442,7 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_undo(self) -> None:
-        """Show the change that undoes the last one, and make it if the user confirms."""
+        """Undo the last change if the user confirms; an `SvcError` is shown."""
         with self.shown_errors():
             if not self._written:
                 raise SvcError("there is no change to undo", "A writes the change that a record names.")

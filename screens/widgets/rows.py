@@ -158,8 +158,8 @@ class RowCache:
         return len(rows) if generation == self._generation else 0
 
     def _is_missing(self, chunk: int) -> bool:
-        wanted = min(CHUNK_ROWS, self._count - chunk * CHUNK_ROWS)
-        return self._cached(chunk) < wanted and chunk not in self._short
+        requested = min(CHUNK_ROWS, self._count - chunk * CHUNK_ROWS)
+        return self._cached(chunk) < requested and chunk not in self._short
 
     def put(self, window: FetchWindow, rows: Sequence[Row]) -> bool:
         """Store fetched rows. Return False if they belong to an earlier generation and were dropped.

@@ -175,6 +175,7 @@ class TextDialog(ChoiceDialog):
         self._lines, self._actions, self._picture = lines, actions, picture
 
     def choices(self) -> list[Binding]:
+        """Return the keys of the actions that it offers, and those of every dialog."""
         hidden = {f"choose('{action}')" for action in _CHOICES.keys() - self._actions}
         return [each for each in super().choices() if each.action not in hidden]
 

@@ -44,7 +44,10 @@ _LIMITS: Mapping[int, int] = {
 
 
 def confine(folder: Path, api: str) -> None:
-    """Refuse programs, files outside of `folder`, and addresses but the API's, by `PermissionError`."""
+    """Refuse programs, files outside of `folder`, and addresses other than the API's.
+
+    Such actions raise `PermissionError`.
+    """
     with suppress(OSError):  # On Linux, a page ends before the service when memory runs out.
         Path("/proc/self/oom_score_adj").write_text("1000")
     for limit, most in _LIMITS.items():

@@ -114,7 +114,7 @@ def test_generated_component_is_compiled_or_rejected(binary: bytes) -> None:
 
 def with_module(module: bytes) -> bytes:
     """Return the guest with an instance of a further module."""
-    index = uleb(read_outline(text_guest.component()).size_of("core-module"))
+    index = uleb(len(read_outline(text_guest.component()).spaces["core-module"]))
     return text_guest.component() + section(1, module) + section(2, vector([b"\x00" + index + vector([])]))
 
 

@@ -57,8 +57,8 @@ COMPONENT = component()
 
 def test_outline_has_every_item() -> None:
     outline = read_outline(COMPONENT)
-    assert outline.size_of("core-memory") == 2
-    assert outline.size_of("core-module") == 1
+    assert len(outline.spaces["core-memory"]) == 2
+    assert len(outline.spaces["core-module"]) == 1
 
 
 @pytest.mark.parametrize(
