@@ -423,7 +423,7 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_allow(self) -> None:
-        """Make the change that the record names if the user confirms; an `SvcError` is shown."""
+        """Make the change that the record names if the user confirms. Raises no error: shows it."""
         if (document := await self._document()) is None:
             return
         grant = document.get("grant")
@@ -442,7 +442,7 @@ class LogsScreen(ConsoleScreen):
 
     @work(group="open", exclusive=True)
     async def action_undo(self) -> None:
-        """Undo the last change if the user confirms; an `SvcError` is shown."""
+        """Undo the last change if the user confirms. Raises no error: shows it."""
         with self.shown_errors():
             if not self._written:
                 raise SvcError("there is no change to undo", "A writes the change that a record names.")
