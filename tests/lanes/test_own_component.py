@@ -37,7 +37,7 @@ def failure(root: Path, command: str) -> BuildFailed:
     with pytest.raises(BuildFailed) as exc_info:
         build(root, command)
     assert "resource api" in exc_info.value.message
-    assert not list((root.parent / "cache").rglob("new-*"))
+    assert not list((root.parent / "cache").rglob(".*.tmp"))
     return exc_info.value
 
 

@@ -49,7 +49,7 @@ def test_canceled_packing_leaves_no_partial_files_and_can_be_repeated(output: Pa
             assert len(read_index(await pack(output, packing))) == 30
 
     asyncio.run(scenario())
-    assert not list((tmp_path / "cache").rglob("new-*"))
+    assert not list((tmp_path / "cache").rglob(".*.tmp"))
 
 
 def test_file_removed_while_packing_is_reported(output: Path, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_file_removed_while_packing_is_reported(output: Path, tmp_path: Path) ->
             asyncio.run(pack(output, packing))
     assert "build again" in exc_info.value.hint
     assert not (tmp_path / "cache" / "images").exists()
-    assert not list((tmp_path / "cache").rglob("new-*"))
+    assert not list((tmp_path / "cache").rglob(".*.tmp"))
 
 
 def test_large_file_is_named_with_its_size(

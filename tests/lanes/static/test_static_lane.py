@@ -339,7 +339,7 @@ def test_concurrent_builds_create_one_bundle(shop: Workshop) -> None:
 
     (digest,) = asyncio.run(together())
     assert [entry.name for entry in (shop.cache / "images").iterdir()] == [digest]
-    assert not list(shop.cache.rglob("new-*"))
+    assert not list(shop.cache.rglob(".*.tmp"))
 
 
 def test_unwritable_cache_is_reported(shop: Workshop) -> None:
