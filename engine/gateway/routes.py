@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.door import DOMAIN
 from engine.eager import in_task
@@ -22,7 +22,9 @@ from engine.http.connection_limits import client_key
 from engine.http.exchange import Request
 from engine.manifest.egress import below
 from engine.manifest.model import Project, Resource, host_label, normal_path, parse_rate
-from engine.wasm.execution.run_state import GuestRequest, RunReport
+
+if TYPE_CHECKING:  # Its host functions import wasmtime.
+    from engine.wasm.execution.run_state import GuestRequest, RunReport
 
 MAX_ADDRESSES = 10_000
 """Addresses that are remembered; of more, the one without requests for longest counts as new."""
@@ -66,7 +68,7 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 class DynamicVersion(Protocol):
     """A built version of a dynamic resource, which runs guest code."""
 
-    async def run(self, request: GuestRequest) -> RunReport:
+    async def run(self, request: "GuestRequest") -> "RunReport":
         """Run the guest for one request and send its response."""
 
 
