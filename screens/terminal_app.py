@@ -218,9 +218,9 @@ class TerminalApp(App[Result]):
         for driver in (linux_driver, web_driver):
             setattr(driver, XTermParser.__name__, PasteParser)
         self._keys = KeySequencer(self)
-        self._filters = [TextFilter(without_controls)]
+        self._text_filters = [TextFilter(without_controls)]
         if not supports_unicode():
-            self._filters.append(TextFilter(to_ascii))
+            self._text_filters.append(TextFilter(to_ascii))
         for theme in THEMES:
             self.register_theme(adapted(theme, self.console.color_system))
         self.theme = DARK.name
@@ -233,7 +233,7 @@ class TerminalApp(App[Result]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters applied to each rendered line."""
-        return [*super().get_line_filters(), *self._filters]
+        return [*super().get_line_filters(), *self._text_filters]
 
     def on_mount(self) -> None:
         if threading.current_thread() is threading.main_thread():
