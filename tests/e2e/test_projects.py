@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.e2e.test_jobs import FRONT, MANIFEST, MIGRATION, WORKER
-from tests.support.service import Server, environ_of, login, prepare, run, static_project
+from tests.support.service import Server, environ_of, login, prepare, run, run_process, static_project
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_a_removed_project_with_waiting_jobs_begins_empty_when_deployed_again(
         asking = [threading.Thread(target=ask, args=(server, "/orders")) for _ in range(8)]
         for each in asking:
             each.start()
-        removed = run(project, environ, "projects", "remove", "shop", "--yes")
+        removed = run_process(project, environ, "projects", "remove", "shop", "--yes")
         assert removed.returncode == 0 and removed.stdout == "removed shop\n", removed.stderr
         for each in asking:
             each.join()
