@@ -38,7 +38,9 @@ def test_development_takes_secrets_from_the_file_and_reads_it_again(
             content = b"".join(archive.read(name) for name in archive.namelist())
         assert b"one-of-the-file" not in content and b"of-the-environment" not in content
         before = len(dev.lines)
-        (project / ".env").write_text("KEY=two\nnonsense\n")
+        saved = project / "saved"  # An empty file on the way would be read, too.
+        saved.write_text("KEY=two\nnonsense\n")
+        saved.replace(project / ".env")
         dev.wait_for(r"\.env:2: not a variable", after=before)
         assert dev.get("/").text.startswith("one-of-the-file")
         (project / ".env").write_text("KEY=two\n")

@@ -127,6 +127,7 @@ def test_limit_of_one_name_is_the_time_of_that_name(pebble: Pebble, tmp_path: Pa
         }  # fmt: skip
         replies.next = [(NEW_ORDER, limited("several", "86400", subproblems=[part]))]
         entry = await deploy(site)
+        await site.until(lambda: site.issued(SHOP[0]))
         assert site.names(SHOP[0]) == {SHOP[0]} and entry.left_out.keys() == {SHOP[1]}
         assert 86300 < entry.left_out_until - site.clock() <= 86400
 
