@@ -17,11 +17,11 @@ import typer
 from docs.environment_table import ENVIRONMENT
 from docs.error_codes import CONTROL_CODES, TIMELINE_CODES
 from docs.limits_table import LIMITS
+from doors.jobs.store import GUEST_ADD
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.door import DOMAIN
 from engine.errors import SvcError
 from engine.gateway.problem import PROBLEM_TYPES as PLATFORM_CODES
-from engine.job_store import GUEST_ADD
 from engine.manifest.schema import json_schema_text
 from svc_tui import composition
 from svc_tui.main import COMMANDS, app

@@ -6,6 +6,7 @@ from docs import library_limits as library
 from doors.crypto import door as crypto
 from doors.crypto import keys, operations
 from doors.files import signing, store
+from doors.jobs import store as jobs
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, query
 from doors.tables.api import routes as rows
@@ -23,7 +24,6 @@ from doors.telemetry import otlp_json, signals
 from doors.telemetry.door import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.signals import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
-from engine import job_store as jobs
 from engine import measurement, stepwise_json, trace
 from engine.alerts import alerts
 from engine.certificates.manager import MAX_NAMES, MAX_ORDERS

@@ -152,17 +152,25 @@ class TerminalDriver(LinuxDriver):
 
 
 class _ClosedTerminal:
-    """A terminal file that ignores errors."""
+    """A terminal file that ignores write errors."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            with suppress(OSError):
-                return getattr(self._file, name)(*arguments)
+    def fileno(self) -> int:
+        return self._file.fileno()
 
-        return call
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            return self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
 
 
 Result = TypeVar("Result")

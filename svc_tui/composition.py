@@ -36,11 +36,11 @@ def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
     from doors.files.door import FilesDoor
     from doors.files.store import COUNT as FILES_COUNT
     from doors.jobs.door import JobsDoor
+    from doors.jobs.store import COUNT as JOBS_COUNT
+    from doors.jobs.store import JOBS
     from doors.tables.door import TablesDoor
     from doors.tables.project_database import ProjectDatabase
     from doors.telemetry.door import TelemetryDoor
-    from engine.job_store import COUNT as JOBS_COUNT
-    from engine.job_store import JOBS
 
     counts = {FilesDoor.name: FILES_COUNT, JobsDoor.name: JOBS_COUNT}
     tables = TablesDoor(replay=replay, tables=(JOBS,), counts=counts)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from doors.jobs.store import ADD, FULL, FULL_HINT, MAX_BODY, MEMBERS, ProjectJobs
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, ProblemKind, problem_response
 from engine.errors import SvcError
-from engine.job_store import ADD, FULL, FULL_HINT, MAX_BODY, MEMBERS, JobStore
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_VALUES = 100
@@ -42,7 +42,7 @@ class JobsDoor(Door):
         return OpenJobs(context)
 
 
-class OpenJobs(JobStore):
+class OpenJobs(ProjectJobs):
     """The Door of one project, and its jobs. It implements `engine.door.OpenDoor`."""
 
     async def answer(self, request: DoorRequest) -> DoorResponse:

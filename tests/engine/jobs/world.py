@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from doors.jobs.door import JobsDoor
+from doors.jobs.store import JOBS
 from doors.tables.door import TablesDoor
 from engine.cancellation import cancel
 from engine.deploy.serving import Doors
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.errors import SvcError
 from engine.http.exchange import Exchange, MemoryExchange
-from engine.job_store import JOBS, Ended, Job, JobStore
+from engine.job_store import Ended, Job, JobStore
 from engine.jobs.runner import JobRunner
 from engine.manifest.model import Project, Resource
 from engine.quota import Quotas

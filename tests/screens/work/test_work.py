@@ -11,10 +11,10 @@ import pytest
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 
+from doors.jobs.store import JOBS
 from doors.tables.replication.entry import Origin
 from doors.tables.sqlite.owner import open_for_writing
 from engine.files.data_dir import DATA_DIR
-from engine.job_store import JOBS
 from screens.console_screen import ConsoleScreen
 from screens.dialog import ConfirmDialog, ExportForm
 from screens.logs.request_view import RequestView
