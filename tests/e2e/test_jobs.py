@@ -129,6 +129,7 @@ def test_jobs_run_on_a_service(tmp_path: Path, cache: Path) -> None:
         until(lambda: idle(project, environ), 60)
         orders = ask("/orders")
         assert len(orders) == 3 and all(len(order["mailed"]) == 16 for order in orders)
+        logged(project, environ, "begins /soon 2")  # Records are written in batches.
         log = logged(project, environ, "body 1048576 255 application/octet-stream")
         assert log.count("begins /mail 1") == 3
         assert "begins /soon 2" in log and "try 1 of 8 failed: status 503; it runs again at" in log
