@@ -27,10 +27,11 @@ def elsewhere(path: Path, sql: str) -> str:
     return subprocess.check_output([sys.executable, "-c", SCRIPT, str(path), sql], text=True).strip()
 
 
-def locks() -> list[str]:
-    """Return the locks of this process, without their numbers."""
-    lines = Path("/proc/locks").read_text().splitlines()
-    return sorted(line.split(maxsplit=1)[1] for line in lines if f" {os.getpid()} " in line)
+def locks(path: Path) -> list[str]:
+    """Return the locks of this process on the files of a database, without their numbers."""
+    files = [f":{file.stat().st_ino} " for file in path.parent.glob(f"{path.name}*")]
+    lines = [line for line in Path("/proc/locks").read_text().splitlines() if f" {os.getpid()} " in line]
+    return sorted(line.split(maxsplit=1)[1] for line in lines if any(file in line for file in files))
 
 
 def copied(path: Path) -> None:
@@ -54,9 +55,10 @@ def test_other_processes_see_that_a_file_is_in_use(tmp_path: Path, use: Callable
     with closing(apsw.Connection(str(path))) as connection:
         connection.pragma("journal_mode", "wal")
         connection.execute("CREATE TABLE entries (id); INSERT INTO entries VALUES (1)")
-        held = locks()
+        before = locks(path)
+        assert before
         use(path)
-        assert locks() == held
+        assert locks(path) == before
         elsewhere(path, "INSERT INTO entries VALUES (2)")
         assert path.with_name("usage.db-wal").exists()
         connection.execute("INSERT INTO entries VALUES (3)")

@@ -32,7 +32,7 @@ from tests.support.waiting import until
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
-READY_SECONDS = 30
+READY_SECONDS = 120
 MAX_SHOWN_LOG = 10_000
 
 

@@ -88,6 +88,10 @@ class Node:
             f"{entry.node} {entry.record.text}" for entry in entries if isinstance(entry.record, LineRecord)
         ]
 
+    def has_copied(self, node: str) -> bool:
+        """Return whether this node has copied what it lacked of another one."""
+        return node in self.records._sessions and node not in self.records._lacking
+
     def usage(self) -> dict[str, int]:
         if not self.files.usage.exists():
             return {}
@@ -182,7 +186,7 @@ def test_lost_messages_are_read_after_the_next_one(with_nodes: Any) -> None:
         await first.start(cluster)
         await second.start(cluster)
         first.write("a")
-        await shown(lambda: second.texts() == ["n1 a"])
+        await shown(lambda: second.texts() == ["n1 a"] and second.has_copied("n1"))
         enqueue, first.records._enqueue = first.records._enqueue, lambda *message: None  # type: ignore[method-assign]
         first.write("lost")
         first.request("/lost")
