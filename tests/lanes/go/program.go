@@ -277,7 +277,7 @@ func clients() {
 		fmt.Fprint(w, errors.As(err, &late) && late.Timeout(), err != nil)
 	})
 	handle("/body-timeout", func(w http.ResponseWriter, r *http.Request, url string) {
-		client := http.Client{Timeout: 200 * time.Millisecond}
+		client := http.Client{Timeout: time.Second}
 		response, err := client.Get(url)
 		if err != nil {
 			fmt.Fprint(w, err)
