@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from screens.console_screen import ConsoleScreen
+from screens.console_screen import ConsoleScreen, is_working
 from screens.project_client import ProjectClient
 from screens.tables.cells import piece, typed_piece
 from screens.tables.dialogs import Picker
@@ -433,7 +433,9 @@ class TableView(ConsoleScreen):
     # Changes by others
 
     def _poll(self) -> None:
-        if self._grid is not None and self.client.state == "live" and self.app.screen is self:
+        if self._grid is None or self.client.state != "live" or self.app.screen is not self:
+            return
+        if not is_working(self, "refresh"):  # The engine says only once that the rows are stale.
             self._refresh_if_stale(self._grid)
 
     @work(group="refresh", exclusive=True)

@@ -111,6 +111,11 @@ async def test_top_line_shows_lost_connection_at_any_width(
         assert f"─ dev {state} " in line and "1 Board" in line and " 3" in line
 
 
+def messages(app: Console) -> list[tuple[str, str]]:
+    """Return the text and tone of each message so far. Notifications expire."""
+    return [(text, tone) for _, text, tone in app._client.activity._actions]
+
+
 async def test_command_line_opens_tabs(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await pilot.press("colon")
@@ -133,9 +138,7 @@ async def test_command_line_completes_and_takes_unambiguous_beginnings(project: 
         await pilot.press("colon", *"lo", "enter")
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
         await pilot.press("colon", *"bord", "enter")
-        await until(
-            pilot, lambda: any('Did you mean "board"?' in note.message for note in app._notifications)
-        )
+        await until(pilot, lambda: any('Did you mean "board"?' in text for text, _ in messages(app)))
         await until(pilot, lambda: isinstance(app.screen, CommandLine))
         await pilot.press("q")
         assert app.screen.query_one(Input).value == "bordq"
@@ -208,7 +211,7 @@ async def test_invalid_command_shows_error(project: Path, line: str) -> None:
         await pilot.press("colon")
         app.screen.query_one("Input").value = line  # type: ignore[attr-defined]
         await pilot.press("enter")
-        await until(pilot, lambda: any(note.severity == "error" for note in app._notifications))
+        await until(pilot, lambda: any(tone == "bad" for _, tone in messages(app)))
         await until(pilot, lambda: isinstance(app.screen, CommandLine))
         assert app.screen.query_one(Input).value == line
 

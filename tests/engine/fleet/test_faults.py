@@ -218,7 +218,7 @@ def test_uploads_of_two_nodes_do_not_mix(cluster: Cluster, use: Use) -> None:
         for each in (opened(bucket), other):
             assert await each.blobs.get(LARGE_NAME) == LARGE
             assert not [*each.blobs._uploads.iterdir()]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(await other.blobs._contents.subjects(">")) > 1:
                 pass  # A new leader may not have applied the removal.
         await other.aclose()

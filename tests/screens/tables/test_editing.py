@@ -9,6 +9,7 @@ import pytest
 from textual.app import App
 from textual.events import DescendantFocus
 
+from screens.tables import table_view
 from screens.tables.dialogs import Conflicts, TextScreen
 from screens.tables.grid import RowQuery
 from tests.screens.tables.tables_tab import Shop, Tables, tables
@@ -220,6 +221,24 @@ async def test_edits_applied_while_the_table_is_opened_again_are_no_longer_pendi
         await ui.shows("Anna")
         assert "1 row changed in people" in ui.notifications
         assert await names(people) == ["Anna", "Bob", "Cleo"]
+
+
+async def test_changes_by_others_show_when_answers_take_longer_than_a_poll(
+    people: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_view, "POLL_SECONDS", 0.05)
+    async with tables(people) as ui:
+        call = ui.screen.client.call
+
+        async def slow_call(method: str, path: str, *body: Any, **options: Any) -> Any:
+            answer = await call(method, path, *body, **options)
+            if path.endswith("/refresh"):
+                await asyncio.sleep(0.15)
+            return answer
+
+        ui.screen.client.call = slow_call  # type: ignore[method-assign]
+        await asyncio.to_thread(people.sql, "update people set name = 'theirs' where id = 1")
+        await ui.shows("⟳", "theirs")
 
 
 async def test_conflict_with_deleted_row_shows_staged_values(people: Shop) -> None:
