@@ -50,7 +50,7 @@ class StatementLimit:
         self.stopped = stopped
         self.memory = memory
         self.lock = threading.Lock()
-        self.active = self.oversized = False
+        self.active = self.watched = self.oversized = False
 
     def __enter__(self) -> "StatementLimit":
         self._thread = threading.get_native_id()
@@ -68,7 +68,8 @@ class StatementLimit:
         if self.memory is not None:
             self.memory.start()
         self.active = True
-        _WATCH.add(self)
+        if not self.watched:
+            _WATCH.add(self)
 
     def unwatch(self) -> None:
         """End the checks: no interrupt comes later."""
@@ -115,12 +116,16 @@ class _Watch:
                 self._thread = threading.Thread(target=self._run, name="statement-watch", daemon=True)
                 self._thread.start()
             self._watched.add(watched)
+            watched.watched = True
             self._condition.notify()
 
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._watched = {each for each in self._watched if each.active}
+                for each in self._watched:
+                    each.watched = False  # One that becomes active after this is added again.
+                    each.watched = each.active
+                self._watched = {each for each in self._watched if each.watched}
                 self._condition.wait_for(lambda: self._watched)
                 watched = list(self._watched)
             for each in watched:

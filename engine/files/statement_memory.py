@@ -38,7 +38,7 @@ STEP_SECONDS = 1.0
 SHORT_SECONDS = 0.002
 """Statements that last this long take no turn, unless they collect values."""
 MAX_STEPS, MAX_COLLECTING_STEPS = 100_000, 500
-_FIRST_STEPS = 8
+_FIRST_STEPS = 32
 """Steps of a statement between two calls of `give_way`. They follow from the duration of the last ones."""
 _RUNNING = max(1, (os.cpu_count() or 1) - 1)
 """Maximum statements that have a turn."""
@@ -58,7 +58,7 @@ class StatementMemory:
         self._limit = limit
         self._used_before: int | None = None
         self._turn_end = self._called = 0.0
-        self._runs = self._collects = False
+        self._queued = self._runs = self._collects = False
         self.stopped = self.oversized = False
 
     def start(self) -> None:
@@ -114,6 +114,7 @@ class StatementMemory:
         """Wait for a turn until `stopped`, and begin it."""
         with _turn:
             _order.append(self)
+            self._queued = True
             while not (self._is_next() or stopped()):
                 _turn.wait(TURN_SECONDS)
                 for each in _order[:_RUNNING]:
@@ -132,13 +133,14 @@ class StatementMemory:
 
     def _end_turn(self) -> None:
         """End the turn, if there is one. The next one is the first of another file."""
+        if not self._queued:
+            return
         with _turn:
-            if self not in _order:
-                return
             if self._used_before is not None:
                 self._collected += apsw.memory_used() - self._used_before
             self._used_before = None
             _order.remove(self)
+            self._queued = False
             if self._runs:
                 _order.sort(key=lambda each: not each._runs and each._file == self._file)
             self._runs = False
