@@ -33,7 +33,7 @@ _OPS = {"~": "contains", "^": "starts", "=": "=", "!=": "!=", "<": "<", "<=": "<
 _SIGNS = {op: sign for sign, op in _OPS.items()}
 _WORD = re.compile(r"(.+?)(!=|<=|>=|[~^=<>])(.*)", re.DOTALL)
 _NULL = re.compile('("*)null\\1')
-"""A text with one more pair of quotes in a term, because `null` alone is no text."""
+"""A text that gets one more pair of quotes in a term: a bare `null` means NULL."""
 
 
 @dataclass(frozen=True, slots=True)
