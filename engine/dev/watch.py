@@ -26,6 +26,8 @@ if sys.platform == "linux":
 
 STEP_SECONDS = 0.003
 """Pause that ends a burst of changes."""
+EMPTY_SECONDS = 0.05
+"""Pause for the content of an empty file: most programs empty a file before they write it."""
 POLL_SECONDS = 0.5
 """Minimum pause between two looks at folders that cannot be watched."""
 RECURSIVE = sys.platform != "linux"
@@ -110,6 +112,8 @@ class Watcher:
                 while self._news.is_set() and loop.time() < end:
                     self._news.clear()
                     await asyncio.sleep(STEP_SECONDS)
+                if any(map(_lacks_content, self._changed)):
+                    await asyncio.sleep(EMPTY_SECONDS)
                 self._news.clear()
                 if not stop.is_set():
                     await self._publish()
@@ -231,6 +235,14 @@ class Watcher:
                 for path, _ in before[folder].items() ^ stamps.items():
                     self._report({path} | (self._add(path) if path not in before[folder] else set()))
             spent = time.monotonic() - began
+
+
+def _lacks_content(path: Path) -> bool:
+    """Return whether a file is empty. A missing `.env` counts: some editors rename it before they write."""
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return path.name == ENV_FILE
 
 
 def _stamps(folder: Path) -> _Stamps:

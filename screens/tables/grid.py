@@ -2,7 +2,7 @@
 
 A layout has the order and visibility of columns. Windows of rows are read on a worker thread. A query has
 sort order and filters. Terms are `name~an` (contains), `name^an` (starts with), `age>=30`, `mood=null` and
-`mood!=null`. Other words are a text to find in any column.
+`mood!=null`. `mood="null"` is the text. Other words are a text to find in any column.
 """
 
 import re
@@ -32,6 +32,8 @@ from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 _OPS = {"~": "contains", "^": "starts", "=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _SIGNS = {op: sign for sign, op in _OPS.items()}
 _WORD = re.compile(r"(.+?)(!=|<=|>=|[~^=<>])(.*)", re.DOTALL)
+_NULL = re.compile('("*)null\\1')
+"""A text that gets one more pair of quotes in a term: a bare `null` means NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,10 @@ class Condition:
 
     def __str__(self) -> str:
         """Return the condition as a term."""
-        return f"{self.column}{_SIGNS[self.op]}{'null' if self.value is None else self.value}"
+        value = "null" if self.value is None else self.value
+        if self.value is not None and self.op in ("=", "!=") and _NULL.fullmatch(value):
+            value = f'"{value}"'
+        return f"{self.column}{_SIGNS[self.op]}{value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,10 @@ class RowQuery:
             elif match[1] not in columns:
                 raise SvcError(f"unknown column: {match[1]}", f"Available: {', '.join(columns)}.")
             else:
-                is_null = match[3] == "null" and match[2] in ("=", "!=")
-                conditions.append(Condition(match[1], _OPS[match[2]], None if is_null else match[3]))
+                value: str | None = match[3]
+                if match[2] in ("=", "!=") and _NULL.fullmatch(match[3]):
+                    value = match[3][1:-1] if match[3] != "null" else None
+                conditions.append(Condition(match[1], _OPS[match[2]], value))
         return replace(self, conditions=tuple(conditions), search=" ".join(search))
 
     def text(self) -> str:

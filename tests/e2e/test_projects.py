@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.test_jobs import FRONT, MANIFEST, MIGRATION, WORKER
 from tests.support.service import Server, environ_of, login, prepare, run, run_process, static_project
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -77,3 +78,55 @@ def test_a_removed_project_with_waiting_jobs_begins_empty_when_deployed_again(
     finally:
         server.stop()
     assert not (tmp_path / "data" / "removed").exists()
+
+
+SLOW = """
+export default {
+  async fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/slow') await new Promise((resolve) => setTimeout(resolve, 20000));
+    if (pathname === '/loop') for (const end = Date.now() + 20000; Date.now() < end; );
+    return new Response('answer');
+  },
+};
+"""
+
+
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.nightly), ("--workers", "2")])
+def test_requests_in_progress_get_a_response_when_their_project_is_removed(
+    tmp_path: Path, cache: Path, options: tuple[str, ...]
+) -> None:
+    environ, root = environ_of(tmp_path / "home", cache), tmp_path / "shop"
+    root.mkdir()
+    (root / "svc.toml").write_text(MANIFEST.partition("[resource.worker]")[0])
+    (root / "front.js").write_text(SLOW)
+    answers: list[httpx.Response] = []
+    removed = threading.Event()
+    server = Server(tmp_path / "data", environ, *options, cache=cache)
+
+    def ask_slowly(path: str) -> None:
+        answers.append(ask(server, path))
+
+    def ask_often() -> None:
+        while not removed.is_set():
+            answers.append(ask(server, "/"))
+
+    try:
+        login(server, root, environ)
+        prepare(root, environ, "deploy")
+        asking = [threading.Thread(target=ask_slowly, args=(path,)) for path in ("/slow", "/loop") * 4]
+        asking += [threading.Thread(target=ask_often) for _ in range(4)]
+        for each in asking:
+            each.start()
+        until(lambda: any(each.text == "answer" for each in answers))
+        done = run_process(root, environ, "projects", "remove", "shop", "--yes")
+        removed.set()
+        assert done.returncode == 0, done.stderr
+        for each in asking:
+            each.join()
+    finally:
+        server.stop()
+    assert {(each.status_code, each.json()["code"]) for each in answers if each.text != "answer"} == {
+        (404, "unknown-host")
+    }
+    assert len([each for each in answers if each.text != "answer"]) >= 8

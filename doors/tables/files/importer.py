@@ -36,7 +36,7 @@ from doors.tables.sqlite.errors import (
     wrapped_errors,
 )
 from doors.tables.sqlite.tokens import statements
-from doors.tables.types.grid_cell import from_csv, from_json
+from doors.tables.types.grid_cell import exact_column, from_csv, from_json
 from doors.tables.types.infer import preview
 from doors.tables.types.registry import TYPES, excerpt
 from engine.files.statement_limit import StatementLimit
@@ -113,7 +113,7 @@ def _column(table: Table, name: str, line: int) -> Column:
 def _from_csv(
     lines: FileLines, records: Iterator[tuple[int, csv_file.Cells]], table: Table, columns: Sequence[Column]
 ) -> Iterator[Record]:
-    readers = [from_csv(table, column) for column in columns]
+    readers = [from_csv(table, exact_column(table, column)) for column in columns]
     for line, cells in records:
         values: list[Value] = []
         for index, cell in enumerate(cells):
@@ -126,7 +126,8 @@ def _from_csv(
 
 def _from_json(source: BinaryIO, format: Any, table: Table, columns: Sequence[Column]) -> Iterator[Record]:
     by_name: dict[str, tuple[int, Callable[[Any, str], Value]]] = {
-        column.name: (index, from_json(table, column)) for index, column in enumerate(columns)
+        column.name: (index, from_json(table, exact_column(table, column)))
+        for index, column in enumerate(columns)
     }
     by_fold = {fold(name): target for name, target in by_name.items()}
     for line, read_bytes, fields in objects(source, format):

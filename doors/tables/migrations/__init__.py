@@ -47,7 +47,10 @@ class Migration:
 
 
 def find(project: Path) -> tuple[Migration, ...]:
-    """Read the migrations in a project's folder, in the order of their names. Raises `TablesError`."""
+    """Read the migrations in a project's folder, in the order of their names. Raises `TablesError`.
+
+    Empty files are left out: an editor creates them before it writes them.
+    """
     folder = project / MIGRATIONS_FOLDER
     try:
         paths = list(folder.iterdir()) if folder.exists() else []
@@ -56,7 +59,8 @@ def find(project: Path) -> tuple[Migration, ...]:
         hint = f"Rename it, or make it a readable folder: migrations are files {MIGRATIONS_FOLDER}/*.sql."
         raise TablesError(message, hint) from error
     paths = [path for path in paths if path.name.endswith(".sql") and not path.name.startswith(".")]
-    return tuple(_read(path) for path in sorted(paths, key=os.fsencode))
+    found = map(_read, sorted(paths, key=os.fsencode))
+    return tuple(each for each in found if each.sql.strip())
 
 
 def ignored(project: Path) -> Iterator[TablesError]:

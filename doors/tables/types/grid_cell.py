@@ -1,8 +1,8 @@
 """Conversion between stored values and cells: of grids and row changes, and of CSV and JSON files.
 
 An exported value is imported as the same value. Tables without STRICT may hold values of another type than
-their column's; those are written and read unchanged. A cell of a grid gives the stored value exactly, also
-when it is not of its column's type.
+their column's, and timestamps of any form; those are written and read unchanged. A cell of a grid gives the
+stored value exactly, also when it is not of its column's type.
 
 | stored | cell |
 |---|---|
@@ -41,11 +41,6 @@ def text_cell(value: Value, name: TypeName) -> str | None:
             return None
         case bytes():
             return encode_base64(value)
-        case str() if form == "format":
-            try:
-                return str(TYPES[name].parse(value))
-            except ValueError:
-                return value
         case str():
             return value
         case 0 | 1 if form == "bool":
@@ -230,14 +225,18 @@ def full_cell(value: Value, name: TypeName) -> Any:
     return value
 
 
-def key_column(table: Table, name: str) -> Column:
-    """Return a column of the key of a table, as a type that leaves its values as they are.
+def exact_column(table: Table, column: Column) -> Column:
+    """Return a column as a type that leaves its values as they are.
 
-    Without STRICT, the text of a timestamp may have any form, and identifies its row in this form only.
+    Without STRICT, the text of a timestamp may have any form.
     """
-    column = table.column(name)
     is_text = not table.strict and TYPES[column.type].form == "format"
     return replace(column, type=TEXT.name) if is_text else column
+
+
+def key_column(table: Table, name: str) -> Column:
+    """Return a column of the key of a table. Only the exact value identifies a row."""
+    return exact_column(table, table.column(name))
 
 
 def stored(new_cell: Any, table: Table, column: Column, now: str) -> Value:

@@ -116,7 +116,7 @@ class FileStream:
 
 
 _READ_HEADERS = frozenset(
-    {b"accept", b"accept-encoding", b"if-match", b"if-none-match", b"if-range", b"range"}
+    {b"accept", b"accept-encoding", b"if-match", b"if-none-match", b"if-range", b"range", b"sec-fetch-mode"}
 )
 _ATTEMPTS = 3
 
@@ -273,7 +273,7 @@ class StaticResponder:
     def _find(
         self, path: str, method: str, fields: dict[bytes, bytes]
     ) -> tuple[StaticFile | FolderRedirect | None, bool]:
-        """Return the file for a URL path, and whether the choice depends on the `accept` header."""
+        """Return the file for a URL path, and whether the choice depends on headers."""
         name = relative_name(path)
         file = self._source.find(name) if name is not None and name not in RULE_FILES else None
         if isinstance(file, FolderRedirect) and self.rules.redirects_folder(path):
@@ -285,7 +285,9 @@ class StaticResponder:
         hidden = name is None and "/." in unquote(path)
         if hidden or "." in unquote(path.rpartition("/")[2]):
             return None, False
-        if b"text/html" not in fields.get(b"accept", b"").lower():
+        accept = fields.get(b"accept", b"*/*").lower()
+        loaded_by_page = fields.get(b"sec-fetch-mode", b"navigate") != b"navigate"
+        if b"text/html" not in accept and (loaded_by_page or b"*/*" not in accept):
             return None, False
         return self._source.find(INDEX_PAGE), True
 
@@ -295,7 +297,7 @@ class StaticResponder:
         """Select a representation and a range of it, and send it."""
         accepted = fields.get(b"accept-encoding")
         coding = choose(accepted, file.sizes)
-        extra: tuple[Header, ...] = ((b"vary", b"accept"),) if varies else ()
+        extra: tuple[Header, ...] = ((b"vary", b"accept, sec-fetch-mode"),) if varies else ()
         if coding is None:
             text = "No representation has an accepted content coding."
             return await _send_text(exchange, 406, text, (b"vary", b"accept-encoding"), *extra)

@@ -183,6 +183,7 @@ STOP_DETAILS: Mapping[str, str] = {
     "body-too-large": "the request body is larger than {1} bytes",
     "client-gone": "the client disconnected",
     "stopping": "the service is stopping",
+    "unknown-host": "the project was removed",
 }
 """Formats of the details of a stopped run, by outcome.
 

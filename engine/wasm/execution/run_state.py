@@ -59,7 +59,7 @@ class GuestRequest:
 
 Outcome = Literal[
     "ok", "guest-failed", "unavailable", "memory-limit", "run-limit", "body-too-large", "overloaded",
-    "quota-exceeded", "client-gone", "aborted", "stopping",
+    "quota-exceeded", "client-gone", "aborted", "stopping", "unknown-host",
 ]  # fmt: skip
 
 

@@ -341,9 +341,10 @@ class Runner:
             self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
 
     def stop_all(self, project: str | None = None) -> None:
+        """Stop all runs, or those of a project that was removed."""
         for execution in list(self._active):
             if project is None or execution.project == project:
-                execution.stop("stopping")
+                execution.stop("stopping" if project is None else "unknown-host")
 
     async def aclose(self) -> None:
         """Stop all runs and free all resources."""

@@ -312,3 +312,38 @@ def test_nearest_gitignore_decides_below_folders_that_are_not_ignored(tmp_path: 
     assert {name: ignored(tmp_path / name) for name in expected} == expected
     assert ignored.folder(tmp_path / "front" / "gen") and not ignored.folder(tmp_path)
     assert not ignored(tmp_path.parent / "a.log")
+
+
+@pytest.mark.parametrize(("name", "gone"), [(".env", False), (".env", True), ("svc.toml", False)])
+def test_file_that_is_being_saved_is_reported_once_it_has_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, gone: bool
+) -> None:
+    monkeypatch.setattr(watch, "EMPTY_SECONDS", 1.0)
+    file = write(tmp_path / name, "before")
+    contents = []
+
+    async def read(paths: set[Path]) -> None:
+        contents.append(file.read_text() if file.exists() else "")
+
+    async def check() -> None:
+        async with watched(tmp_path) as folder:
+            folder.watcher.subscribe(read)
+            file.unlink() if gone else file.write_text("")
+            await asyncio.sleep(0.1)
+            file.write_text("after")
+            await folder.until(file)
+
+    run(check)
+    assert contents == ["after"]
+
+
+def test_file_that_stays_empty_is_reported(tmp_path: Path) -> None:
+    file = write(tmp_path / ".env", "before")
+
+    async def check() -> None:
+        async with watched(tmp_path) as folder:
+            for change in (lambda: file.write_text(""), file.unlink):
+                change()
+                await folder.until(file)
+
+    run(check)

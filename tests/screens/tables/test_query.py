@@ -6,12 +6,13 @@ from screens.tables.grid import Condition, RowQuery, describe_sort
 from svc_tui.client import SvcError
 
 COLUMNS = ("name", "age", "é a")
-texts = st.text(st.characters(codec="utf-8"), max_size=12)
+texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.text('"nul', max_size=8)
+texts |= st.sampled_from(["null", '"null"', '""null""', '"null', "NULL"])
 conditions = st.builds(
     Condition,
     st.sampled_from(COLUMNS),
-    st.sampled_from(["contains", "starts", "!=", "<=", ">="]),
-    texts.filter(lambda text: text != "null"),
+    st.sampled_from(["contains", "starts", "=", "!=", "<=", ">="]),
+    texts,
 ) | st.builds(Condition, st.sampled_from(COLUMNS), st.sampled_from(["=", "!="]), st.none())
 searches = st.text(st.characters(categories=["L", "Nd"]), max_size=8)
 
@@ -35,6 +36,8 @@ def test_words_are_parsed_into_conditions_and_search() -> None:
     assert query.chips() == ["name~an", "age>=30", "mail=null", '"O K x"']
     assert query.without(1).chips() == ["name~an", "mail=null", '"O K x"']
     assert query.without(3).search == ""
+    null = RowQuery((Condition("name", "=", "null"),))
+    assert null.chips() == ['name="null"'] and RowQuery().filtered(null.text(), ["name"]) == null
 
 
 @pytest.mark.parametrize(("line", "message"), [("nme~x", "unknown column: nme"), ("'open", "unclosed quote")])

@@ -71,6 +71,13 @@ def test_edited_migration_is_refused_with_hint(database: Connection, tmp_path: P
     assert "after tables/b.sql" in text
 
 
+def test_file_that_is_still_empty_is_applied_once_it_has_statements(
+    database: Connection, tmp_path: Path
+) -> None:
+    assert apply(database, write(tmp_path, a="create table t (a)", b="\n")) == ("tables/a.sql",)
+    assert apply(database, write(tmp_path, b="create table u (a)")) == ("tables/b.sql",)
+
+
 def test_migration_named_before_applied_one_is_refused(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, b="create table t (a)"))
     assert "tables/a.sql sorts before tables/b.sql" in refusal(

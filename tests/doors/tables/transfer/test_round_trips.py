@@ -1,10 +1,11 @@
 import io
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from doors.tables.files.exporter import save
-from doors.tables.files.format import Format
+from doors.tables.files.format import FORMATS, Format
 from doors.tables.files.importer import load
 from doors.tables.guest.session import never
 from doors.tables.migrations import Migration
@@ -131,6 +132,29 @@ def test_whole_table_formats_round_trip_byte_for_byte(
     if format == "db":
         assert rows(other, 'select oid from "odd ;" order by oid') == [(7,), (9,), (40,)]
     other.close()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "column", ["at datetime", "at timestamp default current_timestamp", "at date", "n integer", "t text"]
+)
+def test_texts_of_a_table_without_strict_round_trip(
+    database: Connection, tmp_path: Path, format: Format, column: str
+) -> None:
+    texts = ["2026-01-31 10:00:00", "2026-01-31", "2026-01-31T10:00:00Z", "2026-01-31T10:00:00+02:00", " x "]
+    sql = f"create table t ({column})"
+    database.execute(sql)
+    database.executemany("insert into t values (?)", [(each,) for each in [*texts, None, 1769853600, 2.5]])
+    with closing(open_owner(tmp_path / "other.db")) as other:
+        if format in ("csv", "json", "jsonl"):
+            other.execute(sql)
+        first = exported(database, format, "t")
+        list(load(other, io.BytesIO(first), format, table="" if format in ("sql", "db") else "t"))
+        query = "select *, typeof(at) from t".replace("at", column.split()[0])
+        assert rows(other, query) == rows(database, query)
+        assert exported(other, format, "t") == first
+        if format == "csv":
+            assert first.decode().splitlines()[1:5] == texts[:4]
 
 
 def test_sql_dump_loads_in_plain_sqlite(things: Connection, tmp_path: Path) -> None:

@@ -152,14 +152,15 @@ def test_spa_serves_index_page_to_navigation(make, ask, site, path: str) -> None
     answer = ask(responder, path, HTML)
     assert (answer.status, answer.body) == (200, (site / "index.html").read_bytes())
     assert answer.headers["cache-control"] == "no-cache"
-    assert answer.headers["vary"] == "accept-encoding, accept"
+    assert answer.headers["vary"] == "accept-encoding, accept, sec-fetch-mode"
     assert ask(responder, path, HTML, method="HEAD").status == 200
+    for fields in ((), (("accept", "*/*"),), (("accept", "*/*"), ("sec-fetch-mode", "navigate"))):
+        assert ask(responder, path, *fields).body == answer.body
 
 
 def test_spa_returns_none_for_other_requests(make, ask) -> None:
     responder = make(True)
-    assert ask(responder, "/about") is None
-    assert ask(responder, "/about", ("accept", "*/*")) is None
+    assert ask(responder, "/about", ("accept", "*/*"), ("sec-fetch-mode", "cors")) is None
     assert ask(responder, "/about", ("accept", "application/json")) is None
     assert ask(responder, "/missing.js", HTML) is None
     assert ask(responder, "/about", HTML, method="POST") is None
@@ -264,7 +265,7 @@ def test_spa_serves_index_page_to_navigation_to_path_that_no_file_can_have(
 ) -> None:
     responder = make(True)
     assert ask(responder, path, HTML).body == (site / "index.html").read_bytes()
-    assert ask(responder, path) is None
+    assert ask(responder, path, ("accept", "application/json")) is None
 
 
 @pytest.mark.parametrize(
