@@ -12,8 +12,9 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Literal
 
 from pydantic import TypeAdapter
 
@@ -24,7 +25,7 @@ from engine.errors import SvcError
 from engine.gateway.routes import internal_request
 from engine.http.exchange import Handler, MemoryExchange
 from engine.manifest.model import Project
-from engine.manifest.schedules import Schedule
+from engine.manifest.schedules import Overlap, Schedule
 from engine.schedules.state import Entry, Note, Result, Run, advance, new_run
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, utc
@@ -47,20 +48,39 @@ _FORM = TypeAdapter(dict[str, Entry])
 _log = logging.getLogger("svc.server")
 
 
-class ScheduleError(SvcError):
-    """A schedule does not exist, or cannot run now."""
-
-    code = "schedule"
-
-
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A schedule of a resource, its entry, and its next occurrence; `None` while it is paused."""
+class ScheduleResult:
+    """The end of a run. `request` is the id of its request, `due` the occurrence, `started` when it began.
+
+    `status` is `null` if there was no response. An `interrupted` run did not end: its process was killed.
+    """
+
+    request: str
+    due: str
+    started: str
+    state: Literal["succeeded", "failed", "interrupted"]
+    status: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSchedule:
+    """A schedule of a resource. `at` is its cron expression or its period.
+
+    `next` is the next occurrence, `null` while the schedule is paused. `running` is the number of its runs
+    now, `last` the last end of one.
+    """
 
     resource: str
-    schedule: Schedule
-    entry: Entry
-    next: int | None
+    path: str
+    at: str
+    timezone: str
+    overlap: Overlap
+    catch_up: bool
+    paused: bool
+    next: str | None
+    running: int
+    last: ScheduleResult | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,13 +308,13 @@ class Scheduler:
         self._alive.discard(result.id)
         self._plans.pop(project, None)  # An occurrence may be queued.
 
-    async def planned(self, project: Project) -> list[Planned]:
+    async def planned(self, project: Project) -> list[PlannedSchedule]:
         """Return the schedules of a project. Raises `BucketError`."""
         if _schedules(project):
             await self._change(project.name, lambda entries: entries)
         return self.known(project)
 
-    def known(self, project: Project) -> list[Planned]:
+    def known(self, project: Project) -> list[PlannedSchedule]:
         """Return the schedules of a project as they were read last, without access to the bucket."""
         entries, listed = self._known.get(project.name, {}), []
         now = int(self._clock())
@@ -302,11 +322,21 @@ class Scheduler:
             entry = entries.get(key)
             if entry is None or entry.times != schedule.times:
                 entry = replace(entry or Entry(times="", after=0), times=schedule.times, after=now)
-            listed.append(Planned(resource, schedule, entry, _next(schedule, entry)))
+            following = _next(schedule, entry)
+            listed.append(
+                PlannedSchedule(
+                    resource=resource,
+                    **asdict(schedule),
+                    paused=entry.paused,
+                    next=utc(following) if following is not None else None,
+                    running=len(entry.running),
+                    last=_described(entry.last) if entry.last is not None else None,
+                )
+            )
         return listed
 
-    async def run_now(self, project: Project, resource: str, path: str) -> Result:
-        """Run a schedule now, paused or not, and return the end. Raises `ScheduleError`, `BucketError`."""
+    async def run_now(self, project: Project, resource: str, path: str) -> ScheduleResult:
+        """Run a schedule now, paused or not, and return the end. Raises `SvcError`."""
         key, schedule = self._find(project, resource, path)
         now = self._clock()
         run = new_run(int(now), now, self._owner)
@@ -316,7 +346,7 @@ class Scheduler:
             entry = entries.get(key) or Entry(times=schedule.times, after=int(now))
             lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
             if schedule.overlap != "allow" and not all(map(lost, entry.running)):
-                raise ScheduleError(
+                raise SvcError(
                     f"schedule {path} of {resource} is running",
                     'Wait for its end, or permit it by overlap = "allow".',
                     code="conflict",
@@ -328,13 +358,11 @@ class Scheduler:
         except BaseException:
             self._alive.discard(run.id)
             raise
-        return await asyncio.shield(spawn(self.runs, self._execute(project.name, resource, schedule, run)))
+        running = spawn(self.runs, self._execute(project.name, resource, schedule, run))
+        return _described(await asyncio.shield(running))
 
     async def pause(self, project: Project, resource: str, path: str, *, paused: bool) -> None:
-        """Pause or resume a schedule. Raises `ScheduleError`, `BucketError`.
-
-        Occurrences during a pause are not caught up.
-        """
+        """Pause or resume a schedule, whose pauses are not caught up. Raises `SvcError`."""
         key, schedule = self._find(project, resource, path)
         now = int(self._clock())
 
@@ -351,7 +379,7 @@ class Scheduler:
     def _find(self, project: Project, resource: str, path: str) -> tuple[str, Schedule]:
         found = _schedules(project).get(key := f"{resource}:{path}")
         if found is None:
-            raise ScheduleError(
+            raise SvcError(
                 f"{project.name} has no schedule {path} of {resource}",
                 "List them with `svc schedule list`.",
                 code="not-found",
@@ -366,6 +394,11 @@ def _schedules(project: Project) -> dict[str, tuple[str, Schedule]]:
         for name, resource in project.resources.items()
         for schedule in resource.schedules
     }
+
+
+def _described(result: Result) -> ScheduleResult:
+    members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
+    return ScheduleResult(request=members.pop("id"), **members)
 
 
 def _next(schedule: Schedule, entry: Entry) -> int | None:

@@ -14,7 +14,6 @@ from pydantic import Field
 from engine.certificates.state import CertificateState
 from engine.control.app import Routes
 from engine.control.projects import Projects, known
-from engine.control.routes.schedules import ScheduleOut
 from engine.control.routes.usage import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.serving import DoorUsage, ResourceStatus, State
@@ -22,7 +21,7 @@ from engine.door import Door, Stored
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Project, Resource, host_label
-from engine.schedules.scheduler import Planned
+from engine.schedules.scheduler import PlannedSchedule
 from engine.service.domains import DomainState, Names
 from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
@@ -86,7 +85,7 @@ class ResourceState(StrictModel):
     peak_memory: int | None
     records: float
     domains: list[ResourceDomain]
-    schedules: list[ScheduleOut]
+    schedules: list[PlannedSchedule]
     history: list[int]
 
 
@@ -158,7 +157,7 @@ class StatusSource:
     rates: Callable[[str], RateMeter | None]
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
-    schedules: Callable[[Project], list[Planned]]
+    schedules: Callable[[Project], list[PlannedSchedule]]
     memory: MemorySource = lambda: None
     quota: QuotaSource = lambda project: None
     domains: Callable[[str], Names] = lambda project: {}
@@ -170,7 +169,7 @@ def dev_status(
     rates: RateMeter,
     uses: DoorUsage,
     port: int,
-    schedules: Callable[[Project], list[Planned]],
+    schedules: Callable[[Project], list[PlannedSchedule]],
 ) -> StatusSource:
     """Return the status of a project in development, served on a local port."""
     return StatusSource(
@@ -216,7 +215,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
                     project,
                     each,
                     window.resources.get(each.name, Rate()),
-                    [ScheduleOut.of(planned) for planned in schedules if planned.resource == each.name],
+                    [planned for planned in schedules if planned.resource == each.name],
                 )
                 for each in served.resources.values()
             ],
@@ -258,7 +257,7 @@ def _failure(error: SvcError) -> FailureOut:
 
 
 def _resource(
-    engine: StatusSource, project: str, resource: Resource, rate: Rate, schedules: list[ScheduleOut]
+    engine: StatusSource, project: str, resource: Resource, rate: Rate, schedules: list[PlannedSchedule]
 ) -> ResourceState:
     status, domains = engine.status(project, resource.name), engine.domains(project)
     return ResourceState.from_value(
