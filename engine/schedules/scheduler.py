@@ -3,6 +3,9 @@
 The state of a project's schedules is one value of the bucket, `schedules/<project>`. A process settles an
 occurrence by compare-and-set, and only then starts it. So one of the nodes of a fleet starts it, and none
 starts it again after a kill.
+
+An occurrence is settled when `Entry.after` reaches it: it was started, skipped or missed. A run that was
+stored and did not report its end is interrupted. Times are seconds of the Unix epoch.
 """
 
 import asyncio
@@ -23,10 +26,10 @@ from engine.cancellation import cancel, spawn
 from engine.door import Severity
 from engine.errors import SvcError
 from engine.gateway.routes import internal_request
+from engine.gateway.traced_exchange import request_id
 from engine.http.exchange import Handler, MemoryExchange
 from engine.manifest.model import Project
 from engine.manifest.schedules import Overlap, Schedule
-from engine.schedules.state import Entry, Note, Result, Run, advance, new_run
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, utc
 
@@ -42,10 +45,103 @@ RETRY_SECONDS = 5.0
 FAILED_STATUS = 400
 ALERT_FAILURES = 3
 """Failures in a row after which there is an alert."""
+LATE_SECONDS = 60
+"""An occurrence that cannot start for so long is missed."""
+MAX_AHEAD = 86400
+"""An entry that is further ahead of the clock was stored by a wrong clock. It begins again."""
+Note = tuple[Literal["INFO", "WARN"], str]
+RunEnd = Literal["succeeded", "failed", "interrupted"]
+_log = logging.getLogger("svc.server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has started and not ended. `id` is that of its request, `due` its occurrence.
+
+    `owner` is the process that runs it, `NODE.TOKEN`.
+    """
+
+    id: str
+    due: int
+    started: float
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The end of a run. `status` is None if there was no response."""
+
+    id: str
+    due: int
+    started: float
+    state: RunEnd
+    status: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The state of one schedule.
+
+    `times` is `Schedule.times` of the one that it belongs to. Occurrences until `after` are settled, except
+    for `queued`, which waits for the end of a run. `last` is the end of the last run. `failures` counts the
+    failed ones since the last success, on the node `failed_on` at last.
+    """
+
+    times: str
+    after: int
+    paused: bool = False
+    running: tuple[Run, ...] = ()
+    queued: int | None = None
+    last: Result | None = None
+    failures: int = 0
+    failed_on: str = ""
+
+
 Entries = Mapping[str, Entry]
 """State by `RESOURCE:PATH`."""
 _FORM = TypeAdapter(dict[str, Entry])
-_log = logging.getLogger("svc.server")
+
+
+def advance(
+    schedule: Schedule, entry: Entry | None, now: float, owner: str, is_lost: Callable[[Run], bool]
+) -> tuple[Entry, Run | None, list[Note]]:
+    """Settle the occurrences of a schedule until now. At most one of them starts, the last one.
+
+    Returns the entry to store, and then the run to start and what to report. `is_lost` returns whether the
+    process of a run has ended.
+    """
+    notes: list[Note] = []
+    moment = int(now)
+    if entry is None:
+        entry = Entry(times=schedule.times, after=moment)
+    elif entry.times != schedule.times or entry.after > moment + MAX_AHEAD:
+        entry = replace(entry, times=schedule.times, after=moment, queued=None)
+    for run in filter(is_lost, entry.running):
+        lost = Result(id=run.id, due=run.due, started=run.started, state="interrupted")
+        notes.append(("WARN", f"the run of {utc(run.due)} was interrupted; svc does not start it again"))
+        others = tuple(each for each in entry.running if each != run)
+        entry = replace(entry, running=others, last=lost)
+    if entry.paused:
+        return entry, None, notes
+    due = schedule.latest(entry.after, moment)
+    if due is not None:
+        entry = replace(entry, after=due)
+        if moment - due > LATE_SECONDS and not schedule.catch_up:
+            notes.append(("WARN", f"{utc(due)} was missed: the service did not run then"))
+            due = None
+    if entry.running and schedule.overlap != "allow":
+        if due is not None and schedule.overlap == "queue" and entry.queued is None:
+            entry = replace(entry, queued=due)
+        elif due is not None:
+            notes.append(("WARN", f"{utc(due)} was skipped: an earlier run continues"))
+        due = None
+    elif entry.queued is not None:
+        due, entry = entry.queued, replace(entry, queued=due)
+    if due is None:
+        return entry, None, notes
+    run = Run(id=request_id(), due=due, started=now, owner=owner)
+    return replace(entry, running=(*entry.running, run)), run, notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +154,7 @@ class ScheduleResult:
     request: str
     due: str
     started: str
-    state: Literal["succeeded", "failed", "interrupted"]
+    state: RunEnd
     status: int | None
     seconds: float
 
@@ -125,14 +221,12 @@ class Scheduler:
         self.runs: set[asyncio.Task[Result]] = set()
         """The runs of this process."""
         self._loop: asyncio.Task[None] | None = None
-
-    @property
-    def active(self) -> bool:
-        """Return whether occurrences start."""
-        return self._loop is not None
+        self.active = False
+        """Whether occurrences start."""
 
     def start(self) -> None:
         """Start the occurrences of all schedules from now on."""
+        self.active = True
         self._loop = asyncio.create_task(self._run())
 
     async def stop(self, seconds: float) -> None:
@@ -339,7 +433,7 @@ class Scheduler:
         """Run a schedule now, paused or not, and return the end. Raises `SvcError`."""
         key, schedule = self._find(project, resource, path)
         now = self._clock()
-        run = new_run(int(now), now, self._owner)
+        run = Run(id=request_id(), due=int(now), started=now, owner=self._owner)
         self._alive.add(run.id)
 
         def begin(entries: Entries) -> Entries:
