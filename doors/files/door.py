@@ -19,7 +19,6 @@ from doors.files import signing
 from doors.files.store import KINDS, MAX_BYTES, MAX_PAGE, Check, Database, FileError, FileStore, StoredFile
 from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session, problem_response
 from engine.errors import SvcError
-from engine.quota import Quota
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.content_type import content_type
 
@@ -66,11 +65,7 @@ class ProjectFiles:
 
     def __init__(self, store: FileStore, key: bytes) -> None:
         """`key` signs URLs."""
-        self.store, self._key = store, key
-
-    def limit(self, quota: Quota) -> None:
-        """Limit the bytes of all files."""
-        self.store.limit_to(quota)
+        self.store, self.limit, self._key = store, store.limit_to, key
 
     async def aclose(self) -> None:
         """Refuse to store files. No file is open between requests."""

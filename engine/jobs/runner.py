@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -283,5 +283,5 @@ def _retry_after(fields: list[tuple[bytes, bytes]], now: float) -> float | None:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
-    seconds = moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.fromtimestamp(now, UTC)
-    return min(max(seconds.total_seconds(), 0.0), MAX_RETRY_AFTER_SECONDS)
+    seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - now
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from http import HTTPStatus
 from typing import Literal
 
 from pydantic import TypeAdapter
@@ -42,7 +43,6 @@ MARGIN_SECONDS = 60.0
 """A run of another node that does not end within this and its limit is lost."""
 RETRY_SECONDS = 5.0
 """Pause after the bucket failed."""
-FAILED_STATUS = 400
 ALERT_FAILURES = 3
 """Failures in a row after which there is an alert."""
 LATE_SECONDS = 60
@@ -103,6 +103,10 @@ Entries = Mapping[str, Entry]
 _FORM = TypeAdapter(dict[str, Entry])
 
 
+def _interrupted(run: Run) -> Result:
+    return Result(id=run.id, due=run.due, started=run.started, state="interrupted")
+
+
 def advance(
     schedule: Schedule, entry: Entry | None, now: float, owner: str, is_lost: Callable[[Run], bool]
 ) -> tuple[Entry, Run | None, list[Note]]:
@@ -118,10 +122,9 @@ def advance(
     elif entry.times != schedule.times or entry.after > moment + MAX_AHEAD:
         entry = replace(entry, times=schedule.times, after=moment, queued=None)
     for run in filter(is_lost, entry.running):
-        lost = Result(id=run.id, due=run.due, started=run.started, state="interrupted")
         notes.append(("WARN", f"the run of {utc(run.due)} was interrupted; svc does not start it again"))
         others = tuple(each for each in entry.running if each != run)
-        entry = replace(entry, running=others, last=lost)
+        entry = replace(entry, running=others, last=_interrupted(run))
     if entry.paused:
         return entry, None, notes
     due = schedule.latest(entry.after, moment)
@@ -366,15 +369,10 @@ class Scheduler:
             _log.exception("the run %s of the schedule %s of %s failed", run.id, schedule.path, resource)
             exchange.abort()
         status = None if exchange.aborted else exchange.status
-        result = Result(
-            id=run.id,
-            due=run.due,
-            started=run.started,
-            state="succeeded" if status is not None and status < FAILED_STATUS else "failed",
-            status=status,
-            seconds=round(time.perf_counter() - began, 3),
-        )
-        if result.state == "failed":
+        state: RunEnd = "succeeded" if status is not None and status < HTTPStatus.BAD_REQUEST else "failed"
+        seconds = round(time.perf_counter() - began, 3)
+        result = replace(_interrupted(run), state=state, status=status, seconds=seconds)
+        if state == "failed":
             outcome = f"with status {status}" if status is not None else "without a response"
             self._note(project, resource, "WARN", f"schedule {schedule.path} failed {outcome}", run.id)
         await self._store_end(project, f"{resource}:{schedule.path}", result)

@@ -141,6 +141,9 @@ class ProjectState(StrictModel):
     quota: QuotaOut | None
 
 
+SchedulesOf = Callable[[Project], list[PlannedSchedule]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
     """The running projects, by name.
@@ -157,7 +160,7 @@ class StatusSource:
     rates: Callable[[str], RateMeter | None]
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
-    schedules: Callable[[Project], list[PlannedSchedule]]
+    schedules: SchedulesOf
     memory: MemorySource = lambda: None
     quota: QuotaSource = lambda project: None
     domains: Callable[[str], Names] = lambda project: {}
@@ -165,11 +168,7 @@ class StatusSource:
 
 
 def dev_status(
-    dev: "DevProject",
-    rates: RateMeter,
-    uses: DoorUsage,
-    port: int,
-    schedules: Callable[[Project], list[PlannedSchedule]],
+    dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int, schedules: SchedulesOf
 ) -> StatusSource:
     """Return the status of a project in development, served on a local port."""
     return StatusSource(
@@ -210,13 +209,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
             address=f"{engine.url_of(project, '')}/" if served.front is not None else None,
             seconds=round(window.seconds, 1),
             resources=[
-                _resource(
-                    engine,
-                    project,
-                    each,
-                    window.resources.get(each.name, Rate()),
-                    [planned for planned in schedules if planned.resource == each.name],
-                )
+                _resource(engine, project, each, window.resources.get(each.name, Rate()), schedules)
                 for each in served.resources.values()
             ],
             mounts=[
@@ -277,5 +270,5 @@ def _resource(
             for name in resource.domains
             if name in domains
         ],
-        schedules=schedules,
+        schedules=[each for each in schedules if each.resource == resource.name],
     )
