@@ -210,11 +210,9 @@ async def run_dev(
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)
         stack.push_async_callback(runner.aclose)
-        workers = (
-            _worker_pool(settings, data, timeline, opened, reporter, storage.secret, wake)
-            if len(settings.sockets) > 1
-            else None
-        )
+        workers: WorkerPool | None = None
+        if len(settings.sockets) > 1:
+            workers = _worker_pool(settings, data, timeline, opened, reporter, storage.secret, wake)
         versions = VersionFactory(runner, settings.mode, reporter.progress, lambda _: opened)
         table = ServingTable(versions, DOMAIN, front=True)
         registered = composition.lanes()
