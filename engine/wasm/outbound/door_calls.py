@@ -17,9 +17,9 @@ from engine.errors import SvcError
 from engine.manifest.egress import Origin
 from engine.manifest.model import Resource
 from engine.trace import Call
-from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
+from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
-from engine.wasm.outbound.http import BodyError, method_of, origin_of, receive, target_of, upload
+from engine.wasm.outbound.http import method_of, origin_of, receive, target_of, upload
 from engine.wasm.outbound.messages import (
     MAX_CONCURRENT_REQUESTS,
     ErrorCode,
@@ -302,7 +302,7 @@ class _DoorCall:
         target, body = target_of(self._request), b"".join(self._parts)
         headers = tuple([(name.decode(), value) for name, value in self._request.headers])
         written = self._request.body
-        stream = self._body(written) if self._door.streams and written is not None else None
+        stream = upload(self._run, written) if self._door.streams and written is not None else None
         request = _begin_call(
             self._run, self._caller, self._method, self._host, target, headers, body, stream
         )
@@ -314,14 +314,6 @@ class _DoorCall:
         if stream is not None and not isinstance(answer, DoorResponse):
             answer = self._with_rest_discarded(answer)
         self._pending.deliver(answer)
-
-    async def _body(self, body: OutputBuffer) -> AsyncIterator[bytes]:
-        """Yield the body as the guest writes it. Raises `ConnectionError` if the guest does not finish it."""
-        try:
-            async for chunk in upload(self._run, body):
-                yield chunk
-        except BodyError as error:
-            raise ConnectionError("the guest did not finish the body") from error
 
     async def _with_rest_discarded(self, answer: Awaitable[DoorResponse]) -> DoorResponse:
         """Return an answer; a guest that still writes the body does not wait any longer."""
