@@ -147,7 +147,7 @@ def advance(
     return replace(entry, running=(*entry.running, run)), run, notes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleResult:
     """The end of a run. `request` is the id of its request, `due` the occurrence, `started` when it began.
 

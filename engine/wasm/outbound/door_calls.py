@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from http import HTTPStatus
 from time import thread_time_ns
@@ -185,6 +185,7 @@ class _PendingResponse:
     _timeout: float | None
     _future: FutureResponse
     span: Call | None = None
+    _: KW_ONLY
     _timer: asyncio.TimerHandle | None = None
 
     def deliver(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
