@@ -84,7 +84,6 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "read-only": ("API", "The table cannot be changed here."),
     "record": ("API", "A stored deployment record is corrupt or from a newer svc."),
     "row-gone": ("API", "The row was deleted meanwhile."),
-    "schedule": ("API", "The schedule cannot run; the message has the reason."),
     "secrets-key": ("API", "A secret is sealed with a key that this service lacks. Restore `secrets.key`."),
     "slow": ("API", "The request body arrived too slowly."),
     "storage-full": ("API", "The disk of the service is full; nothing was changed."),

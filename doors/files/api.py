@@ -1,14 +1,14 @@
 """The routes of a project's files, and their roles: a viewer lists and reads them, a deployer writes them."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 from quart import Response, request
 
-from doors.files.door import describe
-from doors.files.store import MAX_PAGE, FileStore, StoredFile
+from doors.files.door import FileDocument, describe
+from doors.files.store import MAX_PAGE, FileStore
 from engine.control.app import Routes, principal
 from engine.control.schemas import QueryModel
 
@@ -41,23 +41,10 @@ class PrefixQuery(QueryModel):
 
 
 @dataclass(frozen=True, slots=True)
-class FileOut:
-    """A file. `fields` are the header fields that are sent with it, `metadata` texts of the program."""
-
-    key: str
-    size: int
-    _: KW_ONLY
-    etag: str
-    modified: str
-    fields: dict[str, str]
-    metadata: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class FileList:
     """A page of files and common prefixes. `cursor` begins the next one, `null` at the end."""
 
-    files: list[FileOut]
+    files: list[FileDocument]
     prefixes: list[str]
     cursor: str | None
 
@@ -88,7 +75,7 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
         """List files in the order of the bytes of their keys; needs the role viewer."""
         query = query_args
         page = await store_of(project).list(query.prefix, query.delimiter, query.cursor, query.limit)
-        return FileList([_out(file) for file in page.files], page.prefixes, page.next or None)
+        return FileList([describe(file) for file in page.files], page.prefixes, page.next or None)
 
     @routes.get(f"{base}/usage", "viewer")
     async def usage(project: str, query_args: PrefixQuery) -> FileUsage:
@@ -106,29 +93,19 @@ def blueprint(store_of: Callable[[str], FileStore]) -> Routes:
         return response
 
     @routes.put(f"{base}/content", "deployer", takes=MEDIA_TYPE)
-    async def write(project: str, query_args: KeyQuery) -> FileOut:
+    async def write(project: str, query_args: KeyQuery) -> FileDocument:
         """Store the body as a file; needs the role deployer."""
-        user = principal().name
         fields = {"content-type": query_args.type} if query_args.type else {}
-        stored = await store_of(project).put(
-            query_args.key,
-            request.body,
-            lambda _: None,
-            fields=fields,
-            metadata={},
-            length=request.content_length,
-            by=user,
+        length, user, store = request.content_length, principal().name, store_of(project)
+        key, body = query_args.key, request.body
+        return describe(
+            await store.put(key, body, lambda _: None, fields=fields, metadata={}, length=length, by=user)
         )
-        return _out(stored)
 
     @routes.delete(f"{base}/content", "deployer")
     async def remove(project: str, query_args: KeyQuery) -> FileRemoved:
         """Remove a file; needs the role deployer."""
-        user = principal().name
-        return FileRemoved(await store_of(project).delete(query_args.key, lambda _: None, user))
+        store, user = store_of(project), principal().name
+        return FileRemoved(await store.delete(query_args.key, lambda _: None, user))
 
     return routes
-
-
-def _out(file: StoredFile) -> FileOut:
-    return FileOut(**describe(file))

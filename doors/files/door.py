@@ -7,6 +7,7 @@ URL.
 import json
 import re
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import KW_ONLY, asdict, dataclass
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http import HTTPStatus
@@ -15,11 +16,9 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from doors.files import signing
-from doors.files.problem import KINDS, FileError, problem
-from doors.files.store import MAX_BYTES, MAX_PAGE, Check, Database, FileStore, StoredFile
-from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session
+from doors.files.store import KINDS, MAX_BYTES, MAX_PAGE, Check, Database, FileError, FileStore, StoredFile
+from engine.door import Door, DoorContext, DoorRequest, DoorResponse, Headers, Session, problem_response
 from engine.errors import SvcError
-from engine.quota import Quota
 from engine.static_files.conditions import byte_range, matches, none_match
 from engine.static_files.content_type import content_type
 
@@ -66,11 +65,7 @@ class ProjectFiles:
 
     def __init__(self, store: FileStore, key: bytes) -> None:
         """`key` signs URLs."""
-        self.store, self._key = store, key
-
-    def limit(self, quota: Quota) -> None:
-        """Limit the bytes of all files."""
-        self.store.limit_to(quota)
+        self.store, self.limit, self._key = store, store.limit_to, key
 
     async def aclose(self) -> None:
         """Refuse to store files. No file is open between requests."""
@@ -102,10 +97,10 @@ class ProjectFiles:
         except SvcError as error:
             if request.call is not None:
                 request.call.code = error.code
-            return problem(error, request.caller.request_id)
+            return _problem(error, request)
         except ConnectionError:
             incomplete = FileError("the body ended early; nothing was stored", code="incomplete")
-            return problem(incomplete, request.caller.request_id)
+            return _problem(incomplete, request)
         finally:
             if request.method not in ("GET", "HEAD"):
                 request.session.written = max(request.session.written, self.store.written())
@@ -161,7 +156,7 @@ class ProjectFiles:
         page = await self.store.list(
             options.get("prefix", ""), delimiter, options.get("cursor", ""), int(limit), _stale(request)
         )
-        document = {"files": [describe(file) for file in page.files], "prefixes": page.prefixes}
+        document = {"files": [asdict(describe(file)) for file in page.files], "prefixes": page.prefixes}
         if page.next:
             document["cursor"] = page.next
         return DoorResponse(200, json.dumps(document, ensure_ascii=False).encode())
@@ -183,7 +178,7 @@ class ProjectFiles:
             requested = byte_range(header.encode(), size)
             if requested == "unsatisfiable":
                 error = FileError(f"the file has {size} bytes", code="range")
-                refused = problem(error, request.caller.request_id)
+                refused = _problem(error, request)
                 bounds: Headers = (*refused.headers, ("content-range", b"bytes */%d" % size))
                 return DoorResponse(416, refused.body, bounds)
             if requested is not None:
@@ -203,22 +198,45 @@ class ProjectFiles:
         return DoorResponse(status, headers=headers, stream=content)
 
 
-def describe(file: StoredFile) -> dict[str, Any]:
-    """Return a file as members of JSON."""
+def _problem(error: SvcError, request: DoorRequest) -> DoorResponse:
+    """Return the problem document of an error. Codes of other modules have the status of their kind."""
+    code = {"blob-damaged": "file-damaged", "blob-missing": "file-damaged"}.get(error.code, error.code)
+    code = code if code in KINDS else "storage"
+    members = {"request_id": request.caller.request_id}
+    if error.hint and isinstance(error, FileError):
+        members["hint"] = error.hint
+    return problem_response(KINDS[code].status, f"files:{code}", error.public_message, members)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDocument:
+    """A file. `fields` are the header fields that are sent with it, `metadata` texts of the program."""
+
+    key: str
+    size: int
+    _: KW_ONLY
+    etag: str
+    modified: str
+    fields: dict[str, str]
+    metadata: dict[str, str]
+
+
+def describe(file: StoredFile) -> FileDocument:
+    """Return a file as JSON shows it."""
     modified = datetime.fromtimestamp(file.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return {
-        "key": file.key,
-        "size": file.size,
-        "etag": file.etag.strip('"'),
-        "modified": modified.replace("+00:00", "Z"),
-        "fields": file.header_fields,
-        "metadata": json.loads(file.metadata),
-    }
+    return FileDocument(
+        file.key,
+        file.size,
+        etag=file.etag.strip('"'),
+        modified=modified.replace("+00:00", "Z"),
+        fields=file.header_fields,
+        metadata=json.loads(file.metadata),
+    )
 
 
 def _stored(file: StoredFile) -> DoorResponse:
     headers = (("content-type", b"application/json"), ("etag", file.etag.encode()))
-    return DoorResponse(201, json.dumps(describe(file), ensure_ascii=False).encode(), headers)
+    return DoorResponse(201, json.dumps(asdict(describe(file)), ensure_ascii=False).encode(), headers)
 
 
 def _for_clients(fields: dict[str, str]) -> dict[str, str]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
-from doors.files.problem import FileError
-from doors.files.store import MAX_BYTES, check_key
+from doors.files.store import MAX_BYTES, FileError, check_key
 
 PATH = "/.svc/files/"
 """Path of signed URLs, at each public host of the project."""

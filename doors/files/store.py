@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from doors.files.problem import FileError, not_found
 from engine.bucket.protocols import BlobCorrupt, BlobMissing, Blobs, Digest
-from engine.door import Caller, Session
+from engine.door import Caller, ProblemKind, Session
+from engine.errors import SvcError
 from engine.quota import NO_QUOTA, Quota
 
 MAX_KEY_BYTES = 512
@@ -43,6 +43,28 @@ _CREATE = (
 """The statements that create the index. Triggers count its rows, so that totals cost no scan."""
 _COLUMNS = "key, sha256, size, fields, metadata, modified_ms, checks"
 T = TypeVar("T")
+KINDS = {
+    "bad-request": ProblemKind(400, "An option, a header or a number is not valid."),
+    "bad-key": ProblemKind(400, "The key is not valid."),
+    "length-mismatch": ProblemKind(400, "The body is longer or shorter than its content-length."),
+    "incomplete": ProblemKind(400, "The body ended early. Nothing was stored."),
+    "bad-signature": ProblemKind(403, "The signed URL was altered, has expired, or is for another request."),
+    "not-found": ProblemKind(404, "The file or the path does not exist."),
+    "method-not-allowed": ProblemKind(405, "The path has no such method."),
+    "precondition": ProblemKind(412, "The file does not meet the condition of the request."),
+    "too-large": ProblemKind(413, "The file or its metadata is over its limit."),
+    "range": ProblemKind(416, "The file has no bytes in this range."),
+    "storage": ProblemKind(500, "The file or the index cannot be read or written."),
+    "file-damaged": ProblemKind(500, "The bytes of the file changed on disk, or are missing."),
+    "busy": ProblemKind(503, "Another writer is active; try again in a moment."),
+    "unavailable": ProblemKind(503, "The fleet does not answer; try again in a moment."),
+    "storage-full": ProblemKind(507, "The disk is full."),
+    "storage-quota": ProblemKind(507, "The files, or the tables, have reached the quota of their project."),
+}
+
+
+class FileError(SvcError):
+    """A file cannot be read or written; `code` is one of `KINDS`."""
 
 
 class StoredFile(NamedTuple):
@@ -145,7 +167,7 @@ class FileStore:
         check_key(key)
         file = await self._read(lambda connection: _find(connection, key), None, stale)
         if file is None:
-            raise not_found(key)
+            raise _not_found(key)
         return file
 
     async def read(self, file: StoredFile, start: int, stop: int) -> AsyncGenerator[bytes, None]:
@@ -196,7 +218,7 @@ class FileStore:
         def work(connection: Any) -> StoredFile:
             file = _find(connection, source)
             if file is None:
-                raise not_found(source)
+                raise _not_found(source)
             file = file._replace(key=key, modified_ms=time.time_ns() // 10**6)
             self._replace(connection, key, file, check)
             return file
@@ -356,6 +378,10 @@ def _page(connection: Any, prefix: str, delimiter: str, start: str, limit: int) 
             files.append(StoredFile(*row))
         else:
             return Page(files, prefixes, "")
+
+
+def _not_found(key: str) -> FileError:
+    return FileError(f"there is no file {key!r}", code="not-found")
 
 
 def _over_quota(limit: int) -> FileError:

@@ -33,9 +33,7 @@ DoorsOf = Callable[[str], Mapping[str, DoorBinding]]
 
 
 def public_door(doors: Mapping[str, DoorBinding], path: str) -> DoorBinding | None:
-    """Return the Door that answers a path of clients, or `None`."""
-    if not path.startswith(PUBLIC):
-        return None
+    """Return the Door that answers a path below `PUBLIC`, or `None`."""
     door = doors.get(path.removeprefix(PUBLIC).partition("/")[0])
     return door if door is not None and door.streams else None
 

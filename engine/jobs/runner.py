@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -258,14 +258,7 @@ class JobRunner:
         return self._failed(name, job, request, error, after=after, final=status in FINAL)
 
     def _failed(
-        self,
-        name: str,
-        job: Job,
-        request: str,
-        error: str,
-        *,
-        after: float | None = None,
-        final: bool = False,
+        self, name: str, job: Job, id_: str, error: str, *, after: float | None = None, final: bool = False
     ) -> Ended:
         """Log a failure, and return the end of the try."""
         level: Severity = "WARN"
@@ -277,8 +270,8 @@ class JobRunner:
             due = self._clock() + (backoff if after is None else after)
             text = f"failed: {error}; it runs again at {utc(due)}"
         text = f"job {job.id} {job.path}: try {job.tries} of {job.max_tries} {text}"
-        self._timeline_of(name).append(PlatformRecord(time.time_ns(), job.resource, level, text, request))
-        return Ended(job.id, due=None if due is None else int(due * 1000), request=request, error=error)
+        self._timeline_of(name).append(PlatformRecord(time.time_ns(), job.resource, level, text, id_))
+        return Ended(job.id, due=None if due is None else int(due * 1000), request=id_, error=error)
 
 
 def _retry_after(fields: list[tuple[bytes, bytes]], now: float) -> float | None:
@@ -290,5 +283,5 @@ def _retry_after(fields: list[tuple[bytes, bytes]], now: float) -> float | None:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
-    seconds = moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.fromtimestamp(now, UTC)
-    return min(max(seconds.total_seconds(), 0.0), MAX_RETRY_AFTER_SECONDS)
+    seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - now
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

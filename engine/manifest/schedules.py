@@ -91,7 +91,7 @@ def at_problem(at: str) -> tuple[str, str] | None:
     if text.startswith("every"):
         if _PERIOD.fullmatch(text) is None:
             return f'"{at}" is not a period', 'Write whole minutes, hours or days: "every 5m".'
-        if not 0 < (_period(at) or 0) <= _MAX_PERIOD:
+        if not 0 < _period(at) <= _MAX_PERIOD:
             return f'"{at}" is out of range', "A period has 1 minute to 366 days."
         return None
     if text.startswith("@"):
@@ -106,9 +106,7 @@ def at_problem(at: str) -> tuple[str, str] | None:
             'Write minute, hour, day of month, month and day of week: "0 3 * * *" is each day at three.',
         )
     for index, (field, (name, most, allowed)) in enumerate(zip(at.split(), _FIELDS, strict=True)):
-        alone = ["*"] * len(_FIELDS)
-        alone[index] = field
-        if not _valid(" ".join(alone)):
+        if not _valid(" ".join(["*"] * index + [field] + ["*"] * (4 - index))):
             hint = f"Write {allowed}; also *, ranges (1-5), lists (1,3) and steps (*/2)."
             return f'the {name} field "{field}" of "{at}" is not valid', hint
         # Cron takes such a step, and runs at the first of the numbers alone.

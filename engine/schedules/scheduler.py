@@ -3,6 +3,9 @@
 The state of a project's schedules is one value of the bucket, `schedules/<project>`. A process settles an
 occurrence by compare-and-set, and only then starts it. So one of the nodes of a fleet starts it, and none
 starts it again after a kill.
+
+An occurrence is settled when `Entry.after` reaches it: it was started, skipped or missed. A run that was
+stored and did not report its end is interrupted. Times are seconds of the Unix epoch.
 """
 
 import asyncio
@@ -12,8 +15,10 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from http import HTTPStatus
+from typing import Literal
 
 from pydantic import TypeAdapter
 
@@ -22,10 +27,10 @@ from engine.cancellation import cancel, spawn
 from engine.door import Severity
 from engine.errors import SvcError
 from engine.gateway.routes import internal_request
+from engine.gateway.traced_exchange import request_id
 from engine.http.exchange import Handler, MemoryExchange
 from engine.manifest.model import Project
-from engine.manifest.schedules import Schedule
-from engine.schedules.state import Entry, Note, Result, Run, advance, new_run
+from engine.manifest.schedules import Overlap, Schedule
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, utc
 
@@ -38,29 +43,143 @@ MARGIN_SECONDS = 60.0
 """A run of another node that does not end within this and its limit is lost."""
 RETRY_SECONDS = 5.0
 """Pause after the bucket failed."""
-FAILED_STATUS = 400
 ALERT_FAILURES = 3
 """Failures in a row after which there is an alert."""
-Entries = Mapping[str, Entry]
-"""State by `RESOURCE:PATH`."""
-_FORM = TypeAdapter(dict[str, Entry])
+LATE_SECONDS = 60
+"""An occurrence that cannot start for so long is missed."""
+MAX_AHEAD = 86400
+"""An entry that is further ahead of the clock was stored by a wrong clock. It begins again."""
+Note = tuple[Literal["INFO", "WARN"], str]
+RunEnd = Literal["succeeded", "failed", "interrupted"]
 _log = logging.getLogger("svc.server")
 
 
-class ScheduleError(SvcError):
-    """A schedule does not exist, or cannot run now."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has started and not ended. `id` is that of its request, `due` its occurrence.
 
-    code = "schedule"
+    `owner` is the process that runs it, `NODE.TOKEN`.
+    """
+
+    id: str
+    due: int
+    started: float
+    owner: str
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A schedule of a resource, its entry, and its next occurrence; `None` while it is paused."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The end of a run. `status` is None if there was no response."""
+
+    id: str
+    due: int
+    started: float
+    state: RunEnd
+    status: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The state of one schedule.
+
+    `times` is `Schedule.times` of the one that it belongs to. Occurrences until `after` are settled, except
+    for `queued`, which waits for the end of a run. `last` is the end of the last run. `failures` counts the
+    failed ones since the last success, on the node `failed_on` at last.
+    """
+
+    times: str
+    after: int
+    paused: bool = False
+    running: tuple[Run, ...] = ()
+    queued: int | None = None
+    last: Result | None = None
+    failures: int = 0
+    failed_on: str = ""
+
+
+Entries = Mapping[str, Entry]
+"""State by `RESOURCE:PATH`."""
+_FORM = TypeAdapter(dict[str, Entry])
+
+
+def _interrupted(run: Run) -> Result:
+    return Result(id=run.id, due=run.due, started=run.started, state="interrupted")
+
+
+def advance(
+    schedule: Schedule, entry: Entry | None, now: float, owner: str, is_lost: Callable[[Run], bool]
+) -> tuple[Entry, Run | None, list[Note]]:
+    """Settle the occurrences of a schedule until now. At most one of them starts, the last one.
+
+    Returns the entry to store, and then the run to start and what to report. `is_lost` returns whether the
+    process of a run has ended.
+    """
+    notes: list[Note] = []
+    moment = int(now)
+    if entry is None:
+        entry = Entry(times=schedule.times, after=moment)
+    elif entry.times != schedule.times or entry.after > moment + MAX_AHEAD:
+        entry = replace(entry, times=schedule.times, after=moment, queued=None)
+    for run in filter(is_lost, entry.running):
+        notes.append(("WARN", f"the run of {utc(run.due)} was interrupted; svc does not start it again"))
+        others = tuple(each for each in entry.running if each != run)
+        entry = replace(entry, running=others, last=_interrupted(run))
+    if entry.paused:
+        return entry, None, notes
+    due = schedule.latest(entry.after, moment)
+    if due is not None:
+        entry = replace(entry, after=due)
+        if moment - due > LATE_SECONDS and not schedule.catch_up:
+            notes.append(("WARN", f"{utc(due)} was missed: the service did not run then"))
+            due = None
+    if entry.running and schedule.overlap != "allow":
+        if due is not None and schedule.overlap == "queue" and entry.queued is None:
+            entry = replace(entry, queued=due)
+        elif due is not None:
+            notes.append(("WARN", f"{utc(due)} was skipped: an earlier run continues"))
+        due = None
+    elif entry.queued is not None:
+        due, entry = entry.queued, replace(entry, queued=due)
+    if due is None:
+        return entry, None, notes
+    run = Run(id=request_id(), due=due, started=now, owner=owner)
+    return replace(entry, running=(*entry.running, run)), run, notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleResult:
+    """The end of a run. `request` is the id of its request, `due` the occurrence, `started` when it began.
+
+    `status` is `null` if there was no response. An `interrupted` run did not end: its process was killed.
+    """
+
+    request: str
+    due: str
+    started: str
+    state: RunEnd
+    status: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSchedule:
+    """A schedule of a resource. `at` is its cron expression or its period.
+
+    `next` is the next occurrence, `null` while the schedule is paused. `running` is the number of its runs
+    now, `last` the last end of one.
+    """
 
     resource: str
-    schedule: Schedule
-    entry: Entry
-    next: int | None
+    path: str
+    at: str
+    timezone: str
+    overlap: Overlap
+    catch_up: bool
+    paused: bool
+    next: str | None
+    running: int
+    last: ScheduleResult | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +224,12 @@ class Scheduler:
         self.runs: set[asyncio.Task[Result]] = set()
         """The runs of this process."""
         self._loop: asyncio.Task[None] | None = None
-
-    @property
-    def active(self) -> bool:
-        """Return whether occurrences start."""
-        return self._loop is not None
+        self.active = False
+        """Whether occurrences start."""
 
     def start(self) -> None:
         """Start the occurrences of all schedules from now on."""
+        self.active = True
         self._loop = asyncio.create_task(self._run())
 
     async def stop(self, seconds: float) -> None:
@@ -252,15 +369,10 @@ class Scheduler:
             _log.exception("the run %s of the schedule %s of %s failed", run.id, schedule.path, resource)
             exchange.abort()
         status = None if exchange.aborted else exchange.status
-        result = Result(
-            id=run.id,
-            due=run.due,
-            started=run.started,
-            state="succeeded" if status is not None and status < FAILED_STATUS else "failed",
-            status=status,
-            seconds=round(time.perf_counter() - began, 3),
-        )
-        if result.state == "failed":
+        state: RunEnd = "succeeded" if status is not None and status < HTTPStatus.BAD_REQUEST else "failed"
+        seconds = round(time.perf_counter() - began, 3)
+        result = replace(_interrupted(run), state=state, status=status, seconds=seconds)
+        if state == "failed":
             outcome = f"with status {status}" if status is not None else "without a response"
             self._note(project, resource, "WARN", f"schedule {schedule.path} failed {outcome}", run.id)
         await self._store_end(project, f"{resource}:{schedule.path}", result)
@@ -288,13 +400,13 @@ class Scheduler:
         self._alive.discard(result.id)
         self._plans.pop(project, None)  # An occurrence may be queued.
 
-    async def planned(self, project: Project) -> list[Planned]:
+    async def planned(self, project: Project) -> list[PlannedSchedule]:
         """Return the schedules of a project. Raises `BucketError`."""
         if _schedules(project):
             await self._change(project.name, lambda entries: entries)
         return self.known(project)
 
-    def known(self, project: Project) -> list[Planned]:
+    def known(self, project: Project) -> list[PlannedSchedule]:
         """Return the schedules of a project as they were read last, without access to the bucket."""
         entries, listed = self._known.get(project.name, {}), []
         now = int(self._clock())
@@ -302,21 +414,31 @@ class Scheduler:
             entry = entries.get(key)
             if entry is None or entry.times != schedule.times:
                 entry = replace(entry or Entry(times="", after=0), times=schedule.times, after=now)
-            listed.append(Planned(resource, schedule, entry, _next(schedule, entry)))
+            following = _next(schedule, entry)
+            listed.append(
+                PlannedSchedule(
+                    resource=resource,
+                    **asdict(schedule),
+                    paused=entry.paused,
+                    next=utc(following) if following is not None else None,
+                    running=len(entry.running),
+                    last=_described(entry.last) if entry.last is not None else None,
+                )
+            )
         return listed
 
-    async def run_now(self, project: Project, resource: str, path: str) -> Result:
-        """Run a schedule now, paused or not, and return the end. Raises `ScheduleError`, `BucketError`."""
+    async def run_now(self, project: Project, resource: str, path: str) -> ScheduleResult:
+        """Run a schedule now, paused or not, and return the end. Raises `SvcError`."""
         key, schedule = self._find(project, resource, path)
         now = self._clock()
-        run = new_run(int(now), now, self._owner)
+        run = Run(id=request_id(), due=int(now), started=now, owner=self._owner)
         self._alive.add(run.id)
 
         def begin(entries: Entries) -> Entries:
             entry = entries.get(key) or Entry(times=schedule.times, after=int(now))
             lost = partial(self._is_lost, now, project.resources[resource].run_limit_secs)
             if schedule.overlap != "allow" and not all(map(lost, entry.running)):
-                raise ScheduleError(
+                raise SvcError(
                     f"schedule {path} of {resource} is running",
                     'Wait for its end, or permit it by overlap = "allow".',
                     code="conflict",
@@ -328,13 +450,11 @@ class Scheduler:
         except BaseException:
             self._alive.discard(run.id)
             raise
-        return await asyncio.shield(spawn(self.runs, self._execute(project.name, resource, schedule, run)))
+        running = spawn(self.runs, self._execute(project.name, resource, schedule, run))
+        return _described(await asyncio.shield(running))
 
     async def pause(self, project: Project, resource: str, path: str, *, paused: bool) -> None:
-        """Pause or resume a schedule. Raises `ScheduleError`, `BucketError`.
-
-        Occurrences during a pause are not caught up.
-        """
+        """Pause or resume a schedule, whose pauses are not caught up. Raises `SvcError`."""
         key, schedule = self._find(project, resource, path)
         now = int(self._clock())
 
@@ -351,7 +471,7 @@ class Scheduler:
     def _find(self, project: Project, resource: str, path: str) -> tuple[str, Schedule]:
         found = _schedules(project).get(key := f"{resource}:{path}")
         if found is None:
-            raise ScheduleError(
+            raise SvcError(
                 f"{project.name} has no schedule {path} of {resource}",
                 "List them with `svc schedule list`.",
                 code="not-found",
@@ -366,6 +486,11 @@ def _schedules(project: Project) -> dict[str, tuple[str, Schedule]]:
         for name, resource in project.resources.items()
         for schedule in resource.schedules
     }
+
+
+def _described(result: Result) -> ScheduleResult:
+    members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
+    return ScheduleResult(request=members.pop("id"), **members)
 
 
 def _next(schedule: Schedule, entry: Entry) -> int | None:

@@ -41,15 +41,8 @@ def list_files(
         return
     rows: list[list[stdout.Cell]] = [[("", ""), ("", ""), ("", ""), (each, "bold")] for each in prefixes]
     for each in found:
-        kind = each["fields"].get("content-type", "")
-        rows.append(
-            [
-                (size(each["size"]), ""),
-                (local_time(each["modified"]), "dim"),
-                (kind, "dim"),
-                (each["key"], ""),
-            ]
-        )
+        kind, modified = each["fields"].get("content-type", ""), local_time(each["modified"])
+        rows.append([(size(each["size"]), ""), (modified, "dim"), (kind, "dim"), (each["key"], "")])
     stdout.table(["size", "modified", "type", "key"], rows)
 
 

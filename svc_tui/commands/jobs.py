@@ -36,7 +36,7 @@ def list_jobs(
     stdout.answer(listed, map(_line, listed["jobs"]), as_json=as_json)
     if not as_json:
         counts = ", ".join(f"{listed[name]:,} {name}" for name in _TONES)
-        stderr.note(f"{counts}" if any(listed[name] for name in _TONES) else f"{project} has no jobs")
+        stderr.note(counts if any(listed[name] for name in _TONES) else f"{project} has no jobs")
         if len(listed["jobs"]) == limit:
             stderr.note(f"the next ones: svc jobs list --after {listed['jobs'][-1]['id']}")
 
@@ -50,12 +50,9 @@ def show(
     """Show a job with its body."""
     with open_project(service) as (client, project):
         job = client.call("GET", f"/v1/projects/{project}/jobs/{id}")
-    lines: list[Text | str] = [
-        _line(job),
-        *([f"log: svc logs --request {job['request']}"] if job["request"] else []),
-    ]
-    body = job["body"] if job["body"] is not None else f"base64 {job['base64']}"
-    stdout.answer(job, [*lines, *([body] if job["size"] else [])], as_json=as_json)
+    log = [f"log: svc logs --request {job['request']}"] if job["request"] else []
+    body = [job["body"] if job["body"] is not None else f"base64 {job['base64']}"] if job["size"] else []
+    stdout.answer(job, [_line(job), *log, *body], as_json=as_json)
 
 
 @jobs.command()

@@ -202,17 +202,17 @@ async def run_dev(
         await migrating.apply()
         storage = DoorStorage(FolderBlobs(data), secrets.token_bytes(32))
         await _collect_blobs(data, storage.blobs)
-        opened = Doors(
-            composition.doors(), project.name, data, timeline, storage, on_work=lambda name: jobs.wake(name)
-        )
+
+        def wake(name: str) -> None:
+            jobs.wake(name)
+
+        opened = Doors(composition.doors(), project.name, data, timeline, storage, on_work=wake)
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)
         stack.push_async_callback(runner.aclose)
-        workers = (
-            _worker_pool(settings, data, timeline, opened, reporter, storage.secret, lambda: jobs)
-            if len(settings.sockets) > 1
-            else None
-        )
+        workers: WorkerPool | None = None
+        if len(settings.sockets) > 1:
+            workers = _worker_pool(settings, data, timeline, opened, reporter, storage.secret, wake)
         versions = VersionFactory(runner, settings.mode, reporter.progress, lambda _: opened)
         table = ServingTable(versions, DOMAIN, front=True)
         registered = composition.lanes()
@@ -233,32 +233,22 @@ async def run_dev(
         await dev.start()
         rates = RateMeter(lambda: dev.project)
         timeline.subscribe(rates)
-        gateway = Gateway(
-            lambda: table.routes,
-            lambda _: timeline,
-            GatewaySettings(dev=True, max_body=settings.max_body, record=True),
-            doors_of=lambda _: opened.open,
-        )
+
+        def projects() -> dict[str, Project]:
+            return {dev.project.name: dev.project}
+
+        def timelines(_: str) -> TimelineBus:
+            return timeline
+
+        limits = GatewaySettings(dev=True, max_body=settings.max_body, record=True)
+        gateway = Gateway(lambda: table.routes, timelines, limits, doors_of=lambda _: opened.open)
         cells = KeyValueFile(data / SCHEDULES_FILE)
         stack.push_async_callback(cells.aclose)
         share = BackgroundShare(runner.pool, runner.quotas)
-        scheduler = Scheduler(
-            cells.open,
-            lambda: {dev.project.name: dev.project},
-            gateway,
-            lambda _: timeline,
-            node=str(os.getpid()),
-            turn=share.run,
-        )
+        scheduler = Scheduler(cells.open, projects, gateway, timelines, node=str(os.getpid()), turn=share.run)
         stack.push_async_callback(scheduler.aclose)
-        jobs = JobRunner(
-            lambda: {dev.project.name: dev.project},
-            lambda _: opened.jobs,
-            gateway,
-            lambda _: timeline,
-            share,
-            node=str(os.getpid()) if other is not None and other.is_running else "dev",
-        )
+        node = str(os.getpid()) if other is not None and other.is_running else "dev"
+        jobs = JobRunner(projects, lambda _: opened.jobs, gateway, timelines, share, node=node)
         stack.push_async_callback(jobs.aclose)
         replayer = Replayer(gateway, timeline)
         control = partial(_blueprints, dev, data, settings.port, rates, opened, replayer, scheduler, jobs)
@@ -312,7 +302,7 @@ def _worker_pool(
     opened: Doors,
     reporter: Reporter,
     door_secret: bytes,
-    jobs: Callable[[], JobRunner],
+    wake: Callable[[str], None],
 ) -> WorkerPool:
     config = WorkerConfig(
         multi_project=False,
@@ -331,7 +321,7 @@ def _worker_pool(
         config=config,
         timeline_of=lambda _: timeline,
         uses_of=lambda _: opened.uses,
-        on_work=lambda name: jobs().wake(name),
+        on_work=wake,
         warn=lambda text: reporter.warn(SvcError(text)),
         program="svc_tui.worker",
     )

@@ -1,8 +1,8 @@
 """Routes and models for the schedules of projects: their state, runs on request, and pauses."""
 
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,72 +10,19 @@ from engine.control.app import Routes, require
 from engine.control.projects import known
 from engine.control.schemas import StrictModel
 from engine.manifest.model import Project
-from engine.manifest.schedules import MAX_PATH_CHARS, Overlap
-from engine.schedules.scheduler import Planned, Scheduler
-from engine.schedules.state import Result
-from engine.timeline.record import utc
+from engine.manifest.schedules import MAX_PATH_CHARS
+from engine.schedules.scheduler import PlannedSchedule, Scheduler, ScheduleResult
 
 
-class ScheduleResult(StrictModel):
-    """The end of a run. `request` is the id of its request, `due` the occurrence, `started` when it began.
-
-    `status` is `null` if there was no response. An `interrupted` run did not end: its process was killed.
-    """
-
-    request: str
-    due: str
-    started: str
-    state: Literal["succeeded", "failed", "interrupted"]
-    status: int | None
-    seconds: float
-
-    @classmethod
-    def of(cls, result: Result) -> "ScheduleResult":
-        """Return the response model of a result."""
-        members = asdict(result) | {"due": utc(result.due), "started": utc(result.started)}
-        return cls(request=members.pop("id"), **members)
-
-
-class ScheduleOut(StrictModel):
-    """A schedule of a resource. `at` is its cron expression or its period.
-
-    `next` is the next occurrence, `null` while the schedule is paused. `running` is the number of its runs
-    now, `last` the last end of one.
-    """
-
-    resource: str
-    path: str
-    at: str
-    timezone: str
-    overlap: Overlap
-    catch_up: bool
-    paused: bool
-    next: str | None
-    running: int
-    last: ScheduleResult | None
-
-    @classmethod
-    def of(cls, planned: Planned) -> "ScheduleOut":
-        """Return the response model of a schedule."""
-        entry = planned.entry
-        return cls(
-            resource=planned.resource,
-            **asdict(planned.schedule),
-            paused=entry.paused,
-            next=utc(planned.next) if planned.next is not None else None,
-            running=len(entry.running),
-            last=ScheduleResult.of(entry.last) if entry.last is not None else None,
-        )
-
-
-class ScheduleList(StrictModel):
+@dataclass(frozen=True, slots=True)
+class ScheduleList:
     """The schedules of a project, in the order of the manifest.
 
     `active` is whether they run: in development, they do with `svc dev --schedules`.
     """
 
     active: bool
-    schedules: list[ScheduleOut]
+    schedules: list[PlannedSchedule]
 
 
 class ScheduleRequest(StrictModel):
@@ -96,8 +43,7 @@ def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> 
     routes = Routes("schedules", __name__)
 
     async def listed(project: Project) -> ScheduleList:
-        schedules = [ScheduleOut.of(each) for each in await scheduler.planned(project)]
-        return ScheduleList(active=scheduler.active, schedules=schedules)
+        return ScheduleList(scheduler.active, await scheduler.planned(project))
 
     @routes.get("/v1/projects/<project>/schedules")
     async def schedules(project: str) -> ScheduleList:
@@ -110,7 +56,7 @@ def blueprint(scheduler: Scheduler, served: Callable[[str], Project | None]) -> 
         """Run a schedule now, paused or not, and return its end."""
         require(project, "deployer")
         found = known(served(project), project)
-        return ScheduleResult.of(await scheduler.run_now(found, data.resource, data.path))
+        return await scheduler.run_now(found, data.resource, data.path)
 
     @routes.put("/v1/projects/<project>/schedules/paused")
     async def pause(project: str, data: PauseRequest) -> ScheduleList:

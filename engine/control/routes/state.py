@@ -14,7 +14,6 @@ from pydantic import Field
 from engine.certificates.state import CertificateState
 from engine.control.app import Routes
 from engine.control.projects import Projects, known
-from engine.control.routes.schedules import ScheduleOut
 from engine.control.routes.usage import MemorySource, MemoryState, QuotaOut, QuotaSource
 from engine.control.schemas import QueryModel, StrictModel
 from engine.deploy.serving import DoorUsage, ResourceStatus, State
@@ -22,7 +21,7 @@ from engine.door import Door, Stored
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Project, Resource, host_label
-from engine.schedules.scheduler import Planned
+from engine.schedules.scheduler import PlannedSchedule
 from engine.service.domains import DomainState, Names
 from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
@@ -86,7 +85,7 @@ class ResourceState(StrictModel):
     peak_memory: int | None
     records: float
     domains: list[ResourceDomain]
-    schedules: list[ScheduleOut]
+    schedules: list[PlannedSchedule]
     history: list[int]
 
 
@@ -142,6 +141,9 @@ class ProjectState(StrictModel):
     quota: QuotaOut | None
 
 
+SchedulesOf = Callable[[Project], list[PlannedSchedule]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
     """The running projects, by name.
@@ -158,7 +160,7 @@ class StatusSource:
     rates: Callable[[str], RateMeter | None]
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
-    schedules: Callable[[Project], list[Planned]]
+    schedules: SchedulesOf
     memory: MemorySource = lambda: None
     quota: QuotaSource = lambda project: None
     domains: Callable[[str], Names] = lambda project: {}
@@ -166,11 +168,7 @@ class StatusSource:
 
 
 def dev_status(
-    dev: "DevProject",
-    rates: RateMeter,
-    uses: DoorUsage,
-    port: int,
-    schedules: Callable[[Project], list[Planned]],
+    dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int, schedules: SchedulesOf
 ) -> StatusSource:
     """Return the status of a project in development, served on a local port."""
     return StatusSource(
@@ -211,13 +209,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Sequence[Door]) -
             address=f"{engine.url_of(project, '')}/" if served.front is not None else None,
             seconds=round(window.seconds, 1),
             resources=[
-                _resource(
-                    engine,
-                    project,
-                    each,
-                    window.resources.get(each.name, Rate()),
-                    [ScheduleOut.of(planned) for planned in schedules if planned.resource == each.name],
-                )
+                _resource(engine, project, each, window.resources.get(each.name, Rate()), schedules)
                 for each in served.resources.values()
             ],
             mounts=[
@@ -258,7 +250,7 @@ def _failure(error: SvcError) -> FailureOut:
 
 
 def _resource(
-    engine: StatusSource, project: str, resource: Resource, rate: Rate, schedules: list[ScheduleOut]
+    engine: StatusSource, project: str, resource: Resource, rate: Rate, schedules: list[PlannedSchedule]
 ) -> ResourceState:
     status, domains = engine.status(project, resource.name), engine.domains(project)
     return ResourceState.from_value(
@@ -278,5 +270,5 @@ def _resource(
             for name in resource.domains
             if name in domains
         ],
-        schedules=schedules,
+        schedules=[each for each in schedules if each.resource == resource.name],
     )

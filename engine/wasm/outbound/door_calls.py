@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from http import HTTPStatus
 from time import thread_time_ns
@@ -17,9 +17,9 @@ from engine.errors import SvcError
 from engine.manifest.egress import Origin
 from engine.manifest.model import Resource
 from engine.trace import Call
-from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
+from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
-from engine.wasm.outbound.http import BodyError, method_of, origin_of, receive, target_of, upload
+from engine.wasm.outbound.http import method_of, origin_of, receive, target_of, upload
 from engine.wasm.outbound.messages import (
     MAX_CONCURRENT_REQUESTS,
     ErrorCode,
@@ -79,7 +79,7 @@ class DoorRouter:
         if door is None or (origin.scheme, origin.port) != ("http", 80):
             run.notice("WARN", self._no_such_door(origin))
             raise RequestRefused("HTTP-request-denied")
-        call = _DoorCall(door, run, request=request, caller=self._caller(run), future=future)
+        call = _DoorCall(door, run, request, self._caller(run), future)
         run.on_loop(call.advance)
 
     def call(self, run: RunState, name: str, path: str, body: bytes) -> DoorResponse | FutureResponse | None:
@@ -90,14 +90,9 @@ class DoorRouter:
         """
         host = f"{name}.{DOMAIN}"
         door = self._doors.get(host)
-        if (
-            door is None
-            or door.streams
-            or len(body) > door.max_body
-            or len(run.tasks) >= MAX_CONCURRENT_REQUESTS
-        ):
+        if door is None or door.streams or len(body) > door.max_body:
             return None
-        if not (path.startswith("/") and is_path(path)):
+        if len(run.tasks) >= MAX_CONCURRENT_REQUESTS or not (path.startswith("/") and is_path(path)):
             return None
         request = _begin_call(run, self._caller(run), "POST", host, path, (), body)
         answer = _invoke(run, host, door, request)
@@ -181,23 +176,17 @@ def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse
     )
 
 
+@dataclass(slots=True, eq=False)
 class _PendingResponse:
-    """A Door's response in progress, which settles the guest's future. `patience` is a timeout in seconds."""
+    """A Door's response in progress, which settles the guest's future. Its timeout is in seconds."""
 
-    def __init__(
-        self,
-        run: RunState,
-        host: str,
-        patience: float | None,
-        future: FutureResponse,
-        span: Call | None = None,
-    ) -> None:
-        self._run = run
-        self._host = host
-        self._timeout = patience
-        self._future = future
-        self.span = span
-        self._timer: asyncio.TimerHandle | None = None
+    _run: RunState
+    _host: str
+    _timeout: float | None
+    _future: FutureResponse
+    span: Call | None = None
+    _: KW_ONLY
+    _timer: asyncio.TimerHandle | None = None
 
     def deliver(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
         """Settle the future with a response, now or when it is available."""
@@ -259,26 +248,15 @@ class _DoorCall:
     """A request to a Door, sent once the guest has written the complete body, or at once if it streams."""
 
     def __init__(
-        self,
-        door: DoorBinding,
-        run: RunState,
-        *,
-        request: OutgoingRequest,
-        caller: Caller,
-        future: FutureResponse,
+        self, door: DoorBinding, run: RunState, request: OutgoingRequest, by: Caller, future: FutureResponse
     ) -> None:
-        self._door = door
-        self._run = run
-        self._host = request.authority
-        self._request = request
-        self._method = method_of(request)
-        self._caller = caller
+        self._door, self._run, self._request, self._caller = door, run, request, by
+        self._host, self._method = request.authority, method_of(request)
         timeout = request.first_byte_timeout
         patience = None if timeout is None else timeout / 1e9
         self._pending = _PendingResponse(run, self._host, patience, future)
         self._parts: list[bytes] = []
-        self._size = 0
-        self._invoked = False
+        self._size, self._invoked = 0, False
         if request.body is not None and not door.streams:
             request.body.on_change = partial(run.on_loop, self.advance)
 
@@ -325,7 +303,7 @@ class _DoorCall:
         target, body = target_of(self._request), b"".join(self._parts)
         headers = tuple([(name.decode(), value) for name, value in self._request.headers])
         written = self._request.body
-        stream = self._body(written) if self._door.streams and written is not None else None
+        stream = upload(self._run, written) if self._door.streams and written is not None else None
         request = _begin_call(
             self._run, self._caller, self._method, self._host, target, headers, body, stream
         )
@@ -337,14 +315,6 @@ class _DoorCall:
         if stream is not None and not isinstance(answer, DoorResponse):
             answer = self._with_rest_discarded(answer)
         self._pending.deliver(answer)
-
-    async def _body(self, body: OutputBuffer) -> AsyncIterator[bytes]:
-        """Yield the body as the guest writes it. Raises `ConnectionError` if the guest does not finish it."""
-        try:
-            async for chunk in upload(self._run, body):
-                yield chunk
-        except BodyError as error:
-            raise ConnectionError("the guest did not finish the body") from error
 
     async def _with_rest_discarded(self, answer: Awaitable[DoorResponse]) -> DoorResponse:
         """Return an answer; a guest that still writes the body does not wait any longer."""

@@ -66,8 +66,8 @@ _ERRORS: list[tuple[type[Exception], ErrorCode]] = [
 ]
 
 
-class BodyError(h11.LocalProtocolError):
-    """The guest did not write the declared body; `code` is the reason."""
+class BodyError(h11.LocalProtocolError, ConnectionError):
+    """The guest did not write the declared body; `code` is the reason. Doors handle it as a disconnect."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code[0])

@@ -9,11 +9,11 @@ import pytest
 
 from engine.bucket.protocols import BucketClosed
 from engine.cancellation import cancel
+from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.routes import RouteTable
 from engine.manifest.schedules import Schedule
-from engine.schedules.scheduler import ScheduleError
-from engine.timeline.record import Record, RequestRecord
+from engine.timeline.record import Record, RequestRecord, utc
 from engine.wasm.execution.run_state import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, reply
 from tests.engine.schedules.world import AUTUMN, SPRING, World, expected, run, shop
@@ -76,8 +76,8 @@ def test_claimed_run_that_was_killed_is_not_started_again(tmp_path: Path) -> Non
         async with world.process() as other:
             await other.tick()
             (planned,) = await other.scheduler.planned(world.project)
-            assert planned.entry.last is not None and planned.entry.last.state == "interrupted"
-            assert planned.next == int(world.now) + 3600
+            assert planned.last is not None and planned.last.state == "interrupted"
+            assert planned.next == utc(int(world.now) + 3600)
         assert len(world.started) == 1
         assert "was interrupted; svc does not start it again" in world.texts[-1]
 
@@ -235,13 +235,13 @@ def test_pause_run_and_resume(tmp_path: Path) -> None:
             await one.tick()
             assert len(world.started) == 1
             (planned,) = await one.scheduler.planned(world.project)
-            assert planned.next == int(world.now) + 3600 and planned.entry.last == result
-            with pytest.raises(ScheduleError, match="shop has no schedule /x of worker"):
+            assert planned.next == utc(int(world.now) + 3600) and planned.last == result
+            with pytest.raises(SvcError, match="shop has no schedule /x of worker"):
                 await one.scheduler.run_now(world.project, "worker", "/x")
             world.finish.clear()
             running = asyncio.create_task(one.scheduler.run_now(world.project, "worker", "/poll"))
             await world.begun.wait()
-            with pytest.raises(ScheduleError, match="is running"):
+            with pytest.raises(SvcError, match="is running"):
                 await one.scheduler.run_now(world.project, "worker", "/poll")
             world.finish.set()
             await running
@@ -290,11 +290,11 @@ def test_run_is_a_request_of_a_private_resource_with_fields_that_only_svc_sends(
         assert request.authority == "worker--shop.svc.internal"
         assert fields[b"x-svc-schedule"] == b"/poll"
         assert fields[b"x-svc-scheduled-time"] == b"2026-03-28T13:00:00Z"
-        last = planned.entry.last
+        last = planned.last
         assert last is not None and (last.state, last.status) == ("failed", 500)
-        assert fields[b"x-svc-run-id"] == last.id.encode()
+        assert fields[b"x-svc-run-id"] == last.request.encode()
         (span,) = [each for each in records if isinstance(each, RequestRecord)]
-        assert (span.request_id, span.resource, span.status) == (last.id, "worker", 500)
+        assert (span.request_id, span.resource, span.status) == (last.request, "worker", 500)
         assert world.texts == [
             "schedule /poll of 2026-03-28T13:00:00Z",
             "schedule /poll failed with status 500",
