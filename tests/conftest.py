@@ -8,6 +8,7 @@ from typing import Any
 
 import certifi
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
@@ -41,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Generate fewer examples for `make check`, and disable deadlines that depend on the machine's load."""
-    patient = settings(settings.default, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+    patient = settings(settings.default, deadline=20_000, suppress_health_check=[HealthCheck.too_slow])
     factor = config.getoption("fuzz")
     settings.register_profile("whole", patient)
     settings.register_profile("fast", patient, max_examples=patient.max_examples // 5)
@@ -114,6 +115,15 @@ def shared_certificates() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", create_default_context)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_requests() -> Iterator[None]:
+    """Set 60 s as the timeout of httpx: its default of 5 s is short for a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for phase in ("connect", "read", "write", "pool"):
+            patch.setattr(DEFAULT_TIMEOUT_CONFIG, phase, 60.0)
         yield
 
 

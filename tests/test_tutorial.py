@@ -139,7 +139,7 @@ class Terminal:
     def stop(self) -> None:
         for process in self.processes:
             process.send_signal(signal.SIGINT)
-        assert [process.wait(30) for process in self.processes] == [0] * len(self.processes)
+        assert [process.wait(60) for process in self.processes] == [0] * len(self.processes)
         for thread in self._readers:
             thread.join()
 

@@ -51,7 +51,7 @@ async def _after_turns(future: "asyncio.Future[str]") -> str:
 async def _in_task(future: "asyncio.Future[str]") -> str:
     await eager.in_task()
     await eager.in_task()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await future
 
 

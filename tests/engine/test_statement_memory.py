@@ -108,7 +108,8 @@ def test_turn_of_another_file_is_next(tmp_path: Path) -> None:
     assert order[0] == "two"
 
 
-def test_long_statements_leave_a_processor_to_others(tmp_path: Path) -> None:
+def test_long_statements_leave_a_processor_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statement_memory, "STEP_SECONDS", 60)  # A busy machine stretches steps.
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000)"
     ended: list[int] = []
 
@@ -123,7 +124,8 @@ def test_long_statements_leave_a_processor_to_others(tmp_path: Path) -> None:
         thread.start()
     most = waited = 0
     while any(thread.is_alive() for thread in threads):
-        runs = [each._runs for each in tuple(statement_memory._order)]
+        with statement_memory._turn:
+            runs = [each._runs for each in statement_memory._order]
         most, waited = max(most, sum(runs)), max(waited, runs.count(False))
         time.sleep(0.001)
     assert ended == [1_000_000] * (processors + 2)
@@ -155,15 +157,14 @@ def test_statement_in_long_steps_gives_its_turn_to_others(tmp_path: Path) -> Non
     turns = 0
     try:
         with connected() as (other, memory):
-            end = time.monotonic() + 2
-            while time.monotonic() < end:
+            while turns < 5:
                 with memory:
                     other.execute("select json_group_array(1)").fetchall()
                 turns += 1
+            assert thread.is_alive()
     finally:
         done.set()
         thread.join()
-    assert turns >= 5
 
 
 def test_statement_in_an_endless_step_has_no_turn() -> None:
@@ -180,7 +181,7 @@ def test_interrupt_ends_the_wait_for_a_turn() -> None:
         thread = threading.Thread(target=lambda: memory.__enter__().__exit__())
         thread.start()
         memory.stopped = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         waiting.execute("select 1").fetchall()
 

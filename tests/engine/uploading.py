@@ -13,7 +13,7 @@ from engine.http.sockets import bind
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 HOST = b"host: x\r\n"
-PATIENCE = 30.0
+PATIENCE = 60.0
 MIB = 1 << 20
 
 

@@ -103,7 +103,7 @@ class Caller:
         future, done = FutureResponse(), asyncio.Event()
         run.wake = done.set
         self.outgoing.fetch(self.leave, run, request, future)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while future.result is None:
                 while run.actions:
                     run.actions.popleft()()
@@ -158,9 +158,12 @@ def test_calls_beyond_the_quota_of_the_project_fail() -> None:
         async with peer() as server:
             caller = Caller(outgoing, f"http://127.0.0.1:{server.port}")
             caller.leave = replace(caller.leave, project="shop")
-            for _ in range(2):
-                assert succeeded(await caller.call(f"127.0.0.1:{server.port}"))
-            assert await caller.refused(f"127.0.0.1:{server.port}") == "connection-limit-reached"
+            calls = 0
+            with pytest.raises(RequestRefused, match=r"^connection-limit-reached$"):
+                while calls < 1000:  # A slow machine may not reach the rate.
+                    assert succeeded(await caller.call(f"127.0.0.1:{server.port}"))
+                    calls += 1
+            assert calls >= 2
             (_, notice, grant), *_ = caller.run.notices
             assert grant == Grant("quota", "svc quota set shop --egress N")
             assert "its quota of 2 calls to other servers a second" in notice
@@ -173,7 +176,7 @@ def test_calls_beyond_the_quota_of_the_project_fail() -> None:
 
 
 def test_unused_pools_are_closed_with_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(http, "IDLE_SECONDS", 1.0)
 
     async def test(outgoing: OutboundHttp) -> None:
         async with peer() as server:
@@ -182,7 +185,7 @@ def test_unused_pools_are_closed_with_their_connections(monkeypatch: pytest.Monk
                 caller = Caller(outgoing, f"http://{origin}", f"https://{version}.example")
                 assert succeeded(await caller.call(origin))
             assert len(outgoing._pools) == 3
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while outgoing._pools:  # noqa: ASYNC110 - a timer closes them
                     await asyncio.sleep(0.01)
             assert succeeded(await caller.call(origin))

@@ -9,6 +9,7 @@ import pytest
 
 from engine.lane import BuildFailed
 from lanes.process import MAX_TAIL_BYTES, run_command, run_group, version_of
+from tests.support.open_files import open_files
 from tests.support.waiting import until
 
 
@@ -120,8 +121,8 @@ def test_output_of_which_lines_were_cut_or_left_out_is_not_reported(
 
 
 def test_time_limit_ends_the_process_group(tmp_path: Path) -> None:
-    error = failure("echo going; sleep 1000 & echo $! > child; wait", tmp_path, limit=0.5)
-    assert "0.5 seconds" in error.message
+    error = failure("echo going; sleep 1000 & echo $! > child; wait", tmp_path, limit=2)
+    assert "2 seconds" in error.message
     assert "must exit" in error.hint
     assert error.output == "going\n" and error.reported
     assert dies(int((tmp_path / "child").read_text()))
@@ -129,14 +130,14 @@ def test_time_limit_ends_the_process_group(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_process_group_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    failure("trap '' TERM; sleep 1000 & echo $! > child; while :; do wait; done", tmp_path, limit=0.5)
+    failure("trap '' TERM; sleep 1000 & echo $! > child; while :; do wait; done", tmp_path, limit=2)
     assert dies(int((tmp_path / "child").read_text()))
 
 
 def test_background_processes_are_killed_at_the_end(tmp_path: Path) -> None:
     began = time.monotonic()
     assert run("sleep 1000 & echo $! > child; echo done", tmp_path) == "done\n"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
     assert dies(int((tmp_path / "child").read_text()))
 
 
@@ -189,12 +190,12 @@ def test_cancellation_during_the_start_ends_the_process_group(
 
 def test_file_descriptors_are_closed(tmp_path: Path) -> None:
     run("true", tmp_path)
-    before = len(list(Path("/dev/fd").iterdir()))
+    before = open_files()
     for command in ("true", "echo x"):
         run(command, tmp_path)
     failure("exit 1", tmp_path)
     failure("true", tmp_path / "nowhere")
-    assert len(list(Path("/dev/fd").iterdir())) == before
+    assert open_files() <= before
 
 
 @pytest.mark.parametrize(

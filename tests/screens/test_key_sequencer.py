@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from screens.terminal_app import TerminalApp
+from tests.support import screens
 from tests.support.screens import OpenApp
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -56,11 +57,7 @@ def at_once(pilot: Pilot[Any], *keys: str) -> None:
 async def until(pilot: Pilot[Any], lines: int) -> None:
     app = pilot.app
     assert isinstance(app, Lines)
-    for _ in range(1000):
-        if len(app.written) == lines:
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(app.written)
+    await screens.until(pilot, lambda: len(app.written) == lines)
 
 
 async def test_text_after_opening_key_goes_into_opened_input(open_app: OpenApp) -> None:

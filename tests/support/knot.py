@@ -72,7 +72,7 @@ class Knot:
 
     def texts(self, name: str) -> set[str]:
         """Return the TXT records of a name."""
-        answer = dns.query.tcp(dns.message.make_query(name, "TXT"), self.address, timeout=5, port=self.port)
+        answer = dns.query.tcp(dns.message.make_query(name, "TXT"), self.address, timeout=60, port=self.port)
         return {b"".join(row.strings).decode() for each in answer.answer for row in each}
 
     def environ(self) -> dict[str, str]:

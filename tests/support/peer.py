@@ -53,7 +53,7 @@ class Peer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.show = show
         self.requests: list[ReceivedRequest] = []
-        self.all_there = threading.Barrier(TOGETHER, timeout=20)
+        self.all_there = threading.Barrier(TOGETHER, timeout=60)
         self.released = threading.Event()
 
     @property
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/late":
             time.sleep(0.2)
         elif path == "/never":
-            self.server.released.wait(30)
+            self.server.released.wait(60)
             self.close_connection = True
             return
         elif path in _REDIRECTS:
@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/half":
             self._head(200, 100)
             self.wfile.write(b"half")
-            self.server.released.wait(30)
+            self.server.released.wait(60)
             self.close_connection = True
             return
         elif path == "/cut":

@@ -251,7 +251,7 @@ def test_receivers_that_fail_delay_no_other_receiver(tmp_path: Path) -> None:
         monitor.start()
         for number in range(20):
             monitor.report("deploy-failed", f"p{number}", "failed")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not done():  # noqa: ASYNC110 - the receiver is a thread
                 await asyncio.sleep(0.01)
         await monitor.aclose()

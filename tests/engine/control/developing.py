@@ -96,6 +96,6 @@ def develop(
                 httpx.AsyncClient(base_url=f"http://localhost:{running.port}", timeout=60) as public,
                 httpx.AsyncClient(base_url=running.presence.url, headers=session, timeout=60) as control,
             ):
-                await asyncio.wait_for(test(Shop(running.port, public, control)), 60)
+                await asyncio.wait_for(test(Shop(running.port, public, control)), 300)
 
     asyncio.run(main())

@@ -238,8 +238,8 @@ def _compare_route(api: Owned | Developed, route: Route, requests: Any, mode: Ge
         if case.query:
             case.query.pop("follow", None)
         if route not in FREE and count == 1:
-            assert case.call(base_url=api.url, timeout=30).status_code == 401
-        response = case.call(base_url=api.url, headers=api.headers(route), timeout=30)
+            assert case.call(base_url=api.url, timeout=60).status_code == 401
+        response = case.call(base_url=api.url, headers=api.headers(route), timeout=60)
         if response.status_code == 431:
             return  # The server refuses a head of more than 32 KiB, before the API.
         case.validate_response(response, checks=CHECKS)

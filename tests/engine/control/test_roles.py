@@ -145,9 +145,9 @@ class Callers:
             case.query.pop("follow", None)
         if case.path == "/v1/tokens" and case.method == "POST":
             case.body = {"name": "ci", "role": "deployer", "projects": ["shop"]}
-        assert case.call(base_url=self.url, timeout=30).status_code == 401
+        assert case.call(base_url=self.url, timeout=60).status_code == 401
         for user, token in self.tokens.items():
-            response = case.call(base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=30)
+            response = case.call(base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=60)
             if response.status_code != 403:
                 return user
         return "no one"

@@ -30,7 +30,7 @@ class Watched:
 
     async def until(self, path: Path) -> set[Path]:
         """Wait until a path is reported; return all that were, and forget them."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while path not in self._seen:
                 self._news.clear()
                 await self._news.wait()
@@ -53,7 +53,7 @@ async def watched(root: Path) -> AsyncIterator[Watched]:
 def test_watch_ends_soon_after_a_change(tmp_path: Path) -> None:
     async def check() -> None:
         for _ in range(3):
-            async with asyncio.timeout(20), watched(tmp_path) as folder:
+            async with asyncio.timeout(60), watched(tmp_path) as folder:
                 folder.watcher._news.set()
                 await asyncio.sleep(watch.STEP_SECONDS / 2)
 

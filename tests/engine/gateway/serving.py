@@ -83,7 +83,7 @@ class Site:
         writer.write(request)
         await writer.drain()
         try:
-            return await asyncio.wait_for(reader.read(), 5)
+            return await asyncio.wait_for(reader.read(), 60)
         finally:
             writer.close()
 
@@ -113,7 +113,7 @@ def with_site(
         port = sockets[0].getsockname()[1]
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=grace, limiter=limiter))
         try:
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
                 return await test(Site(port, timeline, client, stop))
         finally:
             stop.set()

@@ -153,6 +153,7 @@ def test_request_waits_for_a_limited_time_and_the_load_goes_on(monkeypatch: pyte
         version = OnDemand("web", loads.create, LoadedVersions())
         with pytest.raises(SvcError, match="web is being loaded"):
             await version.wait()
+        monkeypatch.setattr(on_demand, "WAIT_SECONDS", 60)
         loads.released.set()
         assert await version.wait() is VERSION and loads.first == [True]
 

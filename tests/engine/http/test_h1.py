@@ -40,8 +40,8 @@ def exchange_with(handler: Handler, *sent: bytes, end: bool = True) -> bytes:
                 if end and number == len(sent) - 1:
                     writer.write_eof()
                 else:
-                    received += await asyncio.wait_for(reader.read(65536), 30)
-            return received + await asyncio.wait_for(reader.read(), 30)
+                    received += await asyncio.wait_for(reader.read(65536), 60)
+            return received + await asyncio.wait_for(reader.read(), 60)
         finally:
             writer.close()
             stop.set()
@@ -306,7 +306,7 @@ def test_slow_client_applies_backpressure() -> None:
         server = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=0.2))
         with socket.create_connection(("127.0.0.1", sockets[0].getsockname()[1])) as client:
             client.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
-            await asyncio.wait_for(blocked.wait(), 30)
+            await asyncio.wait_for(blocked.wait(), 60)
         stop.set()
         await server
 
@@ -342,7 +342,7 @@ def test_empty_line_in_parts_before_a_request_is_ignored() -> None:
             writer.write(part)
             for _ in range(5):
                 await asyncio.sleep(0)
-        answer = await asyncio.wait_for(reader.read(), 30)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         stop.set()
         await server

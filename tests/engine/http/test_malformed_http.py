@@ -32,7 +32,7 @@ from tests.support.examples import examples
 HOST = b"host: api--shop.localhost\r\n"
 HELLO = b"GET /next HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 async def throw(site: Site, data: bytes) -> bytes:

@@ -120,7 +120,7 @@ def test_echo_of_a_body_beyond_all_windows_ends() -> None:
     async def test(site: Site) -> Client:
         client = await Client.connect(site.port)
         client.post(4 * MIB)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await client.run(1)
         client.writer.close()
         return client
@@ -135,7 +135,7 @@ def test_unread_body_stops_its_stream_and_no_other(servers: Servers) -> None:
         client.post(4 * MIB)
         client.post(4 * MIB, "/read")
         client.post(0, "/small")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await client.run(2)
         assert 0 < unread_bytes(servers, "project") <= BODY_BYTES
         reset(client.writer)

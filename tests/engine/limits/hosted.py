@@ -36,6 +36,12 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+async def held(release: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield a body once an event is set: `/e` runs until then."""
+    await release.wait()
+    yield b"hello\n"
+
+
 @dataclass
 class Hosted:
     """A served guest. `timeline` has all of its records, oldest first, and `records` those of requests."""

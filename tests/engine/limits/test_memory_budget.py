@@ -30,7 +30,7 @@ from engine.wasm.execution.pool import ComponentUsage, Pool
 from engine.wasm.execution.run_state import RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.exchanges import guest_request
-from tests.engine.limits.hosted import Answer, Hosted, ask, connected, hosted
+from tests.engine.limits.hosted import Answer, Hosted, ask, connected, held, hosted, until
 from tests.engine.wasm.text_guest import artifact
 
 RUN_MIB = 40
@@ -160,9 +160,11 @@ def test_run_without_memory_is_rejected_after_a_while(cache: Path, monkeypatch: 
     monkeypatch.setattr(pools, "MEMORY_WAIT_SECONDS", 0.1)
 
     async def test(site: Hosted) -> tuple[Answer, Answer, Answer]:
-        holder = asyncio.create_task(ask("1.1", site.port, "/s1000"))
-        await asyncio.sleep(0.2)
+        release = asyncio.Event()
+        holder = asyncio.create_task(ask("1.1", site.port, "/e", held(release)))
+        await until(lambda: bool(site.runner.runs))
         late = await ask("1.1", site.port, "/h")
+        release.set()
         return await holder, late, await ask("1.1", site.port, "/h")
 
     # The budget is below what the process takes by itself: one run at a time begins in any case.

@@ -14,7 +14,7 @@ from engine.wasm.execution import pool as pools
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
 from engine.wasm.execution.pool import ComponentUsage, Pool
-from tests.engine.limits.hosted import Answer, Hosted, ask, hosted, until
+from tests.engine.limits.hosted import Answer, Hosted, ask, held, hosted, until
 
 
 def code(answer: Answer) -> str:
@@ -88,10 +88,12 @@ def test_request_that_waits_too_long_for_its_quota_is_refused(
     monkeypatch.setattr(pools, "MEMORY_WAIT_SECONDS", 0.1)
 
     async def test(site: Hosted) -> tuple[Answer, Answer, str, list[Grant]]:
-        first = asyncio.create_task(ask("1.1", site.port, "/s1000"))
+        release = asyncio.Event()
+        first = asyncio.create_task(ask("1.1", site.port, "/e", held(release)))
         await until(lambda: bool(site.runner.runs))
         refused = await ask("1.1", site.port, "/h")
         detail = (await site.recorded()).detail
+        release.set()
         return await first, refused, detail, grants(site)
 
     first, refused, detail, (grant,) = hosted(cache, test, quota=quota, memory_limit_mb=16)
@@ -103,12 +105,14 @@ def test_request_that_waits_too_long_for_its_quota_is_refused(
 
 def test_requests_beyond_the_rate_of_a_quota_are_refused(cache: Path) -> None:
     async def test(site: Hosted) -> tuple[list[Answer], str, list[Grant]]:
-        answers = [await ask("1.1", site.port, "/h") for _ in range(6)]
+        answers = [await ask("1.1", site.port, "/h")]
+        while answers[-1].status == 200 and len(answers) < 1000:  # A slow machine may not reach the rate.
+            answers.append(await ask("1.1", site.port, "/h"))
         return answers, site.records[-1].detail, grants(site)
 
     answers, detail, found = hosted(cache, test, quota=Quota(requests=3))
     assert found[0] == Grant("quota", "svc quota set shop --requests N")
-    assert [answer.status for answer in answers][:3] == [200] * 3
+    assert len(answers) > 3
     assert code(answers[-1]) == "quota-exceeded"
     assert "its quota of 3 requests a second" in detail and "svc quota set shop --requests N" in detail
 
@@ -136,7 +140,7 @@ def test_project_that_waits_for_its_quota_does_not_delay_others() -> None:
         others = [take("other") for _ in range(7)]
         assert None not in others  # It passes the project that waits.
         pool.release(0, "small", first)
-        assert await asyncio.wait_for(waiting, 1) == 0
+        assert await asyncio.wait_for(waiting, 60) == 0
 
     asyncio.run(main())
 

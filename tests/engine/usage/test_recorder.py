@@ -108,7 +108,7 @@ def test_later_counts_are_written_as_soon_as_the_first_ones(path: Path) -> None:
     recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
     for count in (1, 2, 3):
         timeline.append(OK)
-        until(lambda: [each.requests for each in stored(path).values()] == [count], 20)  # noqa: B023
+        until(lambda: [each.requests for each in stored(path).values()] == [count])  # noqa: B023
     recorder.close()
 
 
@@ -124,7 +124,7 @@ def test_counts_survive_temporary_write_failure(path: Path) -> None:
     timeline = TimelineBus()
     recorder = UsageRecorder(path, timeline, warn, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
-    assert warned.wait(30)
+    assert warned.wait(60)
     timeline.append(OK)
     path.parent.unlink()
     recorder.close()
@@ -141,7 +141,7 @@ def test_file_that_cannot_be_written_is_closed_until_the_next_try(path: Path) ->
     until(lambda: not blocked.exists())
     blocked.mkdir()
     timeline.append(OK)
-    assert warned.wait(30)
+    assert warned.wait(60)
     until(lambda: recorder._store is None)
     blocked.rmdir()
     recorder.close()

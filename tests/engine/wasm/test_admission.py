@@ -72,7 +72,7 @@ def test_queued_client_disconnect_frees_place_at_once(one_slot: Serve) -> None:
         waiting = await queued(guest, Client(leave=leave))
         refused = (await (await queued(guest))).report.outcome
         leave.set()
-        report = (await asyncio.wait_for(waiting, 30)).report
+        report = (await asyncio.wait_for(waiting, 60)).report
         assert not holder.call.done() and report.status is None
         after = await queued(guest)
         holder.leave.set()
@@ -151,7 +151,7 @@ def test_acquire_raises_when_the_client_disconnects_and_frees_its_place() -> Non
         assert await pool.acquire("test", use, memory, Disconnected()) is None
         disconnected.set()
         with pytest.raises(ClientDisconnected):
-            await asyncio.wait_for(waiting, 30)
+            await asyncio.wait_for(waiting, 60)
         assert kind is not None
         pool.release(kind, "test", memory)
         return pool.try_acquire("test", use, memory)

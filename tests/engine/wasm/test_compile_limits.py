@@ -18,6 +18,7 @@ from engine.wasm_binary import section, vector
 from tests.conformance.guest import Guest
 from tests.engine.wasm import text_guest
 from tests.engine.wasm.bombs import BOMBS
+from tests.support.waiting import until
 
 _STARTER = """
 import asyncio, sys
@@ -118,15 +119,10 @@ def test_compiler_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         assert starter.stdout is not None
         assert "compiling" in starter.stdout.readline()
         children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
-        deadline = time.monotonic() + 20
-        while not (running := children.read_text().split()):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        running = until(lambda: children.read_text().split())
         time.sleep(1)
         starter.send_signal(signal.SIGKILL)
-    while any(_exists(int(pid)) for pid in running):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not any(_exists(int(pid)) for pid in running))
 
 
 def _exists(pid: int) -> bool:

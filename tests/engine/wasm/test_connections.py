@@ -59,7 +59,7 @@ class Exchange:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Call the queued actions until a condition is true."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 while self.run.actions:
                     self.run.actions.popleft()()
@@ -229,7 +229,7 @@ def test_canceled_exchange_closes_its_connection(answered: bool) -> None:
     arrived = asyncio.Event()
 
     async def test(outgoing: OutboundHttp) -> None:
-        async with serving(begin) as authority, asyncio.timeout(20):
+        async with serving(begin) as authority, asyncio.timeout(60):
             exchange = Exchange(outgoing, authority)
             exchange.body.put(b"half")
             await exchange.until(lambda: exchange.run.tasks)
@@ -255,7 +255,7 @@ def test_exchange_that_ends_after_the_pools_closes_its_connection() -> None:
         closed.set()
 
     async def test(outgoing: OutboundHttp) -> None:
-        async with serving(half) as authority, asyncio.timeout(20):
+        async with serving(half) as authority, asyncio.timeout(60):
             response = await Caller(outgoing, f"http://{authority}").call(authority)
             assert isinstance(response, IncomingResponse)
             await outgoing.aclose()
@@ -313,13 +313,13 @@ def test_expired_and_surplus_connections_are_closed(monkeypatch: pytest.MonkeyPa
 
 def test_exchanges_above_the_limit_of_connections_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
-    monkeypatch.setattr(connections, "CONNECT_SECONDS", 0.05)
 
     async def test(outgoing: OutboundHttp) -> None:
         async with peer(CHUNKED) as server:
             authority = f"127.0.0.1:{server.port}"
             first = Exchange(outgoing, authority)
             assert succeeded(await first.response())
+            monkeypatch.setattr(connections, "CONNECT_SECONDS", 0.05)
             second = Exchange(outgoing, authority)
             assert await second.response() == ("connection-limit-reached", None)
 

@@ -225,7 +225,7 @@ def test_hanging_lookups_block_neither_threads_nor_resources(monkeypatch: pytest
 
     def asked(host: Any, *more: Any, **fields: Any) -> Any:
         if host.endswith(".silent.example"):
-            silent.wait(30)
+            silent.wait(60)
         return system("127.0.0.1" if host.endswith(".example") else host, *more, **fields)
 
     monkeypatch.setattr(socket, "getaddrinfo", asked)
@@ -236,7 +236,7 @@ def test_hanging_lookups_block_neither_threads_nor_resources(monkeypatch: pytest
         for number in range(4 * MAX_LOOKUPS_PER_RESOURCE):  # none of which is waited for
             with pytest.raises(httpcore.ConnectTimeout):
                 await one.connect_tcp(f"{number}.silent.example", 80, seconds=0.01)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await asyncio.to_thread(lambda: "done") == "done"
             with pytest.raises(AddressDenied):
                 await other.connect_tcp("a.example", 80, seconds=20)

@@ -99,7 +99,7 @@ def test_project_above_half_waits_for_unreserved_slot() -> None:
         await asyncio.sleep(0)
         before = more.done()
         shared.release(kinds[0], "hog", NO_MEMORY)
-        return before, await asyncio.wait_for(more, 30) is not None
+        return before, await asyncio.wait_for(more, 60) is not None
 
     assert asyncio.run(run()) == (False, True)
 
@@ -143,6 +143,6 @@ def test_canceled_waiter_releases_place_and_slot(granted: bool) -> None:
             return len(acquire_all(shared, "c")), None
         following = await waiting(shared, "d")
         shared.release(kind, "a", NO_MEMORY)
-        return 1, await asyncio.wait_for(following, 30)
+        return 1, await asyncio.wait_for(following, 60)
 
     assert asyncio.run(run()) == (1, None if granted else 0)

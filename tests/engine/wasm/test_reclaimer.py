@@ -44,7 +44,7 @@ def closing(test: Callable[[Reclaimer, Stores, list[str]], Coroutine[None, None,
 
 
 async def until(closed: list[str], count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(closed) < count:  # noqa: ASYNC110 - another thread closes them
             await asyncio.sleep(0.001)
 

@@ -43,7 +43,7 @@ def natively(
     fields: Sequence[tuple[str, str]] = (),
 ) -> Reply:
     """Send it an HTTP request."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         connection.putheader("host", "api.localhost")
         for name, value in fields:

@@ -21,7 +21,7 @@ const routes = {
   }, { headers: { 'x-more': 'yes' } }),
   '/keep': () => eventStream(async (events) => {
     await events.send('first');
-    await sleep(260);
+    await sleep(1500);
     await events.send('last');
   }, { keepAlive: 100 }),
   '/bad-event': () => eventStream(async (events) => {

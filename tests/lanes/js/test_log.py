@@ -9,7 +9,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from tests.lanes.js.sources import Sources
-from tests.lanes.logged import Logged, run
+from tests.lanes.logged import Logged, in_time, run
 
 pytestmark = pytest.mark.slow
 SOURCE = """\
@@ -86,7 +86,7 @@ def ask(sources: Sources, artifact: ComponentArtifact, cache: Path) -> Callable[
 
 
 def test_records_of_a_run_arrive_in_one_batch_with_severities(ask: Callable[..., Logged]) -> None:
-    logged = ask("/kinds")
+    logged = in_time(lambda: ask("/kinds"))
     assert (logged.answer.status, logged.answer.lines) == (200, [("stdout", "printed")])
     assert [(entry.severity, entry.body) for entry in logged.entries] == [("DEBUG", "first"), ("WARN", "42")]
     assert logged.entries[0].attributes == {"n": "7", "ok": "true", "rate": "0.5", "name": "ü"}
@@ -111,7 +111,7 @@ def test_failing_run_sends_its_earlier_records(ask: Callable[..., Logged], how: 
 
 
 def test_error_record_is_sent_at_once_after_earlier_records(ask: Callable[..., Logged]) -> None:
-    assert ask("/error", run_limit_secs=1).bodies == ["first", "the end"]
+    assert ask("/error", run_limit_secs=2).bodies == ["first", "the end"]
 
 
 def test_records_are_sent_before_a_long_wait(ask: Callable[..., Logged]) -> None:
@@ -121,7 +121,7 @@ def test_records_are_sent_before_a_long_wait(ask: Callable[..., Logged]) -> None
 
 @pytest.mark.parametrize("how", ["spin", "flush"])
 def test_records_sent_before_the_run_limit_arrive(ask: Callable[..., Logged], how: str) -> None:
-    logged = ask(f"/{how}", run_limit_secs=1)
+    logged = ask(f"/{how}", run_limit_secs=2)
     assert logged.answer.report.outcome == "run-limit"
     assert logged.bodies == ["first"]
 

@@ -125,7 +125,7 @@ def test_unreachable_registry_is_reported_soon(
     with pytest.raises(ToolchainMissing, match="ECONNREFUSED") as exc_info:
         asyncio.run(ensure(tmp_path / "cache", print))
     assert "npm config get registry" in exc_info.value.hint and "    at " not in exc_info.value.message
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_silent_registry_is_reported_while_the_install_waits(
@@ -157,21 +157,24 @@ def test_concurrent_installs_share_one_and_remove_partial_ones(
     sources.build()
     real = packages_folder(sources.cache)
     without("", monkeypatch, tmp_path)
-    runs = tmp_path / "runs"
-    install = f"echo run >> '{runs}'\nsleep 0.3\nln -s '{real}/node_modules' node_modules\n"
+    runs, waits = tmp_path / "runs", tmp_path / "waits"
+    wait = f"while ! test -e '{waits}'; do sleep 0.05; done"
+    install = f"echo run >> '{runs}'\n{wait}\nln -s '{real}/node_modules' node_modules\n"
     (tmp_path / "bin" / "npm").write_text(f"#!/bin/sh\ntest $1 = install || exit 0\n{install}")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
     empty = tmp_path / "empty cache"
     leftover = empty / "toolchains" / f".installing-{real.name}-killed"
     leftover.mkdir(parents=True)
     (leftover / ".svc-owner").touch()
-    lines: list[str] = []
+
+    def report(line: str) -> None:
+        if "waiting" in line:
+            waits.touch()
 
     async def both() -> tuple[object, object]:
-        return await asyncio.gather(ensure(empty, lines.append), ensure(empty, lines.append))
+        return await asyncio.wait_for(asyncio.gather(ensure(empty, report), ensure(empty, report)), 60)
 
     first, second = asyncio.run(both())
     assert first == second
     assert runs.read_text() == "run\n"
     assert not leftover.exists()
-    assert any("waiting" in line for line in lines)

@@ -44,7 +44,7 @@ def test_template_serves_page_json_and_events(project: Path, home: Path) -> None
         assert "<h1>my-app</h1>" in page.text and page.headers["content-type"].startswith("text/html")
         assert server.get("/hello?name=J%C3%BCrgen").json()["hello"] == "Jürgen"
         assert server.get("/nothing").status_code == 404
-        with httpx.stream("GET", f"{server.url}/breaths", timeout=10) as stream:
+        with httpx.stream("GET", f"{server.url}/breaths", timeout=60) as stream:
             assert stream.headers["content-type"] == "text/event-stream"
             lines = (line for line in stream.iter_lines() if line)
             assert [next(lines), next(lines)] == [

@@ -105,7 +105,7 @@ async def received(command: str) -> tuple[str, dict[str, str], bytes]:
         shell = await asyncio.create_subprocess_exec(
             "bash", "-c", command.replace("localhost:3000", f"127.0.0.1:{port}"), stdout=-3, stderr=-3
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await shell.wait()
     return requests[0]
 

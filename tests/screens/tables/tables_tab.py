@@ -19,7 +19,7 @@ from svc_tui.composition import project_api
 from tests.screens.dev_project import Console, Driven
 from tests.support.screens import idle
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class Shop:

@@ -29,7 +29,7 @@ def test_live_list_shows_no_placeholder_for_new_rows(drive: Any) -> None:
         source.length += 300
         fetched = asyncio.Event()
         timer = rows.set_interval(0.01, lambda: fetched.set() if source.fetched else None)
-        await asyncio.wait_for(fetched.wait(), 30)
+        await asyncio.wait_for(fetched.wait(), 60)
         timer.stop()
         assert text(pilot.app) == before
         source.gate.set()

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from screens.widgets.rows import CHUNK_ROWS, MAX_CHUNKS, PREFETCH_CHUNKS, ListColumn
 from screens.widgets.virtual_list import VirtualRows
 from tests.screens.widgets.virtual_lists import COLUMNS, MILLION, Numbers, lines
-from tests.support.screens import idle, text
+from tests.support.screens import idle, text, until
 
 
 def test_first_page_of_million_rows_takes_two_fetches(drive: Any, snapshot: Any) -> None:
@@ -49,6 +49,7 @@ def test_rows_scrolled_past_are_not_fetched(drive: Any) -> None:
         for row in range(100_000, 900_000, 100_000):
             rows.cursor_row = row
             await pilot.pause()
+        await until(pilot, lambda: bool(source.fetched))
         assert len(source.fetched) == 1
         source.gate.set()
         await idle(pilot)

@@ -86,6 +86,6 @@ async def grow(pilot: Pilot[Any], source: Numbers, rows: VirtualRows, more: int)
     counted = asyncio.Event()
     source.length += more
     timer = rows.set_interval(0.01, lambda: counted.set() if rows.count == source.length else None)
-    await asyncio.wait_for(counted.wait(), 30)
+    await asyncio.wait_for(counted.wait(), 60)
     timer.stop()
     await idle(pilot)
