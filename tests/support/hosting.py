@@ -41,14 +41,14 @@ class Hosted(Output):
 
     def request(self, method: str, path: str, **more: object) -> httpx.Response:
         url, headers = f"http://127.0.0.1:{self.port}{path}", {"host": self._host}
-        return httpx.request(method, url, headers=headers, timeout=20, **more)  # type: ignore[arg-type]
+        return httpx.request(method, url, headers=headers, timeout=60, **more)  # type: ignore[arg-type]
 
     def get(self, path: str) -> httpx.Response:
         return self.request("GET", path)
 
     def stream(self, path: str, **headers: str) -> AbstractContextManager[httpx.Response]:
         url = f"http://127.0.0.1:{self.port}{path}"
-        return httpx.stream("GET", url, headers={"host": self._host, **headers}, timeout=10)
+        return httpx.stream("GET", url, headers={"host": self._host, **headers}, timeout=60)
 
 
 Host = DevServer | Hosted

@@ -121,7 +121,7 @@ class Server:
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=60)
         return self.process.returncode
 
 
