@@ -143,7 +143,7 @@ def elsewhere(folder: Path, home: Path) -> tuple[Path, dict[str, str]]:
 
 
 def post(server: DevServer, path: str, document: dict[str, str] | None = None) -> httpx.Response:
-    return httpx.post(f"{server.url}/js{path}", json=document, timeout=20)
+    return httpx.post(f"{server.url}/js{path}", json=document, timeout=60)
 
 
 def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
@@ -219,7 +219,7 @@ def test_replay_is_offline_at_the_time_of_the_request(
         (project / name).write_text(text, encoding="utf-8")
     environ, bug = {"SVC_HOME": str(home)}, tmp_path / "bug.svccap"
     with dev_server(project, home) as server:
-        answer = httpx.get(f"{server.url}/", params={"url": url}, timeout=20)
+        answer = httpx.get(f"{server.url}/", params={"url": url}, timeout=60)
         assert answer.json()["upstream"] == "201 stock 1 ping"
         request_id = answer.headers["x-request-id"]
         server.wait_for(request_id)
@@ -241,7 +241,7 @@ def test_replay_is_offline_at_the_time_of_the_request(
     assert document["now"].startswith("2020-02-29T12:0")
     texts = " ".join(record.get("body", "") for record in replayed["records"])
     assert f"a call to {url}/stock was denied: no response of it was recorded" in texts
-    assert httpx.post(url, content="ping").text == "2 ping"
+    assert httpx.post(url, content="ping", timeout=60).text == "2 ping"
 
 
 SESSIONS = """
@@ -283,8 +283,8 @@ def test_failing_request_of_a_session_is_replayed_from_a_capsule_without_its_tok
     token = "5ca1ab1e" * 8
     with dev_server(project, home) as server:
         cookie = {"cookie": f"theme=dark; sid={token}"}
-        assert httpx.get(f"{server.url}/sign-in", headers=cookie, timeout=20).text == "welcome"
-        answer = httpx.get(f"{server.url}/order", headers=cookie, timeout=20)
+        assert httpx.get(f"{server.url}/sign-in", headers=cookie, timeout=60).text == "welcome"
+        answer = httpx.get(f"{server.url}/order", headers=cookie, timeout=60)
         assert answer.status_code == 500
         request_id = answer.headers["x-request-id"]
         server.wait_for(request_id)

@@ -139,12 +139,12 @@ def test_domain_serves_the_console_and_nothing_of_the_control_api(live: Live) ->
     ):
         request = httpx.Request("GET", f"{live.url}{path}", headers={**token, "Cookie": cookie})
         request.extensions["target"] = path.encode()
-        with httpx.Client() as client:
+        with httpx.Client(timeout=60) as client:
             assert client.send(request).status_code == 404, path
     assert live.get("/console/", host="web--shop.localhost").status_code == 404
     assert live.get("/console/", host="evil.example").status_code == 404
-    assert httpx.get(f"{live.server.control}/console/").status_code == 200
-    assert httpx.get(f"{live.server.control}/v1/health").status_code == 200
+    assert httpx.get(f"{live.server.control}/console/", timeout=60).status_code == 200
+    assert httpx.get(f"{live.server.control}/v1/health", timeout=60).status_code == 200
     assert live.get("/console", cookie).status_code in (301, 307, 308)
 
 
@@ -163,10 +163,14 @@ def test_list_has_projects_of_the_user_and_logout_ends_the_session(live: Live) -
     newcomer = live.user("newcomer")
     assert "svc deploy" in live.get("/console/", newcomer).text
     left = httpx.post(
-        f"{live.url}/console/-/logout", headers={"Cookie": cookie, "Origin": "http://evil.example"}
+        f"{live.url}/console/-/logout",
+        headers={"Cookie": cookie, "Origin": "http://evil.example"},
+        timeout=60,
     )
     assert left.status_code == 403
-    left = httpx.post(f"{live.url}/console/-/logout", headers={"Cookie": cookie, "Origin": live.url})
+    left = httpx.post(
+        f"{live.url}/console/-/logout", headers={"Cookie": cookie, "Origin": live.url}, timeout=60
+    )
     assert left.status_code == 303
     assert 'type="password"' in live.get("/console/", cookie).text
     with (
@@ -186,10 +190,14 @@ def test_foreign_pages_cannot_open_read_or_type(live: Live) -> None:
     with live.page("shop", cookie) as page:
         number = page.response.headers["x-svc-page"]
         for headers in ({"Cookie": cookie, "Origin": other}, {"Origin": live.url}):
-            answer = httpx.post(f"{live.url}/console/shop/input/{number}", headers=headers, content="[]")
+            answer = httpx.post(
+                f"{live.url}/console/shop/input/{number}", headers=headers, content="[]", timeout=60
+            )
             assert answer.status_code == 403
         headers = {"Cookie": live.cookie("ann"), "Origin": live.url}
-        answer = httpx.post(f"{live.url}/console/shop/input/{number}", headers=headers, content='["focus"]')
+        answer = httpx.post(
+            f"{live.url}/console/shop/input/{number}", headers=headers, content='["focus"]', timeout=60
+        )
         assert answer.status_code == 410
 
 
@@ -291,7 +299,7 @@ def test_service_without_console(tmp_path: Path) -> None:
     environ = environ_of(tmp_path / "home")
     server = Server(tmp_path / "data", environ, "--no-console")
     for address in (server.control, f"http://localhost:{server.port}"):
-        assert httpx.get(f"{address}/console/").status_code == 404
+        assert httpx.get(f"{address}/console/", timeout=60).status_code == 404
     assert server.stop() == 0
 
 

@@ -90,6 +90,7 @@ def test_console_reconnects_to_restarted_service(live: Live) -> None:
         console.restored()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [

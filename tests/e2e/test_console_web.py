@@ -67,27 +67,29 @@ def cookie(web: Web) -> str:
 
 def test_page_requires_key_that_works_once(web: Web) -> None:
     for path in ("/", "/-/static/textual.js", "/?key=wrong", "/?key="):
-        assert httpx.get(web.url + path).status_code == 403
+        assert httpx.get(web.url + path, timeout=60).status_code == 403
     key = web.address()
-    first = httpx.get(key)
+    first = httpx.get(key, timeout=60)
     assert first.status_code == 303
     field = first.headers["set-cookie"].lower()
     assert "httponly" in field
     assert "samesite=strict" in field
-    assert httpx.get(key).status_code == 403
+    assert httpx.get(key, timeout=60).status_code == 403
     web.wait_for_key(key)
     assert web.address() != key
-    assert httpx.get(web.address()).status_code == 303
+    assert httpx.get(web.address(), timeout=60).status_code == 303
     cookie = first.headers["set-cookie"].partition(";")[0]
-    page = httpx.get(web.url, headers={"Cookie": cookie})
+    page = httpx.get(web.url, headers={"Cookie": cookie}, timeout=60)
     assert page.status_code == 200
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
-    assert httpx.get(f"{web.url}/-/static/textual.js", headers={"Cookie": cookie}).status_code == 200
-    assert httpx.get(f"{web.url}/-/static/", headers={"Cookie": cookie}).status_code in (403, 404)
+    assert (
+        httpx.get(f"{web.url}/-/static/textual.js", headers={"Cookie": cookie}, timeout=60).status_code == 200
+    )
+    assert httpx.get(f"{web.url}/-/static/", headers={"Cookie": cookie}, timeout=60).status_code in (403, 404)
 
 
 def test_foreign_hosts_and_origins_are_rejected(web: Web, cookie: str) -> None:
-    rebound = httpx.get(web.url, headers={"Cookie": cookie, "Host": "evil.example:80"})
+    rebound = httpx.get(web.url, headers={"Cookie": cookie, "Host": "evil.example:80"}, timeout=60)
     assert rebound.status_code == 421
     for origin in ("http://localhost:3000", "https://evil.example", "null"):
         with socket(web, cookie, origin) as page:
@@ -112,8 +114,8 @@ def test_rebound_host_is_rejected_and_leaves_the_key(web: Web, cookie: str, host
     key = web.address()
     for url in (key, web.url, f"{web.url}/stream", f"{web.url}/-/static/textual.js"):
         for headers in ({"Host": host}, {"Host": host, "Cookie": cookie, "Origin": f"http://{host}"}):
-            assert httpx.get(url, headers=headers).status_code in (400, 421)
-    assert httpx.get(key).status_code == 303
+            assert httpx.get(url, headers=headers, timeout=60).status_code in (400, 421)
+    assert httpx.get(key, timeout=60).status_code == 303
     web.wait_for_key(key)
 
 
@@ -121,18 +123,18 @@ def test_page_of_another_site_cannot_act_or_fix_a_session(web: Web, cookie: str)
     foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         for path in ("/", "/stream", "/-/static/textual.js"):
-            assert httpx.request(method, web.url + path, headers=foreign).status_code == 403
-            answer = httpx.request(method, web.url + path, headers={**foreign, "Cookie": cookie})
+            assert httpx.request(method, web.url + path, headers=foreign, timeout=60).status_code == 403
+            answer = httpx.request(method, web.url + path, headers={**foreign, "Cookie": cookie}, timeout=60)
             assert answer.status_code in (403, 405)
             assert not [name for name in answer.headers if name.startswith("access-control-")]
     name = cookie.partition("=")[0]
     planted = f"{name}=planted-by-another-page"
     key = web.address()
-    answer = httpx.get(key, headers={"Cookie": planted})
+    answer = httpx.get(key, headers={"Cookie": planted}, timeout=60)
     assert answer.status_code == 303
     assert answer.headers["set-cookie"].startswith(f"{name}=")
     assert "planted" not in answer.headers["set-cookie"]
-    assert httpx.get(web.url, headers={"Cookie": planted}).status_code == 403
+    assert httpx.get(web.url, headers={"Cookie": planted}, timeout=60).status_code == 403
     web.wait_for_key(key)
     assert web.sessions() == []
 
@@ -140,9 +142,9 @@ def test_page_of_another_site_cannot_act_or_fix_a_session(web: Web, cookie: str)
 @pytest.mark.parametrize("value", [b"\xff", b"\xed\xa0\x80", "é".encode(), b"%ff", b'"a', b"a" * 6000])
 def test_malformed_key_or_cookie_is_forbidden(web: Web, cookie: str, value: bytes) -> None:
     name = cookie.partition("=")[0].encode()
-    assert httpx.get(web.url, headers={b"Cookie": name + b"=" + value}).status_code == 403
+    assert httpx.get(web.url, headers={b"Cookie": name + b"=" + value}, timeout=60).status_code == 403
     encoded = "".join(f"%{byte:02x}" for byte in value[:100])
-    assert httpx.get(f"{web.url}/?key={encoded}").status_code == 403
+    assert httpx.get(f"{web.url}/?key={encoded}", timeout=60).status_code == 403
 
 
 def test_page_shows_console_and_receives_keys(web: Web) -> None:

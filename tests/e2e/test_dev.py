@@ -9,13 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.support.dev_server import DevServer, dev_server
+from tests.support.dev_server import DevServer, dev_server, save
+from tests.support.waiting import arrived_singly, until
 
 pytestmark = pytest.mark.slow
 
@@ -23,23 +23,23 @@ pytestmark = pytest.mark.slow
 def edit(path: Path, before: str, after: str) -> None:
     text = path.read_text()
     assert before in text
-    path.write_text(text.replace(before, after))
+    save(path, text.replace(before, after))
 
 
 def test_pulse_serves_its_page_numbers_and_events(pulse: DevServer) -> None:
     assert "<title>Pulse</title>" in pulse.get("/").text
     numbers = pulse.get("/api/now")
     assert numbers.json()["request"] == numbers.headers["x-request-id"]
-    with httpx.stream("GET", pulse.url + "/api/events", timeout=10) as events:
+    with httpx.stream("GET", pulse.url + "/api/events", timeout=60) as events:
         assert events.headers["content-type"] == "text/event-stream"
-        times = []
+        times: list[float] = []
         for line in events.iter_lines():
             if line.startswith("data: "):
                 json.loads(line[6:])
                 times.append(time.monotonic())
-            if len(times) == 3:
+            if arrived_singly(times, 0.5):
                 break
-    assert all(0.5 < later - earlier < 2 for earlier, later in pairwise(times))
+            assert len(times) < 60
     request = pulse.wait_for(r"GET +/api/now")
     assert re.search(r"200 .*ms  cpu .*ms +[\d.]+ MiB  front → api  [0-9a-z]{26}", request)
     pulse.wait_for("/api/events .*client disconnected")
@@ -86,23 +86,21 @@ def test_end_of_an_error_is_reported_for_a_static_folder_and_the_manifest(
     (pulse_project / "away").rename(pulse_project / "front")
     pulse.wait_for("front builds again, in", after=before)
     manifest = (pulse_project / "svc.toml").read_text()
-    (pulse_project / "svc.toml").write_text(f"{manifest}\nx = [")
+    save(pulse_project / "svc.toml", f"{manifest}\nx = [")
     pulse.wait_for("error: svc.toml has 1 mistake", after=before)
     pulse.wait_for(rf"svc\.toml:{manifest.count(chr(10)) + 2}  ", after=before)
     pulse.wait_for("still serving the last valid svc.toml", after=before)
-    (pulse_project / "svc.toml").write_text(manifest)
+    save(pulse_project / "svc.toml", manifest)
     pulse.wait_for("read svc.toml again; it is valid now: nothing changed", after=before)
 
 
 def test_edit_of_the_manifest_prints_what_changed(pulse: DevServer, pulse_project: Path) -> None:
     before, file = len(pulse.lines), pulse_project / "svc.toml"
     manifest = file.read_text()
-    file.write_text(
-        manifest.replace("public = true", "public = true\nspa = true", 1)
-        + '\n[resource.more]\nlane = "static"\noutput = "front"\n'
-    )
+    more = '\n[resource.more]\nlane = "static"\noutput = "front"\n'
+    save(file, manifest.replace("public = true", "public = true\nspa = true", 1) + more)
     pulse.wait_for("read svc.toml again: added more; changed front", after=before)
-    file.write_text(manifest)
+    save(file, manifest)
     pulse.wait_for("read svc.toml again: removed more; changed front", after=before)
 
 
@@ -141,7 +139,7 @@ def test_save_is_served_and_a_faulty_save_is_not(pulse: DevServer, pulse_project
     script.write_text("")
     pulse.wait_for("is empty")
     assert pulse.get("/api/now").json()["mark"] == "three"
-    script.write_text(text.replace("mark: 'three',", "mark: 'four',"))
+    save(script, text.replace("mark: 'three',", "mark: 'four',"))
     pulse.until("/api/now", lambda answer: answer.json()["mark"] == "four")
 
 
@@ -152,9 +150,7 @@ def test_manifest_edits_apply_without_a_restart(pulse: DevServer, pulse_project:
     pulse.until("/now", lambda answer: "try /api/now" in answer.text)
     edit(manifest, 'lane = "js"', 'lane = "js"\npublic = true')
     host = {"host": "api--pulse.localhost"}
-    end = time.monotonic() + 10
-    while pulse.get("/api/now", headers=host).status_code != 200:
-        assert time.monotonic() < end
+    until(lambda: pulse.get("/api/now", headers=host).status_code == 200)
     edit(manifest, "public = true", "pubic = true")
     pulse.wait_for("[Dd]id you mean")
     assert pulse.get("/api/now").status_code == 200
@@ -173,14 +169,14 @@ def stops_with_open_streams(server: DevServer, number: int) -> None:
     opened, ended = threading.Event(), threading.Event()
 
     def listen() -> None:
-        stream = httpx.stream("GET", server.url + "/api/events", timeout=20)
+        stream = httpx.stream("GET", server.url + "/api/events", timeout=60)
         with contextlib.suppress(httpx.HTTPError), stream as events:
             for _ in events.iter_raw():
                 opened.set()
         ended.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    assert opened.wait(10)
+    assert opened.wait(60)
     began = time.monotonic()
     assert server.stop(number) == 0
     assert time.monotonic() - began < 15
@@ -279,7 +275,7 @@ def test_redirected_output_in_the_project_starts_no_build(tmp_path: Path, home: 
             wait_for_builds(2)
         finally:
             process.terminate()
-            process.wait(15)
+            process.wait(60)
     assert "exit status 1" in (root / "dev.log").read_text() + (root / "errors.log").read_text()
 
 
@@ -297,8 +293,8 @@ def test_dev_ends_when_its_pipe_is_closed(tmp_path: Path, home: Path) -> None:
         next(line for line in process.stdout if "watching" in line)
         process.stdout.close()
         url = "http://localhost:" + line.partition("http://localhost:")[2].partition("/")[0]
-        assert httpx.get(url).text == "hello"
-        assert process.wait(10) == 0
+        assert httpx.get(url, timeout=60).text == "hello"
+        assert process.wait(60) == 0
         assert "Traceback" not in process.stderr.read()
 
 
@@ -307,13 +303,8 @@ def test_two_servers_of_one_project_build_in_turn_and_serve_each_save(tmp_path: 
         "test ! -e busy || { echo at once; exit 9; }; touch busy; sleep 0.2; mkdir -p dist; "
         "cp page.html dist/index.html; rm busy; echo built"
     )
-    root, unfinished = tmp_path / "a", tmp_path / "unfinished"
+    root = tmp_path / "a"
     root.mkdir()
-
-    def save(path: Path, text: str) -> None:
-        unfinished.write_text(text)  # A server that builds meanwhile must not find an empty file.
-        unfinished.replace(path)
-
     (root / "svc.toml").write_text(
         "[project]\nname='a'\n[resource.web]\nlane='static'\npublic=true\nworkdir='web'\noutput='dist'\n"
         f"build='{command}'\nmounts={{'/api'='api'}}\n[resource.api]\nlane='js'\nworkdir='api'\n"

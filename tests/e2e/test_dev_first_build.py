@@ -3,11 +3,9 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,46 +42,45 @@ def project(tmp_path: Path) -> Path:
 @contextlib.contextmanager
 def started(project: Path, home: Path, *options: str) -> Iterator[str]:
     """Start `svc dev` and yield its URL once it accepts connections, before any build has finished."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    command = [sys.executable, "-m", "svc_tui", "dev", "--port", str(port), *options]
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
     process = subprocess.Popen(
         command,
         cwd=project,
         env={**os.environ, "SVC_HOME": str(home)},
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
         start_new_session=True,
     )
+    assert process.stdout is not None
+    output = Output()
+    reader = threading.Thread(target=output.read, args=(process.stdout,), daemon=True)
+    reader.start()
     try:
-        end = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(httpx.ConnectError):
-                httpx.get(f"http://localhost:{port}/", headers=BROWSER, timeout=60)
-                break
-            assert time.monotonic() < end and process.poll() is None
-            time.sleep(0.05)
-        yield f"http://localhost:{port}"
+        line = output.wait_for(r"http://localhost:[1-9]\d*/")
+        yield line[line.index("http:") :].partition("/ ")[0].rstrip("/")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        reader.join(5)
+        process.stdout.close()
 
 
 def test_first_build_is_awaited_and_a_later_one_for_a_while(project: Path, home: Path) -> None:
     with started(project, home) as url:
-        page = httpx.get(url, headers=BROWSER, timeout=10)
+        page = httpx.get(url, headers=BROWSER, timeout=60)
         assert page.status_code == 503
         assert "web is being built for the first time" in page.text
         assert "<meta http-equiv=refresh content=1>" in page.text
         assert waited(url, project) == (200, "one")
-        assert httpx.get(url, headers=BROWSER, timeout=10).text == "one"
+        assert httpx.get(url, headers=BROWSER, timeout=60).text == "one"
         for file in ("go", "started"):
             (project / file).unlink()
         (project / "page.html").write_text("two")
         until((project / "started").exists)
-        assert httpx.get(url, timeout=10).text == "one"
+        assert httpx.get(url, timeout=60).text == "one"
         (project / "go").touch()
-        until(lambda: httpx.get(url, timeout=5).text == "two", 20)
+        until(lambda: httpx.get(url, timeout=60).text == "two")
 
 
 def test_first_build_is_awaited_by_two_workers(project: Path, home: Path) -> None:
@@ -94,7 +91,7 @@ def test_first_build_is_awaited_by_two_workers(project: Path, home: Path) -> Non
 def waited(url: str, project: Path) -> tuple[int, str]:
     """Send a request, let the build end, and return the response."""
     threading.Timer(0.5, (project / "go").touch).start()
-    answer = httpx.get(url, headers={"accept": "text/event-stream"}, timeout=40)
+    answer = httpx.get(url, headers={"accept": "text/event-stream"}, timeout=60)
     return answer.status_code, answer.text
 
 
@@ -102,7 +99,7 @@ def test_failed_first_build_answers_waiting_requests(project: Path, home: Path) 
     (project / "page.html").unlink()
     with started(project, home) as url:
         threading.Timer(0.5, (project / "go").touch).start()
-        answer = httpx.get(url, timeout=40)
+        answer = httpx.get(url, timeout=60)
         assert answer.status_code == 503
         assert answer.json()["detail"].startswith("the build command of resource web failed")
 
@@ -116,7 +113,7 @@ def test_edited_build_command_cancels_a_hung_build(project: Path, home: Path) ->
         hung = int(file.read_text())
         os.kill(hung, 0)
         manifest.write_text(f'{head}"{tail}')
-        assert httpx.get(url, timeout=20).text == "one"
+        assert httpx.get(url, timeout=60).text == "one"
         with pytest.raises(ProcessLookupError):
             os.kill(hung, 0)
 

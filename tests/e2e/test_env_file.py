@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dev_server import dev_server
+from tests.support.dev_server import dev_server, save
 from tests.support.service import Server, environ_of, login, run, run_process, static_project
 from tests.support.waiting import until
 
@@ -38,12 +38,10 @@ def test_development_takes_secrets_from_the_file_and_reads_it_again(
             content = b"".join(archive.read(name) for name in archive.namelist())
         assert b"one-of-the-file" not in content and b"of-the-environment" not in content
         before = len(dev.lines)
-        saved = project / "saved"  # An empty file on the way would be read, too.
-        saved.write_text("KEY=two\nnonsense\n")
-        saved.replace(project / ".env")
+        save(project / ".env", "KEY=two\nnonsense\n")
         dev.wait_for(r"\.env:2: not a variable", after=before)
         assert dev.get("/").text.startswith("one-of-the-file")
-        (project / ".env").write_text("KEY=two\n")
+        save(project / ".env", "KEY=two\n")
         dev.wait_for(r"read \.env again: changed KEY", after=before)
         dev.until("/", lambda answer: answer.text == "two of-the-environment undefined")
     (project / ".env").write_text("KEY\n")

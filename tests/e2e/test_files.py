@@ -119,7 +119,7 @@ class Shop:
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {"host": "shop.localhost", **options.pop("headers", {})}
         url = f"http://127.0.0.1:{self.server.port}{path}"
-        return httpx.request(method, url, headers=headers, timeout=30, **options)
+        return httpx.request(method, url, headers=headers, timeout=60, **options)
 
     def files(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return run(self.project, self.environ, "files", "--service", *arguments)
@@ -188,7 +188,7 @@ def test_files_of_a_service(tmp_path: Path, cache: Path) -> None:
         assert run(shop.project, shop.environ, "gc").returncode == 0
 
         disconnect(shop.server.port, "/up", len(CONTENT), 2_000_000, "shop.localhost")
-        until(lambda: "499" in prepare(shop.project, shop.environ, "logs"), 30)
+        until(lambda: "499" in prepare(shop.project, shop.environ, "logs"))
         shop.server.process.send_signal(signal.SIGKILL)
         shop.server.stop()
         shop.server = shop.server.restarted(shop.environ, "--workers", "2")

@@ -60,7 +60,7 @@ class Nodes:
 
     def is_ready(self) -> bool:
         try:
-            return httpx.get(f"{self.local(1)[0]}/v1/ready").status_code == 200
+            return httpx.get(f"{self.local(1)[0]}/v1/ready", timeout=60).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -113,7 +113,7 @@ def test_one_node_orders_any_node_answers_and_all_serve_the_certificate(
             nodes.deploy(name, deploying)
             nodes.wait_for(host, {host, f"{name}.{DOMAIN}"}, serving)
             trusting = ssl.create_default_context(cadata=pebble.root())
-            with httpx.Client(verify=trusting) as client:
+            with httpx.Client(verify=trusting, timeout=60) as client:
                 for each in serving:
                     request = client.build_request("GET", nodes.public(each), headers={"host": host})
                     request.extensions["sni_hostname"] = host

@@ -170,7 +170,7 @@ def test_no_job_is_lost_with_the_leader_and_only_those_that_had_begun_begin_agai
     names = [*(f"held-{number}" for number in range(40)), "later"]
     jobs.add(lost, *names[:-1])
     until(lambda: len(witness.count("held")) >= 8)
-    jobs.add(lost, names[-1], delay=1)
+    jobs.add(lost, names[-1], delay=3)
     jobs.machines.kill(lost)
     other = next(node for node in (1, 2, 3) if node != lost)
     claimed = jobs.claimed(other, fleet.id(lost))

@@ -92,7 +92,9 @@ def test_drained_node_takes_no_requests_until_it_is_started_again(machines: Mach
     third = node_id(machines, 3)
     until(lambda: [node["id"] for node in status(machines) if node["draining"]] == [third])
     assert "3 of 3 nodes present, 1 of them draining" in fleet(machines, 1, "status")
-    assert [httpx.get(f"{server.control}/v1/ready").status_code for server in machines.servers] == [
+    assert [
+        httpx.get(f"{server.control}/v1/ready", timeout=60).status_code for server in machines.servers
+    ] == [
         200,
         200,
         503,

@@ -43,7 +43,7 @@ def members(project: Path, home: Path) -> Iterator[DevServer]:
 
 
 def post(server: DevServer, path: str, document: Any = None, **headers: str) -> httpx.Response:
-    return httpx.post(server.url + path, json=document, headers=headers, timeout=30)
+    return httpx.post(server.url + path, json=document, headers=headers, timeout=60)
 
 
 def enter(server: DevServer, lane: str, action: str, name: str, password: str = SECRET) -> httpx.Response:
@@ -167,7 +167,7 @@ def test_request_of_another_origin_is_refused(members: DevServer, lane: str) -> 
 def test_unusable_credentials_are_a_client_error(
     members: DevServer, lane: str, content: str, status: int
 ) -> None:
-    answer = httpx.post(f"{members.url}/{lane}/sign-up", content=content.encode(), timeout=30)
+    answer = httpx.post(f"{members.url}/{lane}/sign-up", content=content.encode(), timeout=60)
     assert (answer.status_code, "set-cookie" in answer.headers) == (status, False), answer.text
     assert answer.json()["title"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dev_server import dev_server
+from tests.support.dev_server import dev_server, save
 
 pytestmark = pytest.mark.slow
 MANIFEST = '[project]\nname = "app"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "web"\n'
@@ -27,21 +27,21 @@ def test_migrations_are_applied_once_and_faulty_ones_change_nothing(project: Pat
         server.wait_for(r"tables/001-users\.sql applied")
         start = len(server.lines)
         second = tables / "002-notes.sql"
-        second.write_text("create table notes (id integer primary key);\ncreate tabel mistakes (a);\n")
+        save(second, "create table notes (id integer primary key);\ncreate tabel mistakes (a);\n")
         server.wait_for(r"tables/002-notes\.sql:2", after=start)
         server.wait_for("the tables are unchanged", after=start)
         start = len(server.lines)
-        second.write_text("create table notes (id integer primary key);\n")
+        save(second, "create table notes (id integer primary key);\n")
         server.wait_for(r"tables/002-notes\.sql applied", after=start)
         assert server.get("/").status_code == 200
         assert server.stop() == 0
     with dev_server(project, home) as server:
         assert not any("applied" in line for line in server.lines)
         start = len(server.lines)
-        (tables / "001-users.sql").write_text("create table users (id integer primary key, name text);\n")
+        save(tables / "001-users.sql", "create table users (id integer primary key, name text);\n")
         server.wait_for(r"warning: tables/001-users\.sql was edited after it was applied", after=start)
         server.wait_for("new file that comes after tables/002-notes", after=start)
-        (tables / "003-tags.sql").write_text("create table tags (id integer primary key);\n")
+        save(tables / "003-tags.sql", "create table tags (id integer primary key);\n")
         server.wait_for(r"tables/003-tags\.sql applied", after=start)
 
 
@@ -51,11 +51,11 @@ def test_migrations_in_a_new_folder_are_applied(project: Path, home: Path) -> No
     tables.rmdir()
     with dev_server(project, home) as server:
         tables.mkdir()
-        (tables / "001-late.sql").write_text("create table late (id integer primary key);\n")
+        save(tables / "001-late.sql", "create table late (id integer primary key);\n")
         server.wait_for(r"tables/001-late\.sql applied")
         (tables / "001-late.sql").unlink()
         tables.rmdir()
         start = len(server.lines)
         tables.mkdir()
-        (tables / "002-later.sql").write_text("create table later (id integer primary key);\n")
+        save(tables / "002-later.sql", "create table later (id integer primary key);\n")
         server.wait_for(r"tables/002-later\.sql applied", after=start)

@@ -26,7 +26,7 @@ def test_js_template_serves_text_json_and_events(tmp_path: Path, home: Path) -> 
         assert server.get("/").text.startswith("Hello from my-app.")
         assert server.get("/json?name=you").json()["hello"] == "you"
         assert server.get("/nothing").status_code == 404
-        with httpx.stream("GET", f"{server.url}/events", timeout=10) as stream:
+        with httpx.stream("GET", f"{server.url}/events", timeout=60) as stream:
             assert stream.headers["content-type"] == "text/event-stream"
             events = (line for line in stream.iter_lines() if line)
             assert [next(events), next(events)] == ['data: {"n":5}', 'data: {"n":4}']
@@ -41,7 +41,7 @@ def test_go_template_serves_page_json_and_events(tmp_path: Path, home: Path) -> 
         assert server.get("/hello?name=J%C3%BCrgen").json()["hello"] == "Jürgen"
         server.wait_for("INFO +greeted name=Jürgen")
         assert server.get("/nothing").status_code == 404
-        with httpx.stream("GET", f"{server.url}/primes", timeout=20) as stream:
+        with httpx.stream("GET", f"{server.url}/primes", timeout=60) as stream:
             assert stream.headers["content-type"] == "text/event-stream"
             lines = [line for line in stream.iter_lines() if line]
         primes = [int(line[6:]) for line in lines if line.startswith("data: ") and line[6:]]

@@ -56,10 +56,10 @@ def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path
         prepare(project, environ, "deploy")
 
         forged = {"host": "worker--shop.localhost", "x-svc-schedule": "/poll", "x-svc-run-id": "1"}
-        answer = httpx.post(f"http://127.0.0.1:{server.port}/poll", headers=forged)
+        answer = httpx.post(f"http://127.0.0.1:{server.port}/poll", headers=forged, timeout=60)
         assert answer.text == "x-svc-client"
         inside = httpx.post(
-            f"http://127.0.0.1:{server.port}/poll", headers={"host": "worker--shop.svc.internal"}
+            f"http://127.0.0.1:{server.port}/poll", headers={"host": "worker--shop.svc.internal"}, timeout=60
         )
         assert inside.status_code == 404
 
@@ -79,7 +79,7 @@ def test_schedules_run_on_a_service_and_no_run_is_repeated_after_a_kill(tmp_path
         assert busy.returncode == 5 and "schedule /slow of worker is running" in busy.stderr
         server.process.send_signal(signal.SIGKILL)
         assert server.stop() == -signal.SIGKILL
-        assert slow.wait(30) != 0
+        assert slow.wait(60) != 0
         server = server.restarted(environ)
         until(lambda: listed(project, environ)["/slow"]["last"] is not None, 60)
         schedules = listed(project, environ)

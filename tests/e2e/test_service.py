@@ -141,7 +141,7 @@ def test_logs_follow_continues_after_a_restart_of_the_service(service: Service, 
 
     def until(target: str) -> None:
         with changed:
-            assert changed.wait_for(lambda: target in targets, 30), targets
+            assert changed.wait_for(lambda: target in targets, 60), targets
 
     reading = threading.Thread(target=read, daemon=True)
     reading.start()
@@ -160,7 +160,7 @@ def test_logs_follow_continues_after_a_restart_of_the_service(service: Service, 
         assert [(each["name"], each["log_bytes"]) for each in usage["doors"]] == [("tables", 0)]
     finally:
         following.send_signal(signal.SIGINT)
-        assert following.wait(20) == 130
+        assert following.wait(60) == 130
         reading.join()
         assert following.stdout is not None
         following.stdout.close()

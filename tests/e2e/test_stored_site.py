@@ -133,7 +133,7 @@ def test_stored_site_of_a_service(tmp_path: Path, cache: Path) -> None:
 
     def ask(method: str, path: str, **headers: str) -> httpx.Response:
         url = f"http://127.0.0.1:{server.port}{path}"
-        return httpx.request(method, url, headers={"host": "shop.localhost", **headers}, timeout=30)
+        return httpx.request(method, url, headers={"host": "shop.localhost", **headers}, timeout=60)
 
     try:
         login(server, project, environ)

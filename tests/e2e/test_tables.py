@@ -105,7 +105,7 @@ def rows(folder: Path, sql: str) -> list[Any]:
 
 
 def post(server: DevServer, text: str) -> None:
-    answer = httpx.post(server.url, content=text.encode(), timeout=20)
+    answer = httpx.post(server.url, content=text.encode(), timeout=60)
     assert answer.status_code == 201, answer.text
 
 
@@ -149,7 +149,7 @@ def test_blame_names_requests_and_users_and_tables_are_read_as_they_were(
     server: DevServer, shop: Path, svc: Svc
 ) -> None:
     svc(shop, "tables", "query", "delete from notes", "--write")
-    answer = httpx.post(server.url, content=b"first", timeout=20)
+    answer = httpx.post(server.url, content=b"first", timeout=60)
     [note] = rows(shop, "select id from notes")
     svc(shop, "tables", "query", "update notes set text = 'second'", "--write")
     blame = svc(shop, "tables", "blame", "notes", str(note["id"]), "text", "--json")

@@ -14,7 +14,7 @@ from svc_tui.main import run
 from tests.support.dev_server import dev_server
 
 pytestmark = pytest.mark.slow
-WITHIN_SECONDS = 20
+WITHIN_SECONDS = 60
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from engine.control.discovery import find_endpoint
 from svc_tui.client import ApiError, Client
 from tests.e2e.test_dev import edit
 from tests.support.dev_server import DevServer, dev_server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 CONNECTIONS = 24
@@ -40,7 +40,7 @@ def workers(server: DevServer) -> list[int]:
 
 def answers(server: DevServer, path: str) -> list[httpx.Response]:
     """Send requests on enough connections to reach each worker."""
-    return [httpx.get(server.url + path, timeout=20) for _ in range(CONNECTIONS)]
+    return [httpx.get(server.url + path, timeout=60) for _ in range(CONNECTIONS)]
 
 
 def test_control_api_has_the_requests_of_both_workers(pulse: DevServer, pulse_project: Path) -> None:
@@ -48,9 +48,7 @@ def test_control_api_has_the_requests_of_both_workers(pulse: DevServer, pulse_pr
     presence = find_endpoint(pulse_project / ".svc")
     assert presence is not None
     with Client(presence.url, presence.token) as client:
-        end = time.monotonic() + 60
-        while sorted(stored(client, ids)) != sorted(ids):
-            assert time.monotonic() < end
+        until(lambda: sorted(stored(client, ids)) == sorted(ids))
         state = client.call("GET", "/v1/projects/pulse/state")
         mount = next(each for each in state["mounts"] if each["pattern"] == "/api/*")
         assert mount["requests"] * state["seconds"] == pytest.approx(CONNECTIONS, rel=0.1)
@@ -81,17 +79,14 @@ def test_save_is_served_by_both_workers_at_once(pulse: DevServer, pulse_project:
     pulse.wait_for("api rebuilt|api builds again", after=before)
     assert {answer.json().get("mark") for answer in answers(pulse, "/api/now")} == {"one"}
     edit(pulse_project / "svc.toml", '"/api/*" = "api"', '"/now/*" = "api"')
-    end = time.monotonic() + 20
-    while {answer.status_code for answer in answers(pulse, "/api/now")} != {404}:
-        assert time.monotonic() < end
+    until(lambda: {answer.status_code for answer in answers(pulse, "/api/now")} == {404})
     edit(pulse_project / "svc.toml", '"/now/*" = "api"', '"/api/*" = "api"')
-    while {answer.status_code for answer in answers(pulse, "/api/now")} != {200}:
-        assert time.monotonic() < end
+    until(lambda: {answer.status_code for answer in answers(pulse, "/api/now")} == {200})
 
 
 def test_killed_worker_is_replaced_and_no_connection_is_refused(pulse: DevServer) -> None:
     first = workers(pulse)
-    assert httpx.get(pulse.url + "/api/now", timeout=20).status_code == 200
+    assert httpx.get(pulse.url + "/api/now", timeout=60).status_code == 200
     os.kill(first[0], signal.SIGKILL)
     pulse.wait_for("ended by signal 9; starting another")
     assert {answer.status_code for answer in answers(pulse, "/api/now")} == {200}
@@ -109,12 +104,12 @@ def test_kill_ends_the_workers(project: Path, home: Path) -> None:
 
 def ends_its_workers(server: DevServer, number: int, status: int) -> None:
     """Signal a server with an open stream, and wait for its exit status and the end of its workers."""
-    assert httpx.get(server.url + "/api/now", timeout=20).status_code == 200
+    assert httpx.get(server.url + "/api/now", timeout=60).status_code == 200
     started = [os.pidfd_open(worker) for worker in workers(server)]
     assert len(started) == 2
-    with httpx.stream("GET", server.url + "/api/events", timeout=20) as events:
+    with httpx.stream("GET", server.url + "/api/events", timeout=60) as events:
         assert next(events.iter_lines())
         assert server.stop(number) == status
         for worker in started:
-            assert select.select([worker], [], [], 20)[0], "a worker still runs"
+            assert select.select([worker], [], [], 60)[0], "a worker still runs"
             os.close(worker)

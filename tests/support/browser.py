@@ -132,7 +132,7 @@ async def chromium() -> AsyncIterator[Page]:
                     break
                 await asyncio.sleep(0.05)
             port = active.read_text().split("\n")[0]
-            async with httpx.AsyncClient() as client:
+            async with httpx.AsyncClient(timeout=60) as client:
                 targets = (await client.get(f"http://127.0.0.1:{port}/json/list")).json()
             address = next(target["webSocketDebuggerUrl"] for target in targets if target["type"] == "page")
             async with connect(address, max_size=None) as socket:

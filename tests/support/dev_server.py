@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 import httpx
 
 START_SECONDS = 170
-SHOW_SECONDS = 30
+SHOW_SECONDS = 60
 
 
 @dataclass
@@ -66,13 +67,13 @@ class DevServer(Output):
         return f"localhost:{self.port}"
 
     def request(self, method: str, path: str, **more: object) -> httpx.Response:
-        return httpx.request(method, self.url + path, timeout=20, **more)  # type: ignore[arg-type]
+        return httpx.request(method, self.url + path, timeout=SHOW_SECONDS, **more)  # type: ignore[arg-type]
 
     def stream(self, path: str, **headers: str) -> AbstractContextManager[httpx.Response]:
-        return httpx.stream("GET", self.url + path, headers=headers, timeout=10)
+        return httpx.stream("GET", self.url + path, headers=headers, timeout=SHOW_SECONDS)
 
     def get(self, path: str, **more: object) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=10, **more)  # type: ignore[arg-type]
+        return httpx.get(self.url + path, timeout=SHOW_SECONDS, **more)  # type: ignore[arg-type]
 
     def until(self, path: str, holds: Callable[[httpx.Response], bool]) -> httpx.Response:
         """Ask until the answer holds."""
@@ -83,7 +84,15 @@ class DevServer(Output):
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(15)
+        return self.process.wait(SHOW_SECONDS)
+
+
+def save(path: Path, text: str) -> None:
+    """Write a file in one step: a server would read the empty file of a save in two steps, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        saved = Path(folder) / "saved"
+        saved.write_text(text)
+        saved.replace(path)
 
 
 @contextlib.contextmanager

@@ -112,7 +112,7 @@ class Pebble:
 
     def get(self, path: str) -> str:
         """Return what the management interface answers."""
-        return httpx.get(f"https://127.0.0.1:{self._management}{path}", verify=False).text
+        return httpx.get(f"https://127.0.0.1:{self._management}{path}", verify=False, timeout=60).text
 
     def root(self) -> str:
         """Return the root certificate of issued ones, as PEM. Each start makes a new one."""
@@ -120,12 +120,14 @@ class Pebble:
 
     def resolve(self, address: str) -> None:
         """Set the address of all names."""
-        httpx.post(f"http://{self._names}/set-default-ipv4", json={"ip": address}).raise_for_status()
+        httpx.post(
+            f"http://{self._names}/set-default-ipv4", json={"ip": address}, timeout=60
+        ).raise_for_status()
 
     def resolve_one(self, name: str, address: str) -> None:
         """Set the address of one name."""
         record = {"host": f"{name}.", "addresses": [address]}
-        httpx.post(f"http://{self._names}/add-a", json=record).raise_for_status()
+        httpx.post(f"http://{self._names}/add-a", json=record, timeout=60).raise_for_status()
 
     def revoke(self, chain: str, key: str) -> None:
         """Revoke a certificate by the ACME API, with its own key."""

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,3 +16,9 @@ def until(holds: Callable[[], T], seconds: float = 60.0, *, pause: float = 0.01)
         assert time.monotonic() < end
         never.wait(pause)
     return value
+
+
+def arrived_singly(times: Sequence[float], seconds: float) -> bool:
+    """Return whether three arrivals in a row were `seconds` apart: those of one buffer are not."""
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    return any(min(pair) > seconds for pair in pairwise(gaps))

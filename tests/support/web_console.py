@@ -66,7 +66,7 @@ class Web:
     def entered(self) -> str:
         """Exchange the last key and return the Cookie header."""
         key = self.address()
-        answer = httpx.get(key)
+        answer = httpx.get(key, timeout=60)
         assert answer.status_code == 303
         self.wait_for_key(key)
         return answer.headers["set-cookie"].partition(";")[0]

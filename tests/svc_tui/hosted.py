@@ -105,7 +105,7 @@ class Hosted:
         self._thread.finished.result()
 
     def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
-        return httpx.get(f"{self.public}{path}", headers={"host": host})
+        return httpx.get(f"{self.public}{path}", headers={"host": host}, timeout=60)
 
     def claim(self) -> Client:
         """Become the owner, and return a client with a session."""

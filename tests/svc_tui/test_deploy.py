@@ -250,7 +250,7 @@ def test_slow_manifest_does_not_block_other_requests(hosted: Hosted) -> None:
         planning = other.submit(client.call, "POST", "/v1/projects/shop/plan", body)
         answered = 0
         while not planning.done():
-            answered += httpx.get(f"{hosted.control}/v1/health").status_code == 200
+            answered += httpx.get(f"{hosted.control}/v1/health", timeout=60).status_code == 200
         with pytest.raises(ApiError, match="mistakes"):
             planning.result()
     assert answered > 3  # reading it takes a second, during which other requests must be served
@@ -298,7 +298,7 @@ def test_client_disconnect_is_not_logged_as_an_error(hosted: Hosted, project: Pa
         url = f"{hosted.control}/v1/projects/shop/logs?follow=true"
         hosted.get()
         for _ in range(5):
-            with httpx.stream("GET", url, headers=headers) as answer:
+            with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
                 next(answer.iter_lines())
         client.call("GET", "/v1/projects")
     hosted.stop()

@@ -78,13 +78,17 @@ def test_login_ignores_a_session_that_the_client_brings(hosted: Hosted) -> None:
         fields = {"authorization": f"Bearer {old}", "cookie": f"session={old}; token={old}"}
         body = {"user": "ann", "password": PASSWORD, "token": old, "session": old}
         answers = [
-            httpx.post(f"{hosted.control}/v1/login", json=content, headers=fields, params={"token": old})
+            httpx.post(
+                f"{hosted.control}/v1/login", json=content, headers=fields, params={"token": old}, timeout=60
+            )
             for content in (body, {"user": "ann", "password": PASSWORD})
         ]
         tokens = [answer.json().get("token") for answer in answers]
         assert tokens[-1] and old not in tokens
     assert (
-        httpx.get(f"{hosted.control}/v1/whoami", headers={"authorization": f"Bearer {planted}"}).status_code
+        httpx.get(
+            f"{hosted.control}/v1/whoami", headers={"authorization": f"Bearer {planted}"}, timeout=60
+        ).status_code
         == 401
     )
 
@@ -94,7 +98,9 @@ def test_recorded_request_cannot_be_read_or_replayed_on_a_service(hosted: Hosted
     session = {"authorization": f"Bearer {hosted.token}"}
     for method, path in (("GET", ""), ("POST", "/replay")):
         url = f"{hosted.control}/v1/projects/shop/requests/{recorded}{path}"
-        assert httpx.request(method, url, headers=session).status_code == 404
+        assert httpx.request(method, url, headers=session, timeout=60).status_code == 404
     ended = {"authorization": f"Bearer {hosted.token}"}
-    assert httpx.post(f"{hosted.control}/v1/logout", headers=ended).status_code < 300
-    assert httpx.get(f"{hosted.control}/v1/whoami", headers=ended).status_code == 401, "a replayed session"
+    assert httpx.post(f"{hosted.control}/v1/logout", headers=ended, timeout=60).status_code < 300
+    assert httpx.get(f"{hosted.control}/v1/whoami", headers=ended, timeout=60).status_code == 401, (
+        "a replayed session"
+    )

@@ -159,8 +159,8 @@ def test_large_ids_and_results_are_errors_with_a_hint(project: Path) -> None:
 def test_state_and_replay_work_on_svc_dev(tmp_path: Path) -> None:
     root = static_shop(tmp_path / "shop")
     with dev_server(root, tmp_path / "home") as server:
-        got = httpx.get(f"{server.url}/", params={"n": 1})
-        posted = httpx.post(f"{server.url}/")
+        got = httpx.get(f"{server.url}/", params={"n": 1}, timeout=60)
+        posted = httpx.post(f"{server.url}/", timeout=60)
         ids = got.headers["x-request-id"], posted.headers["x-request-id"]
 
         async def test(session: Any, call: Call) -> None:

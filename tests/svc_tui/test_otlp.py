@@ -22,7 +22,7 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 
 def get(hosted: Hosted, path: str = "/") -> httpx.Response:
     headers = {"host": "web--shop.apps.example", "traceparent": TRACEPARENT}
-    return httpx.get(f"{hosted.public}{path}", headers=headers)
+    return httpx.get(f"{hosted.public}{path}", headers=headers, timeout=60)
 
 
 def test_service_sends_spans_of_the_callers_trace_and_metrics(tmp_path: Path) -> None:
@@ -165,10 +165,10 @@ def test_metrics_of_a_guest_reach_sql_prometheus_and_the_collector(tmp_path: Pat
             until(counted)
             reader = token(client, "of-shop", projects=["shop"])
             headers = {"authorization": f"Bearer {reader}"}
-            answer = httpx.get(f"{hosted.control}/v1/projects/shop/metrics", headers=headers)
+            answer = httpx.get(f"{hosted.control}/v1/projects/shop/metrics", headers=headers, timeout=60)
             assert 'orders_total{lane="js",project="shop",resource="web"} 6.0' in answer.text
             stranger = {"authorization": f"Bearer {token(client, 'of-blog', projects=['blog'])}"}
-            refused = httpx.get(f"{hosted.control}/v1/projects/shop/metrics", headers=stranger)
+            refused = httpx.get(f"{hosted.control}/v1/projects/shop/metrics", headers=stranger, timeout=60)
             assert refused.status_code in (403, 404)
         spans = {(span.trace_id, span.span_id) for _, span in collector.spans}
         lines = [line for _, line in collector.logs if line.body.string_value == "counting"]

@@ -12,6 +12,7 @@ import pytest
 
 from svc_tui.client import ApiError, Client
 from svc_tui.main import run
+from tests.support.waiting import until
 from tests.svc_tui.hosted import PASSWORD, Hosted, deploy, static_shop
 
 NO_LIMITS = dict.fromkeys(("instances", "memory_mb", "requests", "storage_mb", "egress", "files_mb"))
@@ -42,14 +43,15 @@ def svc(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 def refusal(client: Client) -> dict[str, Any]:
     """Return the record of a refused request, once it is stored."""
-    for _ in range(100):
+
+    def records() -> list[dict[str, Any]]:
         params = {"n": 1, "status": "429"}
-        records = client.call("GET", "/v1/projects/shop/logs/window", params=params)["records"]
-        if records:
-            record: dict[str, Any] = records[0]
-            return record
-        time.sleep(0.05)
-    raise AssertionError("the refused request has no record")
+        found: list[dict[str, Any]] = client.call("GET", "/v1/projects/shop/logs/window", params=params)[
+            "records"
+        ]
+        return found
+
+    return until(records)[0]
 
 
 def test_quota_limits_requests_instances_and_storage(
@@ -129,7 +131,7 @@ def test_only_owners_of_the_service_change_a_quota(hosted: Hosted, root: Path) -
                 with pytest.raises(ApiError) as exc_info:
                     client.call(method, QUOTA, body)
                 assert exc_info.value.code == "forbidden"
-    assert httpx.get(f"{hosted.control}{QUOTA}").status_code == 401
+    assert httpx.get(f"{hosted.control}{QUOTA}", timeout=60).status_code == 401
 
 
 @pytest.mark.slow

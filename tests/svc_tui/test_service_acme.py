@@ -92,7 +92,7 @@ def test_deploy_gets_a_certificate_that_clients_trust(hosted: Hosted, pebble: Pe
     assert names(wait_for(hosted.public, SHOP)) == {SHOP, "shop.apps.example"}
     trusting = ssl.create_default_context(cadata=pebble.root())
     for url, host in ((hosted.public, SHOP), (hosted.public, "shop.apps.example"), (hosted.control, DOMAIN)):
-        with httpx.Client(verify=trusting, http2=True) as client:
+        with httpx.Client(verify=trusting, http2=True, timeout=60) as client:
             request = client.build_request("GET", url, headers={"host": host})
             request.extensions["sni_hostname"] = host
             answer = client.send(request)
@@ -100,7 +100,7 @@ def test_deploy_gets_a_certificate_that_clients_trust(hosted: Hosted, pebble: Pe
             if host != DOMAIN:
                 assert answer.text == "one"
     # A request is routed by its host, whatever name the connection was opened for.
-    with httpx.Client(verify=trusting) as client:
+    with httpx.Client(verify=trusting, timeout=60) as client:
         for asked, host, status in ((DOMAIN, SHOP, 200), (SHOP, "unknown.example.net", 404)):
             request = client.build_request("GET", hosted.public, headers={"host": host})
             request.extensions["sni_hostname"] = asked
@@ -125,7 +125,7 @@ def test_wildcard_covers_a_project_from_its_first_request_on(
                 deploy(client, static_shop(tmp_path / "shop"))
             assert handshake(hosted.public, SHOP).serial_number == own.serial_number
             trusting = ssl.create_default_context(cadata=pebble.root())
-            with httpx.Client(verify=trusting) as client:
+            with httpx.Client(verify=trusting, timeout=60) as client:
                 request = client.build_request("GET", hosted.public, headers={"host": SHOP})
                 request.extensions["sni_hostname"] = SHOP
                 assert client.send(request).text == "one"
@@ -244,7 +244,7 @@ def test_renewal_under_load_loses_no_request(
             """Send requests, the second client with a new connection for each."""
             while not ending.is_set():
                 with closing(
-                    http.client.HTTPSConnection(target.host, target.port, context=trusting, timeout=20)
+                    http.client.HTTPSConnection(target.host, target.port, context=trusting, timeout=60)
                 ) as connection:
                     try:
                         while not ending.is_set():

@@ -2,8 +2,7 @@
 
 import socket
 import ssl
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -13,6 +12,7 @@ from engine.http.tls import Certificate, CertificateError
 from svc_tui.client import Client, Unreachable
 from svc_tui.serve import server
 from tests.support.certificates import self_signed
+from tests.support.waiting import until
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
 
@@ -29,7 +29,8 @@ def hosted(tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyP
 
 
 def trusting(certificate: Certificate, **options: bool) -> httpx.Client:
-    return httpx.Client(verify=ssl.create_default_context(cafile=str(certificate.chain)), **options)
+    context = ssl.create_default_context(cafile=str(certificate.chain))
+    return httpx.Client(verify=context, timeout=60, **options)
 
 
 def test_applications_and_control_api_serve_http_1_and_2_over_tls(
@@ -50,9 +51,9 @@ def test_tls_port_refuses_plain_http_with_a_sentence(hosted: Hosted) -> None:
     for address in (hosted.public, hosted.control):
         plain = address.replace("https:", "http:")
         for method in ("GET", "HEAD", "POST"):
-            answer = httpx.request(method, plain)
+            answer = httpx.request(method, plain, timeout=60)
             assert (answer.status_code, answer.headers["connection"]) == (400, "close")
-        assert httpx.get(plain).text == "This port serves https:// URLs only"
+        assert httpx.get(plain, timeout=60).text == "This port serves https:// URLs only"
         with socket.create_connection((httpx.URL(address).host, httpx.URL(address).port)) as connection:
             connection.sendall(b"\x00\x01neither")
             assert connection.recv(1000) == b""
@@ -69,7 +70,7 @@ def test_tls_port_rejects_old_tls_versions(hosted: Hosted) -> None:
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with pytest.raises(httpx.ConnectError), httpx.Client(verify=context) as client:
+    with pytest.raises(httpx.ConnectError), httpx.Client(verify=context, timeout=60) as client:
         client.get(hosted.control)
 
 
@@ -89,13 +90,13 @@ def test_changed_files_are_loaded_and_unusable_ones_are_reported(
     with Hosted(tmp_path / "data", certificate, workers) as hosted:
         before = served(hosted)
         key.replace(certificate.key)
-        wait(lambda: any("cannot be used" in text for text in hosted.output))
+        until(lambda: any("cannot be used" in text for text in hosted.output))
         assert served(hosted) == before != chain.read_text()
         (tmp_path / "newer").mkdir()
         chain, key = self_signed(tmp_path / "newer")
         key.replace(certificate.key)
         chain.replace(certificate.chain)
-        wait(lambda: served(hosted) == certificate.chain.read_text())
+        until(lambda: served(hosted) == certificate.chain.read_text())
 
 
 def test_expired_certificate_is_served_and_named(tmp_path: Path) -> None:
@@ -103,13 +104,6 @@ def test_expired_certificate_is_served_and_named(tmp_path: Path) -> None:
     with Hosted(tmp_path / "data", certificate) as hosted:
         assert served(hosted) == certificate.chain.read_text()
         assert any("the certificate of the service expired at 2" in text for text in hosted.output)
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("wrong", ["another's", "none", "missing", "swapped"])

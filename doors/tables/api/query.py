@@ -59,7 +59,7 @@ async def run_with_connection(
         canceled.set()
         if not started.is_set():
             call.cancel()  # It leaves the queue.
-        await asyncio.wait([call])
+        await asyncio.gather(call, return_exceptions=True)  # An error that is not retrieved is logged.
         raise
 
 

@@ -167,7 +167,7 @@ class Work:
             with self.changed:
                 self.began.append(project)
                 self.changed.notify_all()
-            self.release.wait(10)
+            self.release.wait(60)
 
         task = asyncio.create_task(self.pool.run(project, run))
         self.tasks.append(task)
@@ -178,7 +178,7 @@ class Work:
 
         def wait() -> None:
             with self.changed:
-                assert self.changed.wait_for(lambda: len(self.began) >= count, 10)
+                assert self.changed.wait_for(lambda: len(self.began) >= count, 60)
 
         await asyncio.to_thread(wait)
 

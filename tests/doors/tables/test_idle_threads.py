@@ -39,10 +39,11 @@ def test_threads_and_sessions_end_after_a_time_without_statements(
 
 def test_number_of_threads_does_not_grow_with_that_of_projects(open_tables: Callable[..., Tables]) -> None:
     others = set(threading.enumerate())
-    for number in range(8):
+    for number in range(16):
         assert open_tables(f"shop{number}").query(SLOW).rows == [{"count(*)": 300_000}]
     names = {each.name for each in set(threading.enumerate()) - others if "tables-" in each.name}
-    assert names <= {"tables-read_0", "tables-read_1"}
+    # A thread that has answered may not be idle yet when the next request comes.
+    assert names <= {f"tables-read_{number}" for number in range(4)}
 
 
 def test_closed_tables_have_no_open_file(tmp_path: Path) -> None:

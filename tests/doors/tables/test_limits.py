@@ -76,8 +76,10 @@ def test_computed_value_over_size_limit_is_refused(tables: Tables, sql: str) -> 
 )
 @pytest.mark.parametrize("write", [False, True])
 def test_values_collected_in_memory_above_limit_are_refused(
-    tables: Tables, function: str, write: bool
+    tables: Tables, function: str, write: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in (reader, writer):
+        monkeypatch.setattr(module, "TIMEOUT_SECONDS", 60)
     apsw.memory_high_water(True)
     before = apsw.memory_used()
     sql = f"{FOREVER} select {function} from n"

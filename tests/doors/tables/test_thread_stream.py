@@ -47,15 +47,13 @@ def test_disconnect_interrupts_the_statement_in_progress() -> None:
         await stream.start()
         assert await anext(stream) == b"begun"
         rest = asyncio.ensure_future(anext(stream))
-        await asyncio.to_thread(begun.wait, 30)
+        await asyncio.to_thread(begun.wait, 60)
         rest.cancel()
         await stream.aclose()
 
-    began = time.monotonic()
-    asyncio.run(asyncio.wait_for(leave(), 30))
+    asyncio.run(asyncio.wait_for(leave(), 60))
     assert ended == [apsw.InterruptError]
     assert closed == ["pieces", "transfer"]
-    assert time.monotonic() - began < 30
 
 
 def test_statement_of_a_dump_ends_with_the_client(tmp_path: Path) -> None:

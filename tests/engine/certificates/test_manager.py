@@ -317,7 +317,7 @@ def test_authority_that_is_down_is_tried_again(pebble: Pebble, tmp_path: Path) -
             for failures, hours in ((2, 2), (3, 4)):
                 site.ahead += 24 * 3600
                 await site.until(lambda failures=failures: len(site.reports) == failures)
-                entry = (await site.store.all())[SERVICE]
+                entry = await site.settled(SERVICE)
                 assert entry.failures == failures
                 assert hours * 3600 - 60 < entry.retry_at - site.clock() <= hours * 3600
             await asyncio.to_thread(pebble.start)

@@ -133,7 +133,7 @@ class Cluster:
         os.kill(pid, signal.SIGSTOP)
         try:
             threads = Path(f"/proc/{pid}/task")
-            until(lambda: all(") T " in path.read_text() for path in threads.glob("*/stat")), 10)
+            until(lambda: all(") T " in path.read_text() for path in threads.glob("*/stat")))
             yield
         finally:
             os.kill(pid, signal.SIGCONT)

@@ -179,7 +179,7 @@ def test_deploy_on_any_node_is_served_by_all(machines: Machines) -> None:
     deployed = run(machines.project, machines.environ_at(2), "deploy")
     assert deployed.returncode == 0, deployed.stderr
     for server in (first, third):
-        until(lambda server=server: server.get().text == "two", 5)
+        until(lambda server=server: server.get().text == "two")
     names = run(machines.project, machines.environ_at(3), "secret", "list")
     assert names.stdout.split() == ["KEY"]
 
@@ -198,7 +198,7 @@ def test_two_nodes_that_change_one_project_at_once_activate_one(machines: Machin
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
     assert {answer.json()["code"] for answer in answers if answer.status_code == 409} == {"conflict"}
     for server in machines.servers:
-        until(lambda server=server: server.get().text == "one", 10)
+        until(lambda server=server: server.get().text == "one")
 
 
 def test_fourth_node_is_an_agent_that_serves_and_deploys(machines: Machines) -> None:
@@ -211,7 +211,7 @@ def test_fourth_node_is_an_agent_that_serves_and_deploys(machines: Machines) -> 
         deployed = run(machines.project, {**machines.environ_at(1), "SVC_URL": agent.control}, "deploy")
         assert deployed.returncode == 0, deployed.stderr
         for server in machines.servers:
-            until(lambda server=server: server.get().text == "agent", 5)
+            until(lambda server=server: server.get().text == "agent")
     finally:
         agent.process.kill()
         agent.process.communicate()
@@ -235,7 +235,7 @@ def test_fleet_continues_when_a_node_is_killed_and_takes_it_back(machines: Machi
     change_page(machines, "three")
     deployed = run(machines.project, machines.environ_at(2), "deploy")
     assert deployed.returncode == 0, deployed.stderr
-    until(lambda: third.get().text == "three", 30)
+    until(lambda: third.get().text == "three")
     until(lambda: [node["present"] for node in machines.fleet("status", node=2)["nodes"]].count(False) == 2)
     refused = run(machines.project, machines.environ, "login", "--data", str(machines.root / "m1"))
     assert refused.returncode == 1

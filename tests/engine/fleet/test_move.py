@@ -212,11 +212,11 @@ def test_service_that_is_stopped_during_the_copy_answers_503_until_then(data: Pa
             spare=bind("127.0.0.1", 0),
         )
         becoming = asyncio.ensure_future(_become_fleet(settings, bucket, node, stop, None))
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             answer = await client.get(f"http://{authority(settings.spare[0])}/")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         stop.set()
-        await asyncio.wait_for(becoming, 10)
+        await asyncio.wait_for(becoming, 60)
         await node.stop()
         await bucket.aclose()
         settings.spare[0].close()

@@ -51,7 +51,7 @@ def test_wait_for_the_ports_of_a_former_process_ends_with_the_service(tmp_path: 
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(0.1, stop.set)
         with socket.create_server(("127.0.0.1", address.port)), pytest.raises(FleetStopped):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await fleet.open(stop)
 
     asyncio.run(main())

@@ -99,7 +99,9 @@ def test_agent_cannot_add_a_server_to_the_cluster(cluster: Cluster, tmp_path: Pa
     forged = replace(server.node, node="n4-agent", address=address)
 
     def routes() -> list[str]:
-        document: Any = httpx.get(f"http://{server.node.address.monitor}/routez", trust_env=False).json()
+        document: Any = httpx.get(
+            f"http://{server.node.address.monitor}/routez", trust_env=False, timeout=60
+        ).json()
         return [each["remote_name"] for each in document["routes"]]
 
     async def main() -> None:
@@ -107,7 +109,7 @@ def test_agent_cannot_add_a_server_to_the_cluster(cluster: Cluster, tmp_path: Pa
         agent = NatsServer(tmp_path, forged, lambda level, line: log.append(line))
         await agent.start()
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not agent.listening or not (log or "n4-agent" in routes()):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             assert "n4-agent" not in routes()

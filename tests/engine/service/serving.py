@@ -119,7 +119,7 @@ def served(
         gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=1))
         try:
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
                 running = Served(service, bucket, client, records=records)
                 await service.start(running.warned.append)
                 return await test(running)

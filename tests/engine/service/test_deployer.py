@@ -114,7 +114,7 @@ def test_prepared_deployment_is_served_once_another_node_activates_it(tmp_path: 
         # Nor does it wait for a change that this node makes meanwhile.
         async with service._locks["shop"]:
             refreshing = asyncio.create_task(service.refresh("shop"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while (await running.get()).text == "two":
                     pass
         await refreshing
@@ -166,7 +166,7 @@ def test_activation_excludes_other_changes_even_after_disconnect(tmp_path: Path,
         secret = asyncio.create_task(service.set_secret("shop", "KEY", "new"))
         order = await running.order(STATIC, {"web": two})
         forward = asyncio.create_task(running.deploy(order))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await running.bucket.kv.list("secrets/"):  # noqa: ASYNC110 - a bucket has no events
                 await asyncio.sleep(0.01)
         assert gate.events == [older.id, newer.id]

@@ -210,7 +210,7 @@ def test_recorder_publishes_what_it_wrote_and_reports_copies(path: Path) -> None
 
     timeline.append(line("1"))
     recorder(CopiedBatch("n2", encode_batch(0, [row(5, line("copy"))], ()), on_written))
-    assert written.wait(30)
+    assert written.wait(60)
     timeline.append(line("2"))
     timeline.measurements.append(MeasurementBatch(BEGAN, "web", (Measurement("jobs", "gauge", 1.0),)))
     recorder.close()

@@ -24,7 +24,7 @@ def test_signal_calls_the_handler(number: int) -> None:
         stop = asyncio.Event()
         on_stop(lambda _: stop.set())
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(stop.wait(), 30)
+        await asyncio.wait_for(stop.wait(), 60)
 
     asyncio.run(main())
 
@@ -35,7 +35,7 @@ def test_closed_terminal_does_not_stop_a_command_of_nohup() -> None:
         on_stop(lambda _: stop.set())
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(stop.wait(), 30)
+        await asyncio.wait_for(stop.wait(), 60)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -254,5 +254,6 @@ def test_lone_surrogate_in_request_is_refused(users: Shop, address: str) -> None
             f"{address}/v1/projects/shop/{route}",
             content=json.dumps({"table": "users", **body}),
             headers=headers,
+            timeout=60,
         )
         assert answer.status_code == 422, answer.text

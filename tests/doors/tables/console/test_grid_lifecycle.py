@@ -194,5 +194,5 @@ def test_client_disconnect_while_opening_stops_grid_thread(users: Shop, address:
         open_grid(Shop(client, users.data), "endless")
     for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("tables-grid"):
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()

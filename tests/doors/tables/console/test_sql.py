@@ -65,7 +65,7 @@ def test_cells_have_documents_and_blobs_as_a_grid(shop: Shop) -> None:
 
 def post(address: str, path: str, body: str) -> Any:
     headers = {"authorization": "Bearer owner", "content-type": "application/json"}
-    return httpx.post(f"{address}/v1/projects/shop/{path}", content=body, headers=headers).json()
+    return httpx.post(f"{address}/v1/projects/shop/{path}", content=body, headers=headers, timeout=60).json()
 
 
 def test_numbers_within_parameters_and_cells_are_stored_exactly(shop: Shop, address: str) -> None:

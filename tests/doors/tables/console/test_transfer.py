@@ -188,7 +188,7 @@ def test_transfers_above_limit_are_refused(users: Shop, monkeypatch: pytest.Monk
 
     def slow_upload() -> Iterator[bytes]:
         yield b"name\n"
-        complete.wait(30)
+        complete.wait(300)
         yield b"Zoe\n"
 
     def import_slowly() -> None:

@@ -51,7 +51,7 @@ async def repair(node: Node, *, commit: bool) -> list[str]:
 
 
 async def until_put_aside(node: Node) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not asides(node):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -279,11 +279,9 @@ def test_pipe_named_like_migration_is_refused_without_blocking(tmp_path: Path) -
 def test_endless_migration_statement_times_out_and_is_rolled_back(database: Connection) -> None:
     endless = "with recursive a(x) as (select 1 union all select x + 1 from a) select count(*) from a"
     with pytest.raises(TablesError) as exc_info, transaction(database, "nothing happened"):
-        statements = [
-            ParsedStatement(1, "create table t (a)"),
-            ParsedStatement(2, f"create table u as {endless}"),
-        ]
-        script.run(database, "tables/1.sql", statements, seconds=0.05)
+        script.run(database, "tables/1.sql", [ParsedStatement(1, "create table t (a)")])
+        slow = [ParsedStatement(2, f"create table u as {endless}")]
+        script.run(database, "tables/1.sql", slow, seconds=0.05)
     assert exc_info.value.message == "tables/1.sql:2: the statement took longer than 0 s"
     assert exc_info.value.code == "timeout"
     assert list(read(database)) == []
