@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -15,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
-from screens.console_screen import StopWorkersFirst
+from screens.console_screen import StopWorkersFirst, is_working
 from screens.files import Chunks, complete_path, parse_path, write_file
 from screens.terminal_app import BrowserDriver, downloads_of
 from screens.widgets.component_styles import to_content
@@ -231,8 +232,10 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
 
     def action_submit(self) -> None:
         """Submit the form, unless it is already being processed."""
-        self.run_worker(self._submit(), exclusive=True)
+        if not is_working(self, "submit"):
+            self._submit()
 
+    @work(group="submit")
     async def _submit(self) -> None:
         self.show_problem("")
         try:

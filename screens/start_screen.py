@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from rich.table import Table
 from rich.text import Text
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -181,8 +182,9 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         self._load_deployed()
 
     def _load_deployed(self) -> None:
-        self.run_worker(self._fetch_deployed(), exclusive=True)
+        self._fetch_deployed()
 
+    @work(exclusive=True)
     async def _fetch_deployed(self) -> None:
         try:
             service, projects = await asyncio.to_thread(self._choices.deployed_projects)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -467,8 +467,9 @@ class FleetLine(Static, can_focus=True):
         """Fetch and show the state of the fleet of a service, unless another screen is shown."""
         live = self._client.info.kind == "service" and self._client.state == "live"
         if live and self.screen.is_current and not is_working(self, "fleet"):
-            self.run_worker(self._fetch(), group="fleet")
+            self._fetch()
 
+    @work(group="fleet")
     async def _fetch(self) -> None:
         with suppress(SvcError):  # The Board shows errors, and the next poll may succeed.
             document = (await self._client.call("GET", "/fleet"))["fleet"]

@@ -172,7 +172,11 @@ class BoardScreen(ConsoleScreen):
 
     def _poll(self) -> None:
         if self.client.state == "live" and not is_working(self, "poll"):
-            self.run_worker(self._load(), group="poll")
+            self._load_in_worker()
+
+    @work(group="poll")
+    async def _load_in_worker(self) -> None:
+        await self._load()
 
     def on_fleet_line_updated(self) -> None:
         if self._nodes_open:

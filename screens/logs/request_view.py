@@ -73,10 +73,14 @@ class RequestView(StopWorkersFirst, Screen[None]):
         if self._replays:
             self.action_replay()
         else:
-            self.run_worker(self._fetch(), exclusive=True)
+            self._show()
 
     def on_resize(self) -> None:
         self._draw()
+
+    @work(exclusive=True)
+    async def _show(self) -> None:
+        await self._fetch()
 
     async def _fetch(self) -> None:
         params = {"request": self._request}
@@ -127,11 +131,9 @@ class RequestView(StopWorkersFirst, Screen[None]):
         else:
             self.app.push_screen(RowsWritten(found))
 
-    def action_replay(self) -> None:
+    @work(exclusive=True)
+    async def action_replay(self) -> None:
         """Replay the request, after a confirmation if its method is not safe."""
-        self.run_worker(self._replay(), exclusive=True)
-
-    async def _replay(self) -> None:
         try:
             before = await self._client.call("GET", f"/requests/{self._request}")
             method, target = before["request"]["method"], before["request"]["target"]

@@ -382,7 +382,7 @@ class LogsScreen(ConsoleScreen):
 
     def on_virtual_rows_moved(self) -> None:
         if self.query_one("#details").display:
-            self.run_worker(self._update_details(), group="details", exclusive=True)
+            self._update_details()
 
     def action_toggle_details(self) -> None:
         panel = self.query_one("#details")
@@ -390,6 +390,7 @@ class LogsScreen(ConsoleScreen):
         self.on_virtual_rows_moved()
         self.refresh_bindings()
 
+    @work(group="details", exclusive=True)
     async def _update_details(self) -> None:
         if (document := await self._document()) is not None:
             width = self.size.width - 2 * GUTTER

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -301,8 +302,9 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
 
     def on_mount(self) -> None:
         self._show([self._title])
-        self.run_worker(self._fetch())
+        self._fetch()
 
+    @work
     async def _fetch(self) -> None:
         try:
             (summary,), values = [await self._query(sql) for sql in self._statements()]
@@ -414,8 +416,9 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        self.run_worker(self._load())
+        self._load()
 
+    @work
     async def _load(self) -> None:
         try:
             self._choices = await self._source() if callable(self._source) else self._source

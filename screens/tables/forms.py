@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -76,8 +76,9 @@ class SchemaForm(Form[str]):
         self._types: ColumnTypes | None = None
 
     def on_mount(self) -> None:
-        self.run_worker(self._load())
+        self._load()
 
+    @work
     async def _load(self) -> None:
         try:
             await self.load()
@@ -291,9 +292,9 @@ class ImportForm(FileForm[str]):
     @on(Input.Changed)
     def _changed(self) -> None:
         if not self._busy:
-            update: Any = self._update_preview
-            self.run_worker(update, group="preview", exclusive=True)
+            self._update_preview()
 
+    @work(group="preview", exclusive=True)
     async def _update_preview(self) -> None:
         """Show the preview once the user has stopped typing. Hide the error of the earlier values."""
         self.show_problem("")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size, clamp
 from textual.message import Message
@@ -174,8 +174,9 @@ class VirtualList(ScrollView, can_focus=False):
     def _start_fetch(self) -> None:
         if not self._fetching and (self._pending_count is not None or self._cache.next_fetch()):
             self._fetching = True
-            self.run_worker(self._fetch(), group="rows", description="fetch rows")
+            self._fetch()
 
+    @work(group="rows", description="fetch rows")
     async def _fetch(self) -> None:
         """Fetch until all requested rows are cached; the request may change meanwhile."""
         try:

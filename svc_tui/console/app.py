@@ -145,8 +145,9 @@ class Console(TerminalApp[None]):
     def _poll_link(self) -> None:
         """Reconnect in the background unless the engine answers."""
         if self._client.state != "live" and not self._is_working("link"):
-            self.run_worker(self._reconnect(), group="link")
+            self._reconnect()
 
+    @work(group="link")
     async def _reconnect(self) -> None:
         try:
             await asyncio.to_thread(self._client.reconnect)
@@ -312,8 +313,9 @@ class Console(TerminalApp[None]):
         if self._quit_question in self.screen_stack:
             self.exit()
         elif not self._is_working("quit"):
-            self.run_worker(self._ask_to_quit(), group="quit")
+            self._ask_to_quit()
 
+    @work(group="quit")
     async def _ask_to_quit(self) -> None:
         """Quit once edits are applied, or ask if some stay pending until a timeout."""
         end = time.monotonic() + APPLY_SECONDS

@@ -1,6 +1,7 @@
 """Quitting the Console with edits that are not applied."""
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,14 @@ async def test_question_at_quit_ends_once_slow_edits_are_applied(
         assert app.is_running
         applied.set()
         await until(pilot, lambda: not app.is_running)
+
+
+async def test_work_that_is_canceled_before_it_begins_leaves_no_warning(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        await until(pilot, lambda: "● live" in str(app.screen.query_one("#where").render()))
+        app.workers.cancel_all()
+        await pilot.pause()
+        app.screen._poll()  # type: ignore[attr-defined]
+        app.workers.cancel_all()
+        await pilot.pause()
+        gc.collect()  # A coroutine that was never awaited warns here.

@@ -57,6 +57,28 @@ async def test_refused_create_leaves_form_open(people: Shop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_form_is_submitted_once_while_the_answer_is_slow(people: Shop) -> None:
+    async with tables(people) as ui:
+        call, calls = ui.screen.client.call, list[tuple[str, str]]()
+
+        async def slow_call(method: str, path: str, *body: Any, **options: Any) -> Any:
+            if method != "GET":
+                calls.append((method, path))
+                await asyncio.sleep(0.2)
+            return await call(method, path, *body, **options)
+
+        await ui.press("T")
+        await ui.write("pets")
+        await ui.type("name text")
+        await ui.shows("name  text")
+        ui.screen.client.call = slow_call  # type: ignore[method-assign]
+        await ui.pilot.press("ctrl+s", "ctrl+s")
+        await ui.shows("pets ▾", "no rows yet")
+        assert calls[0] not in calls[1:]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 async def test_alter_form_applies_all_changes_and_preserves_staged_edits(
     people: Shop, snapshot: Snapshot
 ) -> None:
