@@ -42,8 +42,9 @@ _Stamps = dict[Path, tuple[int, ...]]
 class Watcher:
     """Watches the folders of a project and publishes batches of changed paths to its subscribers, in order.
 
-    Ignored folders are not watched, and links are not followed. Paths are real, and also given below each
-    link in the project that leads to them. Folders that cannot be watched are polled. `root` is resolved.
+    Ignored folders are not watched. Links are followed to files, not to folders outside of the project. Paths
+    are real, and also given below each link in the project that leads to them. Folders that cannot be watched
+    are polled. `root` is resolved.
     """
 
     def __init__(self, root: Path, warn: Callable[[SvcError], None]) -> None:
@@ -74,17 +75,21 @@ class Watcher:
         Files that were written since then (Unix epoch, ns) are published at once.
         """
         for path in paths if self.ready.is_set() else ():
-            if (parent := path.parent) not in self._included:
-                folder = Path(os.path.realpath(parent))
-                self._included[parent] = self._included.setdefault(folder, set())
-                if folder != parent:
-                    self._links[parent] = folder
-                if folder not in self._watches:
-                    self._watch(folder)
-            if path not in (files := self._included[parent]):
-                files.add(path)
+            if path not in self._included_beside(path):
+                self._included[path.parent].add(path)
                 with contextlib.suppress(OSError):
                     self._report({path} if path.stat().st_mtime_ns >= since_ns else set())
+
+    def _included_beside(self, path: Path) -> set[Path]:
+        """Watch the folder of a file; return the files in it whose changes are published."""
+        if (parent := path.parent) not in self._included:
+            folder = Path(os.path.realpath(parent))
+            self._included[parent] = self._included.setdefault(folder, set())
+            if folder != parent:
+                self._links[parent] = folder
+            if folder not in self._watches:
+                self._watch(folder)
+        return self._included[parent]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until `stop` is set. Start this before the first build."""
@@ -178,8 +183,11 @@ class Watcher:
             path = waiting.pop()
             if path.is_symlink():
                 target = Path(os.path.realpath(path))
-                if target.is_relative_to(self._root) and not path.is_relative_to(target):
+                outside = not target.is_relative_to(self._root)
+                if target.is_file() if outside else not path.is_relative_to(target):
                     self._links[path] = target
+                if outside and path in self._links:
+                    self._included_beside(target).add(target)
             elif path.is_dir() and (path in self._included or not self.ignored.folder(path)):
                 self._watch(path)
                 with contextlib.suppress(OSError), os.scandir(path) as entries:

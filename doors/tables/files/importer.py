@@ -36,7 +36,7 @@ from doors.tables.sqlite.errors import (
     wrapped_errors,
 )
 from doors.tables.sqlite.tokens import statements
-from doors.tables.types.grid_cell import exact_column, from_csv, from_json
+from doors.tables.types.grid_cell import exact_column, exact_from_json, from_csv
 from doors.tables.types.infer import preview
 from doors.tables.types.registry import TYPES, excerpt
 from engine.files.statement_limit import StatementLimit
@@ -126,8 +126,7 @@ def _from_csv(
 
 def _from_json(source: BinaryIO, format: Any, table: Table, columns: Sequence[Column]) -> Iterator[Record]:
     by_name: dict[str, tuple[int, Callable[[Any, str], Value]]] = {
-        column.name: (index, from_json(table, exact_column(table, column)))
-        for index, column in enumerate(columns)
+        column.name: (index, exact_from_json(table, column)) for index, column in enumerate(columns)
     }
     by_fold = {fold(name): target for name, target in by_name.items()}
     for line, read_bytes, fields in objects(source, format):

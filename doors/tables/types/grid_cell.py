@@ -104,6 +104,16 @@ def from_json(table: Table, column: Column) -> FromJson:
     return read
 
 
+def exact_from_json(table: Table, column: Column) -> FromJson:
+    """Return the function that reads a JSON value of a file, whose texts stay as they are without STRICT."""
+    read, is_exact = from_json(table, column), exact_column(table, column) is not column
+
+    def read_exactly(value: Any, source_text: str) -> Value:
+        return _bounded(value) if is_exact and isinstance(value, str) else read(value, source_text)
+
+    return read_exactly
+
+
 def _to_stored(value: Any, source_text: str, type: ColumnType) -> Value:
     match value:
         case None:

@@ -117,6 +117,24 @@ def test_folder_outside_of_the_project_is_watched_only_if_a_build_read_it(tmp_pa
     run(check)
 
 
+def test_link_to_a_file_outside_is_reported_when_the_file_is_saved(tmp_path: Path) -> None:
+    (root := tmp_path / "project").mkdir()
+    (outside := tmp_path / "secrets").mkdir()
+    (target := outside / "shop.env").write_text("KEY=1")
+    (root / ".env").symlink_to(target)
+
+    async def check() -> None:
+        async with watched(root) as folder:
+            target.write_text("KEY=2")
+            await folder.until(root / ".env")
+            (outside / "new").write_text("KEY=3")
+            (outside / "new").rename(target)
+            await folder.until(root / ".env")
+            assert folder.warnings == []
+
+    run(check)
+
+
 def test_ignored_folder_is_not_watched_but_a_file_that_a_build_read_there_is(tmp_path: Path) -> None:
     module = write(tmp_path / "node_modules" / "m" / "index.js")
     other = write(tmp_path / "node_modules" / "other" / "index.js")

@@ -14,7 +14,7 @@ from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateIndex, CreateTable
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner
-from doors.tables.sqlite.errors import Connection, rows, scalar
+from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
 
 THINGS = CreateTable(
     "all things",
@@ -155,6 +155,13 @@ def test_texts_of_a_table_without_strict_round_trip(
         assert exported(other, format, "t") == first
         if format == "csv":
             assert first.decode().splitlines()[1:5] == texts[:4]
+
+
+@pytest.mark.parametrize("value", ["true", "[1]", "{}"])
+def test_json_value_that_is_no_timestamp_is_refused_without_strict(database: Connection, value: str) -> None:
+    database.execute("create table t (at datetime)")
+    with pytest.raises(TablesError, match="in column at"):
+        list(load(database, io.BytesIO(b'[{"at": %b}]' % value.encode()), "json", table="t"))
 
 
 def test_sql_dump_loads_in_plain_sqlite(things: Connection, tmp_path: Path) -> None:
