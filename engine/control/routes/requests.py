@@ -158,7 +158,8 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Routes
 
         Requires the role deployer.
         """
-        exchange = replayer.original(id)
+        if (exchange := replayer.original(id)) is None:
+            await read(project, id)  # Raises if the request is unknown.
         head, *bodies = encode(exchange) if exchange is not None else ("", b"", b"")
         request, response = (b64encode(body).decode() for body in bodies)
         return OriginalOut(head=head, request=request, response=response)

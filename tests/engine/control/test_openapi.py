@@ -98,6 +98,7 @@ class Owned:
             "secret": "KEY",
             "token": "ci",
             "digest": "0" * 64,
+            "key": "images/1.png",
         }
 
     def headers(self, route: Route) -> dict[str, str]:
@@ -232,9 +233,8 @@ def _compare_route(api: Owned | Developed, route: Route, requests: Any, mode: Ge
         nonlocal count
         count += 1
         if mode == GenerationMode.POSITIVE and count % 3:
-            case.path_parameters.update(
-                {name: value for name, value in api.real.items() if name in case.path_parameters}
-            )
+            for values in filter(None, (case.path_parameters, case.query)):
+                values.update({name: value for name, value in api.real.items() if name in values})
         if case.query:
             case.query.pop("follow", None)
         if route not in FREE and count == 1:
