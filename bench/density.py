@@ -8,9 +8,11 @@ Half of the projects are requested after a restart, one after another.
 
 import argparse
 import http.client
+import mmap
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +38,13 @@ WARM_REQUESTS = 500
 IDLE_SECONDS = 20.0
 CHANGES = 3
 MARK = "number 000000"
+PAGES = 20_000
+_SLEEPER = """
+import time
+while True:
+    time.sleep(1)
+    sum(range(2000))
+"""
 _MANIFEST = """[project]
 name = "{name}"
 
@@ -218,6 +227,23 @@ def change_and_deploy(serving: Serving, root: Path) -> tuple[float, float]:
     return min(times), sent / 1024
 
 
+def machine(seconds: float) -> str:
+    """Return what the machine itself takes for an idle process and for a new page of memory."""
+    with subprocess.Popen([sys.executable, "-c", _SLEEPER]) as sleeper:
+        time.sleep(1)
+        before = cpu_seconds(sleeper.pid)
+        time.sleep(seconds)
+        idle = (cpu_seconds(sleeper.pid) - before) / seconds
+        sleeper.kill()
+    size = mmap.PAGESIZE
+    with mmap.mmap(-1, PAGES * size) as memory:
+        began = time.perf_counter()
+        for page in range(PAGES):
+            memory[page * size] = 1
+        microseconds = (time.perf_counter() - began) * 1e6 / PAGES
+    return f"a process that wakes once a second takes {idle:.3f} of a core, a new page {microseconds:.1f} µs"
+
+
 def measure(folder: Path, projects: int) -> dict[str, Any]:
     """Return all figures of a number of projects."""
     root = folder / "project"
@@ -226,6 +252,7 @@ def measure(folder: Path, projects: int) -> dict[str, Any]:
     serving = Serving(folder / "data", "--grace", "5")
     serving.start()
     figures: dict[str, Any] = {"projects": projects}
+    print(machine(IDLE_SECONDS / 2), flush=True)
     try:
         deploy_all(serving, built, folder, projects)
         serving.stop()

@@ -343,7 +343,7 @@ class OpenDatabase:
         self._door = door
         self._written = _WrittenBytesLimit()
         self._check_timer: asyncio.TimerHandle | None = None
-        self._writer = Writer(path, door.new_clock(), door.tables)
+        self._writer = Writer(path, door.new_clock(), door.tables, self._on_done)
         try:
             self._reader = Reader(path, door.threads, door.new_clock)
         except BaseException:
@@ -359,15 +359,18 @@ class OpenDatabase:
         statement. Without `writes`, a batch that writes raises `NotAQuery`.
         """
         if request.kind == "exec" or (request.kind == "batch" and request.tables is not None):
-            return self._track(self._writer.write(request, refuse))
+            return self._write(request, refuse)
         try:
             return self._reader.answer(request)
         except NotAQuery:
             if not writes:
                 raise
-            return self._track(self._writer.write(request, refuse))
+            return self._write(request, refuse)
         except TooSlow:
-            return self._track(asyncio.ensure_future(self._read(request, refuse, writes)))
+            reading = asyncio.ensure_future(self._read(request, refuse, writes))
+            reading.add_done_callback(lambda _: self._on_done(1))
+            self._begin()
+            return reading
 
     async def _read(self, request: SqlRequest, refuse: Refuse, writes: bool) -> DoorResponse:
         """Read on a thread. A batch that turns out to write runs on the writer."""
@@ -377,16 +380,20 @@ class OpenDatabase:
             except NotAQuery:
                 if not writes:
                     raise
-            return await self._writer.write(request, refuse)
+            return await self._write(request, refuse)
         except GuestProblem as problem:
             return refuse(problem)
 
-    def _track(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
-        self.in_progress += 1
-        future.add_done_callback(self._on_done)
-        if self._check_timer is None:
-            self._check_timer = future.get_loop().call_later(_CHECK_SECONDS, self._check_written)
+    def _write(self, request: SqlRequest, refuse: Refuse) -> "asyncio.Future[DoorResponse]":
+        future = self._writer.write(request, refuse)
+        self._begin()
         return future
+
+    def _begin(self) -> None:
+        self.in_progress += 1
+        if self._check_timer is None:
+            loop = asyncio.get_running_loop()
+            self._check_timer = loop.call_later(_CHECK_SECONDS, self._check_written)
 
     def _check_written(self) -> None:
         self._check_timer = None
@@ -395,8 +402,8 @@ class OpenDatabase:
             loop = asyncio.get_running_loop()
             self._check_timer = loop.call_later(_CHECK_SECONDS, self._check_written)
 
-    def _on_done(self, _future: object) -> None:
-        self.in_progress -= 1
+    def _on_done(self, count: int) -> None:
+        self.in_progress -= count
         if not self.in_progress:
             self._door.freed.set()
 

@@ -79,8 +79,13 @@ class _QueuedWrite:
 class Writer:
     """The writer of one file. `write` is called on event loops, `close` on any thread."""
 
-    def __init__(self, path: Path, clock: Clock, tables: Sequence[DoorTables]) -> None:
-        """Open or create the file, which can have `tables` of Doors. Raises `GuestProblem`."""
+    def __init__(
+        self, path: Path, clock: Clock, tables: Sequence[DoorTables], on_done: Callable[[int], None]
+    ) -> None:
+        """Open or create the file, which can have `tables` of Doors. Raises `GuestProblem`.
+
+        `on_done` is called on the event loop with the number of requests that were answered.
+        """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = open_writer(path, clock)
@@ -90,7 +95,7 @@ class Writer:
             ) from error
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
-        self._path = path
+        self._path, self._on_done = path, on_done
         self._short = False
         self._space_checked = 0.0
         self.session = GuestSession(connection, clock, writes=True, tables=tables)
@@ -153,7 +158,29 @@ class Writer:
                 self._deferred += deferred
                 self._bytes += sum(work.request.size for work in deferred)
             answered = [work for work in group if work.answer is not None]
-            _deliver(answered)
+            self._deliver(answered)
+
+    def _deliver(self, group: Sequence[_QueuedWrite]) -> None:
+        """Resolve the futures, with one callback per event loop."""
+        for loop in {work.loop for work in group}:
+            try:
+                loop.call_soon_threadsafe(self._resolve, [work for work in group if work.loop is loop])
+            except RuntimeError:
+                continue  # The loop is closed, so the future has no reader.
+
+    def _resolve(self, group: Sequence[_QueuedWrite]) -> None:
+        for work in group:
+            if isinstance(work.answer, DoorResponse) and work.request.on_committed is not None:
+                work.request.on_committed()
+            if work.future.done():
+                continue
+            if isinstance(work.answer, DoorResponse):
+                work.future.set_result(work.answer)
+            elif isinstance(work.answer, GuestProblem):
+                work.future.set_result(work.refuse(work.answer))
+            else:
+                work.future.set_exception(work.answer or RuntimeError("a write was not answered"))
+        self._on_done(len(group))
 
     def _next_group(self) -> list[_QueuedWrite]:
         """Wait for requests; return an empty list to end the thread."""
@@ -183,7 +210,7 @@ class Writer:
             return
         for number, work in enumerate(group, 1):
             self._group_rest = len(group) - number
-            if not self._run_in_savepoint(work, len(group)):
+            if not self._run_request(work, len(group)):
                 # Its error rolled back the other requests, so they run again.
                 self._run_each([each for each in group if each is not work])
                 return
@@ -198,7 +225,7 @@ class Writer:
     def _run_each(self, group: Sequence[_QueuedWrite]) -> None:
         for number, work in enumerate(group, 1):
             self._group_rest = len(group) - number
-            if self._begin([work]) and self._run_in_savepoint(work):
+            if self._begin([work]) and self._run_request(work):
                 work.answer = self._commit() or work.answer
                 work.committed = True
 
@@ -252,12 +279,15 @@ class Writer:
         if self.session.connection.in_transaction:
             self.session.execute("rollback")
 
-    def _run_in_savepoint(self, work: _QueuedWrite, shared: int = 1) -> bool:
-        """Run a request in a savepoint; return whether the transaction is still open.
+    def _run_request(self, work: _QueuedWrite, shared: int = 1) -> bool:
+        """Run a request; return whether the transaction is still open.
 
-        `shared` is the number of requests in the transaction.
+        Several statements run in a savepoint. SQLite undoes a single one that fails, unless it says OR FAIL
+        or has a result that is too large: then all is rolled back. `shared` is the number of requests in the
+        transaction.
         """
         session, began = self.session, perf_counter_ns()
+        single = len(work.request.statements) == 1 and not work.request.idempotency_key
         if work.future.cancelled():
             work.answer = GuestProblem("busy", "the client has disconnected")
             return True
@@ -265,13 +295,16 @@ class Writer:
         session.watch(work.future.cancelled)
         if (call := work.request.call) is not None and call.capture is not None:
             call.capture.time_ns = time.time_ns()
+        before = session.connection.total_changes()
         try:
             if self._recorder is not None:
                 self._recorder.write_as(work.request.origin, apart=shared <= MAX_APART)
-            session.execute("savepoint request")
+            if not single:
+                session.execute("savepoint request")
             session.trust(work.request.trusted)
             work.answer = self._own.run(work.request)
-            session.execute("release request")
+            if not single:
+                session.execute("release request")
             session.end()
             describe(work.request, session.row_count, began, "write", shared)
         except GuestProblem as problem:
@@ -280,11 +313,13 @@ class Writer:
                 work.deferred_at, work.answer = time.monotonic(), None
             else:
                 work.answer = problem
-            if not session.connection.in_transaction:
+            partial = single and session.connection.total_changes() != before
+            if partial or not session.connection.in_transaction:
                 self._end()
                 return False
-            session.execute("rollback to request")
-            session.execute("release request")
+            if not single:
+                session.execute("rollback to request")
+                session.execute("release request")
         finally:
             session.trust(False)
             session.watch(never)
@@ -348,26 +383,3 @@ class _OwnTables:
 
 def _is_overdue(work: _QueuedWrite) -> bool:
     return work.deferred_at is not None and time.monotonic() - work.deferred_at > MAX_DEFERRED_SECONDS
-
-
-def _deliver(group: Sequence[_QueuedWrite]) -> None:
-    """Resolve the futures, with one callback per event loop."""
-    for loop in {work.loop for work in group}:
-        try:
-            loop.call_soon_threadsafe(_resolve, [work for work in group if work.loop is loop])
-        except RuntimeError:
-            continue  # The loop is closed, so the future has no reader.
-
-
-def _resolve(group: Sequence[_QueuedWrite]) -> None:
-    for work in group:
-        if isinstance(work.answer, DoorResponse) and work.request.on_committed is not None:
-            work.request.on_committed()
-        if work.future.done():
-            continue
-        if isinstance(work.answer, DoorResponse):
-            work.future.set_result(work.answer)
-        elif isinstance(work.answer, GuestProblem):
-            work.future.set_result(work.refuse(work.answer))
-        else:
-            work.future.set_exception(work.answer or RuntimeError("a write was not answered"))

@@ -19,7 +19,8 @@ FORMAT = 3
 MESSAGE_BYTES = 1 << 20
 SINGLE_BYTES = 32 << 10
 """A larger entry ends with an empty message, so that the last message of a log is always small."""
-_COMPRESSED_FROM = 300
+_COMPRESSED_FROM = 8 << 10
+"""Smaller entries stay as they are. Streams and backups compress them together."""
 _encode_head = json.JSONEncoder(separators=(",", ":")).encode
 _MORE, LAST = b"+", b"."
 """First bytes of the messages of an entry."""
@@ -102,10 +103,7 @@ class Entry:
 def _packed(body: bytes) -> bytes:
     if len(body) <= _COMPRESSED_FROM:
         return _PLAIN + body
-    # A window for 32 KiB would have tables of 256 KiB, which take longer to clear than a small body to pack.
-    bits = min(15, max(9, len(body).bit_length()))
-    packer = zlib.compressobj(1, zlib.DEFLATED, bits, bits - 7)
-    return _ZLIB + packer.compress(body) + packer.flush()
+    return _ZLIB + zlib.compress(body, 1)
 
 
 def _encode_parts(parts: Sequence[Part]) -> Iterator[bytes]:

@@ -1,8 +1,8 @@
 """Files of initial memories, beside the machine code of components whose code is shared.
 
 The first component with some machine code leaves its whole memory as the base of all. A file of each
-component has the ranges of pages in which its memory differs, compressed as their difference from the base,
-and then how they are used. Files end with a digest (`sealed.py`).
+component has the ranges of pages in which its memory differs, compressed as their difference from the same
+ranges of the base, and then how they are used. Files end with a digest (`sealed.py`).
 """
 
 import errno
@@ -83,11 +83,13 @@ def write_image(target: Path, split: SplitComponent, limits: Sequence[int | None
         "minimum": split.minimum,
         "code": digest.hex(),
         "base": [base.name, base_start - start, len(base_image)],
-        "pages": ranges,
+        "ranges": ranges,
         "limits": limits,
     }
     encoded = json.dumps(document).encode()
-    frame = compress(b"".join([image[at : at + size] for at, size in ranges]), base_image) if ranges else b""
+    own = b"".join([image[at : at + size] for at, size in ranges])
+    beneath = [_beneath(at - (base_start - start), size, len(base_image)) for at, size in ranges]
+    frame = compress(own, b"".join([base_image[begin:end] for begin, end in beneath])) if own else b""
     write_sealed(image_file(target), frame, encoded, _END.pack(len(encoded)))
 
 
@@ -97,14 +99,22 @@ def own_pages(image: MemoryImage) -> bytes:
         return b""
     content = image.path.read_bytes()[:-SEAL_BYTES]
     (size,) = _END.unpack(content[-_END.size :])
-    base, length = image.base.read_bytes()[: image.below.size], sum(layer.size for layer in image.own)
+    length, below = sum(layer.size for layer in image.own), image.below
+    with image.base.open("rb", buffering=0) as base:
+        ranges = [_beneath(layer.offset - below.offset, layer.size, below.size) for layer in image.own]
+        template = [os.pread(base.fileno(), end - begin, begin) for begin, end in ranges]
     try:
-        pages = decompress(content[: -_END.size - size], base, limit=length)
+        pages = decompress(content[: -_END.size - size], b"".join(template), limit=length)
     except FrameCorrupt as error:
         raise OSError(errno.EIO, str(error)) from error
     if len(pages) != length:
         raise OSError(errno.EIO, "incomplete")
     return pages
+
+
+def _beneath(at: int, size: int, length: int) -> tuple[int, int]:
+    """Return begin and end of the part of a range that is in a base of `length` bytes."""
+    return min(max(at, 0), length), min(max(at + size, 0), length)
 
 
 def _base(code: Path, split: SplitComponent) -> tuple[Path, int, bytes]:
@@ -169,7 +179,7 @@ def _decode(path: Path, document: Any) -> MemoryImage:
     code = code_file(path, bytes.fromhex(document["code"]))
     name, offset, size = document["base"]
     base, below = path.with_name(name), Layer(0, offset, size)
-    positions = accumulate((size for _, size in document["pages"]), initial=0)
-    own = tuple(Layer(position, *page) for position, page in zip(positions, document["pages"], strict=False))
+    positions = accumulate((size for _, size in document["ranges"]), initial=0)
+    own = tuple(Layer(position, *page) for position, page in zip(positions, document["ranges"], strict=False))
     limits = tuple(document["limits"])
     return MemoryImage(path, start, length, minimum, code, base=base, below=below, own=own, limits=limits)

@@ -49,6 +49,7 @@ def test_concurrent_writes_are_stored_in_request_order(tables: Tables) -> None:
         "insert or fail into users (name) values ('new'), ('a')",
         "insert or abort into users (name) values ('new'), ('a')",
         "insert into users (name) values ('new'), (null)",
+        f"insert into users (name) {FOREVER} select 'u' || i from n limit 10001 returning name",
         "insert into nowhere values (1)",
         "insert into users",
         "delete from users where id = $1",
@@ -62,6 +63,22 @@ def test_failed_write_does_not_undo_others_in_shared_transaction(tables: Tables,
     assert [answer.status == 200 for answer in answers] == [True, True, False, True, True]
     assert names(tables) == ["a", "b", "c", "d"]
     assert [answers[i].document["last_id"] for i in (0, 1, 3, 4)] == [1, 2, 3, 4]
+
+
+def test_single_write_that_fails_half_way_leaves_nothing(tables: Tables) -> None:
+    tables.schema(
+        "create table seen (name text)",
+        "create trigger refuse after insert on users when new.name = 'bad'"
+        " begin insert into seen values (new.name); select raise(fail, 'no'); end",
+    )
+    for failing in ("insert into users (name) values ('good'), ('bad')", insert("bad")):
+        answers = exec_together(tables, insert("a"), failing, insert("b"))
+        assert [answer.status == 200 for answer in answers] == [True, False, True]
+        assert tables.query("select * from seen").rows == []
+        assert names(tables) == ["a", "b"]
+        tables.exec("delete from users")
+        assert tables.exec(failing).status != 200
+        assert names(tables) == []
 
 
 def test_insert_or_ignore_and_or_replace_follow_sqlite(tables: Tables) -> None:
