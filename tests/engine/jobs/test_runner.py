@@ -448,6 +448,20 @@ def test_value_that_no_request_can_have_is_refused(tmp_path: Path, column: str, 
     play(tmp_path, test)
 
 
+@pytest.mark.parametrize("conflict", ["", "OR REPLACE ", "OR IGNORE "])
+def test_id_of_another_job_is_refused_and_not_counted(tmp_path: Path, conflict: str) -> None:
+    into = "INTO _svc_jobs_add (id, resource, path, delay_s) VALUES ('0123456789abcdef', 'worker', '/a', 60)"
+
+    async def test(world: World) -> None:
+        assert (await world.batch((f"INSERT {into}", ())))[0] == 200
+        status, document = await world.batch((f"INSERT {conflict}{into}", ()))
+        assert (status, document["detail"]) == (409, "job: id is that of another job")
+        count = {"sql": "SELECT n FROM _svc_jobs_count"}
+        assert (await world.ask("tables", "/v1/exec", count, trusted=True))[1]["rows"] == [{"n": 1}]
+
+    play(tmp_path, test)
+
+
 @pytest.mark.parametrize(
     ("members", "detail"),
     [
